@@ -1,0 +1,48 @@
+# Every target makes .venv and installs what it needs; Python 3.11 or newer is all a machine must have.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export OMP_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+
+.PHONY: quickstart test test-all lint types bench clean
+
+quickstart: $(VENV)/run.stamp
+	$(BIN)/latecomer run quickstart
+
+test: $(VENV)/test.stamp
+	$(BIN)/python -m pytest -m "not slow and not theory and not browser and not cluster and not gpu"
+
+test-all: $(VENV)/test.stamp
+	$(BIN)/python -m pytest -m "not gpu"
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/test.stamp build/links
+	$(BIN)/mypy
+
+bench: $(VENV)/test.stamp
+	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-only
+
+build/links: tests/check.py
+	$(PYTHON) tests/check.py links
+
+# torch first, from a build without CUDA where the index has one, and never replaced afterwards.
+$(VENV)/torch.stamp:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet "torch==2.13.0"
+	touch $@
+
+$(VENV)/run.stamp: $(VENV)/torch.stamp pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/test.stamp: $(VENV)/run.stamp pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	touch $@
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

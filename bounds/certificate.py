@@ -1,0 +1,225 @@
+"""The result type of every bound, and the catalogue every calculator is entered in.
+
+A number without the population it is about is the commonest mistake made with bounds, so a
+:class:`Certificate` carries whose risk it bounds, for which predictor, under which sampling, what
+was assumed, how the failure probability was spent and whether the result is rigorous.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Population = Literal["unseen-client", "next-client", "seen-clients", "one-client"]
+Predictor = Literal["deterministic", "gibbs", "mixture", "random-checkpoint", "any"]
+Sampling = Literal["iid", "finite-pool", "martingale", "iid or finite-pool"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the catalogue knows about one calculator.
+
+    Attributes
+    ----------
+    name : str
+        Name of the public function.
+    family : str
+        Heading it is listed under (``hold-out``, ``one data set``, ``meta-learning``, ...).
+    claim : str
+        The statement in one sentence.
+    source : str
+        Paper and theorem, or "this project" for what is derived here.
+    population, predictor, sampling : str
+        The tags of the certificate; empty for a plain quantity.
+    assumptions : tuple of str
+        What must hold, in words.
+    vacuous_when : str
+        When the value says nothing.
+    rigorous : bool
+        Whether the value is a proven bound when its assumptions hold.
+    reason : str
+        Why it is not rigorous; empty when it is.
+    function : callable
+        The calculator itself.
+    """
+
+    name: str
+    family: str
+    claim: str
+    source: str
+    population: str = ""
+    predictor: str = ""
+    sampling: str = ""
+    assumptions: tuple[str, ...] = ()
+    vacuous_when: str = ""
+    rigorous: bool = True
+    reason: str = ""
+    function: Callable[..., Any] = field(default=lambda: None, repr=False, compare=False)
+
+    @property
+    def kind(self) -> str:
+        """``certificate`` when the calculator bounds a risk, else ``quantity``."""
+        return "certificate" if self.population else "quantity"
+
+
+_CATALOGUE: dict[str, Entry] = {}
+CATALOGUE: Mapping[str, Entry] = MappingProxyType(_CATALOGUE)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def catalogued(
+    *,
+    family: str,
+    claim: str,
+    source: str,
+    population: Population | Literal[""] = "",
+    predictor: Predictor | Literal[""] = "",
+    sampling: Sampling | Literal[""] = "",
+    assumptions: tuple[str, ...] = (),
+    vacuous_when: str = "",
+    rigorous: bool = True,
+    reason: str = "",
+) -> Callable[[F], F]:
+    """Enter the decorated calculator in the catalogue under its own name."""
+    if rigorous == bool(reason):
+        raise ValueError("a reason is given exactly when an entry is not rigorous")
+
+    def enter(function: F) -> F:
+        name = function.__name__
+        if name in _CATALOGUE:
+            raise ValueError(f"calculator {name} is entered twice")
+        _CATALOGUE[name] = Entry(
+            name=name,
+            family=family,
+            claim=claim,
+            source=source,
+            population=population,
+            predictor=predictor,
+            sampling=sampling,
+            assumptions=assumptions,
+            vacuous_when=vacuous_when,
+            rigorous=rigorous,
+            reason=reason,
+            function=function,
+        )
+        return function
+
+    return enter
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """An upper bound together with everything needed to read it correctly.
+
+    Attributes
+    ----------
+    name : str
+        Calculator that made it.
+    value : ndarray
+        The raw bound, shape of the broadcast inputs (0-d for scalars); may exceed ``loss_max``.
+    terms : mapping of str to ndarray
+        Named parts that add up to ``value``.
+    delta : mapping of str to ndarray
+        The ledger: each random event and the failure probability spent on it.
+    population : str
+        Whose risk: ``unseen-client``, ``next-client``, ``seen-clients`` or ``one-client``.
+    predictor : str
+        ``deterministic``, ``gibbs``, ``mixture``, ``random-checkpoint`` or ``any``.
+    sampling : str
+        ``iid``, ``finite-pool`` or ``martingale``.
+    assumptions : tuple of str
+        What must hold, in words.
+    source : str
+        Paper and theorem.
+    rigorous : bool
+        False when an input is an estimate or a step has no proof.
+    reason : str
+        Why it is not rigorous; empty when it is.
+    loss_max : float
+        Largest possible loss; at or above it the bound says nothing.
+    """
+
+    name: str
+    value: Array
+    terms: Mapping[str, Array]
+    delta: Mapping[str, Array]
+    population: str
+    predictor: str
+    sampling: str
+    assumptions: tuple[str, ...]
+    source: str
+    rigorous: bool
+    reason: str = ""
+    loss_max: float = 1.0
+
+    @property
+    def vacuous(self) -> NDArray[np.bool_]:
+        """Whether the bound is no better than ``loss_max``, elementwise."""
+        return np.asarray(self.value >= self.loss_max)
+
+    @property
+    def clipped(self) -> Array:
+        """``min(value, loss_max)``, elementwise."""
+        return np.asarray(np.minimum(self.value, self.loss_max))
+
+    @property
+    def delta_total(self) -> Array:
+        """Total failure probability: the sum of the ledger."""
+        return np.asarray(sum(self.delta.values(), start=np.float64(0.0)), dtype=np.float64)
+
+    def __float__(self) -> float:
+        """The raw value of a scalar certificate."""
+        return float(self.value)
+
+
+def certificate(
+    name: str,
+    *,
+    terms: Mapping[str, Any],
+    delta: Mapping[str, Any],
+    value: Any | None = None,
+    loss_max: float = 1.0,
+    **changes: Any,
+) -> Certificate:
+    """Build the certificate of a catalogued calculator.
+
+    Parameters
+    ----------
+    name : str
+        Calculator; its catalogue entry supplies tags, assumptions and source.
+    terms : mapping
+        Named parts; broadcast against each other.
+    delta : mapping
+        Failure probability spent per event.
+    value : array_like, optional
+        The bound where it was rounded outward as a whole; the sum of ``terms`` when omitted.
+    loss_max : float
+        Largest possible loss.
+    **changes
+        Fields that differ from the catalogue entry (``sampling``, ``rigorous``, ``reason``, ...).
+    """
+    entry = _CATALOGUE[name]
+    parts = {key: np.asarray(part, dtype=np.float64) for key, part in terms.items()}
+    total = sum(parts.values(), start=np.float64(0.0)) if value is None else value
+    fields: dict[str, Any] = {
+        "population": entry.population,
+        "predictor": entry.predictor,
+        "sampling": entry.sampling,
+        "assumptions": entry.assumptions,
+        "source": entry.source,
+        "rigorous": entry.rigorous,
+        "reason": entry.reason,
+    }
+    return Certificate(
+        name=name,
+        value=np.asarray(total, dtype=np.float64),
+        terms=MappingProxyType(parts),
+        delta=MappingProxyType({k: np.asarray(v, dtype=np.float64) for k, v in delta.items()}),
+        loss_max=loss_max,
+        **(fields | changes),
+    )

@@ -1,0 +1,6 @@
+"""``python -m latecomer``."""
+
+from latecomer.cli import main
+
+if __name__ == "__main__":
+    main()
