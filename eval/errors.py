@@ -1,0 +1,36 @@
+"""What a user can get wrong, said in one line."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["InputError", "nearest"]
+
+
+class InputError(ValueError):
+    """Bad input of a user: the message is one plain line that names the key and what is legal."""
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """Suggest the choice that a mistyped name probably meant.
+
+    Parameters
+    ----------
+    name : str
+        What the user wrote.
+    choices : iterable of str
+        The valid names.
+
+    Returns
+    -------
+    str
+        ``"; did you mean 'x'?"`` or, when nothing is near, the empty string.
+
+    Examples
+    --------
+    >>> nearest("quickstrat", ["quickstart", "table1"])
+    "; did you mean 'quickstart'?"
+    >>> nearest("zzz", ["quickstart"])
+    ''
+    """
+    found = get_close_matches(name, list(choices), n=1)
+    return f"; did you mean {found[0]!r}?" if found else ""
