@@ -1,6 +1,6 @@
 """Artifacts: what a cell found that is no row, as arrays or a table beside a manifest."""
 
-import csv
+import contextlib
 import io
 import json
 import zipfile
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
@@ -29,9 +30,9 @@ class Artifact:
         What it is (``label_counts``, ``certificates``, ``descriptors``, ...).
     arrays : mapping of str to ndarray
         Stored as ``<name>.npz``; never objects.
-    table : sequence of mappings
-        Stored as ``<name>.csv``; the first record names the columns.  Exactly one of the two is
-        given.  Read back, every entry is text.
+    table : pandas.DataFrame
+        Stored as ``<name>.csv`` without its index.  Exactly one of arrays and table is given.  Read
+        back, a column of numbers and blanks is numbers and NaN, any other column is text.
     axes : tuple of str
         What the axes of the arrays (or the table's rows) are, e.g. ``("client", "class")``.
     ids : mapping of str to sequence
@@ -40,7 +41,7 @@ class Artifact:
 
     kind: str
     arrays: Mapping[str, Any] | None = None
-    table: Sequence[Mapping[str, Any]] | None = None
+    table: pd.DataFrame | None = None
     axes: tuple[str, ...] = ()
     ids: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
@@ -60,7 +61,7 @@ def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
     Raises
     ------
     TypeError
-        For arrays of objects and tables whose records differ in their columns.
+        For arrays of objects.
     """
     data: bytes | str
     if artifact.arrays is not None:
@@ -71,8 +72,8 @@ def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
         data, suffix = buffer.getvalue(), ".npz"
-    else:
-        data, suffix = _table_text(name, artifact.table or ()), ".csv"
+    if artifact.table is not None:
+        data, suffix = _table_text(artifact.table), ".csv"
     path = Path(folder) / f"{name}{suffix}"
     manifest = {
         "kind": artifact.kind,
@@ -85,21 +86,17 @@ def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
     return path
 
 
-def _table_text(name: str, table: Sequence[Mapping[str, Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    columns = list(table[0]) if table else []
-    writer.writerow(columns)
-    for record in table:
-        if list(record) != columns:
-            raise TypeError(f"artifact {name!r}: records differ in their columns")
-        cells = [
-            value.item() if isinstance(value, np.generic) else value for value in record.values()
-        ]
-        writer.writerow(
-            [repr(c) if isinstance(c, float) else "" if c is None else c for c in cells]
-        )
-    return out.getvalue()
+def _table_text(table: pd.DataFrame) -> str:
+    return table.to_csv(index=False, lineterminator="\n")
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    table = pd.read_csv(path, dtype="str", keep_default_na=False)
+    for name in table.columns:
+        if (table[name] != "").any():
+            with contextlib.suppress(ValueError):
+                table[name] = np.array([float(text or "nan") for text in table[name]])
+    return table
 
 
 def read_artifact(path: str | Path) -> Artifact:
@@ -123,7 +120,6 @@ def read_artifact(path: str | Path) -> Artifact:
         if data.suffix == ".npz":
             with np.load(data, allow_pickle=False) as stored:
                 return Artifact(arrays={key: stored[key] for key in stored.files}, **about)
-        with data.open(encoding="utf-8", newline="") as file:
-            return Artifact(table=list(csv.DictReader(file)), **about)
+        return Artifact(table=_read_table(data), **about)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"{source} is no readable artifact: {error}") from None

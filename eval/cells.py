@@ -1,0 +1,118 @@
+"""Cells: the units of work of a study, and the configuration that each is a function of."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from latecomer.eval.rows import ROWS_SCHEMA_VERSION
+
+__all__ = ["NUMBERS_VERSION", "Cell", "cells_of", "content_id"]
+
+# Raised when the code gives other numbers for the same configuration ("Numbers changed" of the
+# changelog): finished cells of the older numbers are then no longer reused.  A method's own version
+# is the class attribute ``numbers_version`` (1 when it has none).
+NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One unit of work.
+
+    Attributes
+    ----------
+    id : str
+        Short hash of the configuration.
+    config : dict
+        Plain data, everything that the cell's numbers depend on.
+    """
+
+    id: str
+    config: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """``split`` (what does not depend on a method) or ``method``."""
+        return str(self.config["kind"])
+
+    @property
+    def label(self) -> str:
+        """Label of the method, ``split`` for the split's own cell."""
+        method = self.config["method"]
+        return str(method["label"]) if method else self.kind
+
+    @property
+    def seed(self) -> int | None:
+        """Training seed; None for the split's own cell."""
+        seed: int | None = self.config["seed"]
+        return seed
+
+    @property
+    def rounds(self) -> int | None:
+        """Rounds of training; None for the split's own cell."""
+        train = self.config["train"]
+        return int(train["rounds"]) if train else None
+
+
+def content_id(config: Mapping[str, Any]) -> str:
+    """Twelve hexadecimal digits that name a configuration; the order of keys does not matter.
+
+    Examples
+    --------
+    >>> content_id({"a": 1, "b": 2}) == content_id({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
+
+
+def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
+    """List the cells of a resolved study: one for the split, one per seed and method.
+
+    The split's cell holds only what it depends on: another method or seed leaves it as it is.
+    """
+    shared = {
+        "study": resolved["study"],
+        "data": resolved["data"],
+        "split": resolved["split"],
+        "shifts": resolved["shifts"],
+        "data_hash": data_hash,
+        "rows_schema": ROWS_SCHEMA_VERSION,
+    }
+    split: dict[str, Any] = {
+        **shared,
+        "kind": "split",
+        "model": None,
+        "method": None,
+        "train": None,
+        "evaluation": None,
+        "bounds": [],
+        "certificates": [],
+        "seed": None,
+        "numbers_version": {"split": NUMBERS_VERSION["split"]},
+    }
+    versions = _method_versions({method["name"] for method in resolved["methods"]})
+    trained = [
+        {
+            **shared,
+            "kind": "method",
+            "model": resolved["model"],
+            "method": method,
+            "train": resolved["train"],
+            "evaluation": resolved["evaluation"],
+            "bounds": resolved["bounds"],
+            "certificates": resolved["certificates"],
+            "seed": seed,
+            "numbers_version": {**NUMBERS_VERSION, "method": versions[method["name"]]},
+        }
+        for seed in resolved["seeds"]
+        for method in resolved["methods"]
+    ]
+    return tuple(Cell(content_id(config), config) for config in (split, *trained))
+
+
+def _method_versions(names: set[str]) -> dict[str, int]:
+    from latecomer.models.methods import METHODS
+
+    return {name: int(getattr(METHODS[name], "numbers_version", 1)) for name in names}

@@ -1,0 +1,214 @@
+"""Studies: reading a declaration, overriding it, and saying in one line what is wrong with it."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from latecomer.eval.declaration import override, read_yaml
+from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.mistakes import explain
+from latecomer.eval.settings import CertificateSettings, MethodSettings, Study
+
+__all__ = ["ShippedStudy", "Study", "load_study", "parse_study", "shipped_studies"]
+
+_RESERVE = 0.2
+_DELTA = 0.05
+_ALPHA = 0.1
+_FINITE_POOLS = ("by_class", "dirichlet", "natural")  # every kind so far; independent draws later
+
+
+@dataclass(frozen=True)
+class ShippedStudy:
+    """A study that comes with the package."""
+
+    name: str
+    question: str
+    scale: str
+
+
+def shipped_studies() -> tuple[ShippedStudy, ...]:
+    """List the studies that come with the package; loads no torch.
+
+    Examples
+    --------
+    >>> "quickstart" in [study.name for study in shipped_studies()]
+    True
+    """
+    found = []
+    for name, text in sorted(_shipped().items()):
+        raw = read_yaml(text, f"study {name}")
+        found.append(ShippedStudy(name, str(raw.get("question", "")), str(raw.get("scale") or "")))
+    return tuple(found)
+
+
+def _shipped() -> dict[str, str]:
+    folder = resources.files("latecomer.eval") / "studies"
+    return {
+        entry.name.removesuffix(".yaml"): entry.read_text("utf-8")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".yaml")
+    }
+
+
+def load_study(name_or_path: str | Path, overrides: Iterable[str] = ()) -> Study:
+    """Load a shipped study by name or a study file by path, and check all of it.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        ``"quickstart"``, or a path that ends in ``.yaml``.
+    overrides : iterable of str
+        ``"key=value"`` with dotted keys, list indices included; values are YAML:
+        ``"train.rounds=300"``, ``"seeds=[0]"``, ``"methods.0.posterior=gaussian"``.
+
+    Returns
+    -------
+    Study
+        Frozen; every setting has a value.
+
+    Raises
+    ------
+    InputError
+        With one line that names the key, what is legal and what was given.
+
+    Examples
+    --------
+    >>> load_study("quickstart", ["train.rounds=300", "seeds=[0]"]).train.rounds  # doctest: +SKIP
+    300
+    """
+    raw = _read_source(name_or_path)
+    if isinstance(raw.get("methods"), list):
+        raw["methods"] = [{"name": m} if isinstance(m, str) else m for m in raw["methods"]]
+    for assignment in overrides:
+        override(raw, assignment)
+    return parse_study(raw)
+
+
+def _read_source(name_or_path: str | Path) -> dict[str, Any]:
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")):
+        path = Path(name_or_path)
+        try:
+            return read_yaml(path.read_text("utf-8"), str(path))
+        except FileNotFoundError:
+            raise InputError(f"there is no study file {path}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"study file {path} cannot be read: {error}") from None
+    shipped = _shipped()
+    if text not in shipped:
+        hint = nearest(text, shipped) or "; a study file's path ends in .yaml"
+        raise InputError(f"no study is called {text!r}{hint}")
+    return read_yaml(shipped[text], f"study {text}")
+
+
+def parse_study(raw: Mapping[str, Any]) -> Study:
+    """Check a study given as plain data (what `Study.resolved` gives loads back to the same study).
+
+    Raises
+    ------
+    InputError
+        With one line that names the key, what is legal and what was given.
+    """
+    try:
+        study = Study.model_validate(raw)
+    except ValidationError as error:
+        raise InputError(explain(error)) from None
+    study = study.model_copy(
+        update={
+            "split": study.split.model_copy(update={"reserve": _reserve(study)}),
+            "methods": tuple(
+                method.model_copy(update={"label": method.label or method.name})
+                for method in study.methods
+            ),
+            "certificates": tuple(
+                _certificate(study, index, entry) for index, entry in enumerate(study.certificates)
+            ),
+        }
+    )
+    _check_groups(study)
+    _check_methods(study)
+    return study
+
+
+def _reserve(study: Study) -> float:
+    natural = study.split.kind == "natural"
+    reserve = study.split.reserve
+    if reserve is None:
+        reserve = _RESERVE if study.shifts.extrapolation and not natural else 0.0
+    if natural and reserve > 0:
+        raise InputError(f"split.reserve must be 0 for a natural split, got {reserve}")
+    if study.shifts.extrapolation and not reserve > 0:
+        why = "which a natural split cannot have" if natural else f"got {reserve}"
+        raise InputError(f"shifts.extrapolation needs split.reserve above 0, {why}")
+    return reserve
+
+
+def _certificate(study: Study, index: int, entry: CertificateSettings) -> CertificateSettings:
+    key = f"certificates.{index}"
+    if entry.rule == "wsr" and study.split.kind in _FINITE_POOLS:
+        raise InputError(
+            f"{key}.rule wsr needs independent clients, and a {study.split.kind} split is a finite "
+            "pool: use wsr_wor"
+        )
+    unused = "delta" if entry.rule == "conformal" else "alpha"
+    if getattr(entry, unused) is not None:
+        used = "alpha" if unused == "delta" else "delta"
+        raise InputError(f"{key}.{unused} is no setting of rule {entry.rule}, which takes {used}")
+    if entry.rule == "conformal":
+        return entry.model_copy(update={"alpha": entry.alpha or _ALPHA})
+    return entry.model_copy(update={"delta": entry.delta or _DELTA})
+
+
+def _check_groups(study: Study) -> None:
+    split = study.split
+    if study.certificates and not split.certify:
+        raise InputError("certificates need certification clients: split.certify must be above 0")
+    shifted = [name for name, severities in study.shifts if severities]
+    if shifted and not split.novel:
+        raise InputError(f"shifts.{shifted[0]} needs novel clients: split.novel must be above 0")
+    fractions = [part for part in (split.certify, split.novel) if isinstance(part, float)]
+    counts = [part for part in (split.certify, split.novel) if isinstance(part, int)]
+    clients = split.clients or math.inf
+    if not sum(fractions) < 1 or not sum(counts) + sum(fractions) * clients < clients:
+        raise InputError(
+            f"split.certify={split.certify} and split.novel={split.novel} leave no seen client"
+            + (f" of {split.clients}" if split.clients else "")
+        )
+
+
+def _check_methods(study: Study) -> None:
+    from latecomer.models.methods import METHODS, make_method
+
+    given: dict[str, int] = {}
+    for index, entry in enumerate(study.methods):
+        key = f"methods.{index}"
+        if entry.name not in METHODS:
+            raise InputError(
+                f"{key}: no method is called {entry.name!r}{nearest(entry.name, METHODS)}"
+            )
+        label = entry.label or entry.name
+        if label in given:
+            raise InputError(
+                f"{key}.label: methods.{given[label]} is already called {label!r}; give one a label"
+            )
+        given[label] = index
+        try:
+            method = make_method(entry.name, **entry.hyper())
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{key}: {' '.join(str(error).split())}") from None
+        _check_masking(study, key, entry, method.personalization)
+
+
+def _check_masking(study: Study, key: str, entry: MethodSettings, protocol: str) -> None:
+    masked = study.evaluation.classes
+    blind = protocol in ("unlabelled", "global")
+    if masked != "all" and blind and study.evaluation.class_set != "given":
+        raise InputError(
+            f"evaluation.classes={masked} tells {key} ({entry.label}, protocol {protocol}) which "
+            "classes a client has: say evaluation.class_set: given, or use all"
+        )
