@@ -1,1 +1,37 @@
-"""Placeholder."""
+"""Data sets: labelled samples with, where the publisher has them, natural clients and a test set.
+
+One reader a file; ``DATASETS`` names them and ``load_dataset`` reads the one a study asks for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if __name__ != "latecomer.eval.datasets":
+    raise ImportError("import latecomer.eval.datasets, not the folder datasets")
+
+if TYPE_CHECKING:
+    from latecomer.eval.datasets.dataset import Dataset as Dataset
+    from latecomer.eval.datasets.dataset import make_dataset as make_dataset
+    from latecomer.eval.datasets.registry import DATASETS as DATASETS
+    from latecomer.eval.datasets.registry import Reader as Reader
+    from latecomer.eval.datasets.registry import load_dataset as load_dataset
+
+_HOME: dict[str, str] = {
+    "DATASETS": "registry",
+    "Dataset": "dataset",
+    "Reader": "registry",
+    "load_dataset": "registry",
+    "make_dataset": "dataset",
+}
+
+__all__ = [*sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"latecomer.eval.datasets.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'latecomer.eval.datasets' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,197 @@
+"""The form in which every reader hands over its samples."""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.errors import InputError
+
+__all__ = ["MAX_CLASSES", "Dataset", "as_labels", "as_pixels", "make_dataset"]
+
+MAX_CLASSES = 65_536
+_CHUNK = 1 << 24  # values looked at together, so that a check needs no second copy of the data
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled samples; build one with :func:`make_dataset`, which checks them.
+
+    Attributes
+    ----------
+    name : str
+        What rows and reports call it.
+    x : ndarray, uint8 or float32, shape [N, D] or [N, C, H, W]
+        Inputs; uint8 means that they are divided by 255 before use.
+    y : ndarray of int64, shape [N]
+        Labels from 0.
+    n_classes : int
+        Largest label + 1; a label below it may be absent.
+    client : ndarray of int64, shape [N], or None
+        Natural client of each sample, numbered from 0.
+    test : ndarray of bool, shape [N], or None
+        Samples of the publisher's test set, where there is one.
+    provenance : str
+        Where the data came from, in words.
+    content_hash : str
+        SHA-256 over all arrays; names and file paths do not enter.
+    client_names : tuple of str
+        Publisher's name of each natural client, by its number.
+    class_names : tuple of str
+        Publisher's name of each class; empty when it has none.
+    """
+
+    name: str
+    x: NDArray[Any] = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
+    n_classes: int
+    client: NDArray[np.int64] | None = field(repr=False)
+    test: NDArray[np.bool_] | None = field(repr=False)
+    provenance: str
+    content_hash: str
+    client_names: tuple[str, ...] = field(default=(), repr=False)
+    class_names: tuple[str, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        """Count the samples."""
+        return len(self.y)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether a sample is [C, H, W] rather than a vector."""
+        return self.x.ndim == 4
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return self.x.shape[1:]
+
+
+def make_dataset(
+    name: str,
+    x: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    provenance: str,
+    client: NDArray[Any] | None = None,
+    test: NDArray[np.bool_] | None = None,
+    class_names: tuple[str, ...] = (),
+) -> Dataset:
+    """Check the arrays, number the clients, hash everything and freeze it.
+
+    Parameters
+    ----------
+    name : str
+    x : ndarray, shape [N, D] or [N, C, H, W]
+        uint8 is kept; any float becomes float32. Other types are refused, because their scale
+        is not known.
+    y : ndarray, shape [N]
+        Whole numbers from 0, of any numeric type.
+    provenance : str
+    client : ndarray of whole numbers or strings, shape [N], optional
+        Numbered from 0 in sorted order.
+    test : ndarray of bool, shape [N], optional
+    class_names : tuple of str, optional
+
+    Raises
+    ------
+    InputError
+        The arrays are empty, of unequal lengths, of the wrong type, not finite or labelled
+        outside 0..65535.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = make_dataset("toy", np.zeros((3, 2)), np.array([0, 2, 2]), provenance="made up")
+    >>> len(data), data.n_classes, data.input_shape, data.x.dtype.name
+    (3, 3, (2,), 'float32')
+    """
+    lengths: dict[str, NDArray[Any]] = {"x": x, "y": y}
+    lengths |= {} if client is None else {"client": client}
+    lengths |= {} if test is None else {"test": test}
+    for key, array in lengths.items():
+        if array.ndim == 0 or array.size == 0:
+            raise InputError(f"{key} must hold at least one sample, got shape {array.shape}")
+    counts = {key: len(array) for key, array in lengths.items()}
+    if len(set(counts.values())) != 1:
+        listed = ", ".join(f"{key} has {count}" for key, count in counts.items())
+        raise InputError(f"{' and '.join(counts)} must be equally long, got {listed}")
+    if x.ndim not in (2, 4):
+        raise InputError(f"x must have shape [N, D] or [N, C, H, W], got {list(x.shape)}")
+    pixels = np.ascontiguousarray(as_pixels(x))
+    labels = as_labels(y)
+    numbers, names = (None, ()) if client is None else _as_clients(client)
+    publisher = None if test is None else np.array(test, dtype=np.bool_)
+    digest = hashlib.sha256()
+    kept = {"x": pixels, "y": labels, "client": numbers, "test": publisher}
+    for key, part in kept.items():
+        if part is not None:
+            digest.update(f"{key} {part.dtype.str} {part.shape};".encode())
+            digest.update(part.data)
+    digest.update("\0".join(names).encode())
+    return Dataset(
+        name=name,
+        x=pixels,
+        y=labels,
+        n_classes=int(labels.max()) + 1,
+        client=numbers,
+        test=publisher,
+        provenance=provenance,
+        content_hash=digest.hexdigest(),
+        client_names=names,
+        class_names=class_names,
+    )
+
+
+def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
+    """Return inputs as they are kept: uint8 untouched, floats as finite float32."""
+    if x.dtype == np.uint8:
+        return x
+    if x.dtype.kind != "f":
+        raise InputError(
+            f"x must be uint8 (0 to 255) or floating point, got {x.dtype}: save bytes as uint8, "
+            "other numbers as float32"
+        )
+    with np.errstate(over="ignore"):
+        pixels = x.astype(np.float32, copy=False)
+    flat = pixels.reshape(-1)
+    for start in range(0, flat.size, _CHUNK):
+        wrong = ~np.isfinite(flat[start : start + _CHUNK])
+        if wrong.any():
+            first = start + int(np.argmax(wrong))
+            sample = first // (pixels.size // len(pixels))
+            value = x.reshape(-1)[first]
+            raise InputError(f"x must be finite float32 numbers, got {value:g} in sample {sample}")
+    return pixels
+
+
+def as_labels(y: NDArray[Any]) -> NDArray[np.int64]:
+    """Return labels as int64, refusing what is not a whole number in 0..65535."""
+    legal = f"y must hold one whole number from 0 to {MAX_CLASSES - 1} per sample"
+    if y.ndim != 1:
+        raise InputError(f"{legal}, got shape {list(y.shape)}")
+    if y.dtype.kind not in "iuf":
+        raise InputError(f"{legal}, got {y.dtype}")
+    wrong = ~((y >= 0) & (y < MAX_CLASSES))
+    if y.dtype.kind == "f":
+        wrong |= y != np.floor(y)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise InputError(f"{legal}, got y[{first}]={y[first]}")
+    return y.astype(np.int64)
+
+
+def _as_clients(client: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    legal = "client must hold one whole number or string per sample"
+    if client.ndim != 1:
+        raise InputError(f"{legal}, got shape {list(client.shape)}")
+    if client.dtype.kind not in "iuSU":
+        raise InputError(f"{legal}, got {client.dtype}")
+    ids, numbers = np.unique(client, return_inverse=True)
+    try:
+        names = tuple(i.decode() if isinstance(i, bytes) else str(i) for i in ids.tolist())
+    except UnicodeDecodeError as error:
+        raise InputError(f"{legal}, got bytes that are not UTF-8: {error.object!r}") from error
+    return numbers.astype(np.int64), names

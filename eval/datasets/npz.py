@@ -1,0 +1,137 @@
+"""A user's own data: any npz file with arrays x, y and, optionally, client."""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.errors import InputError
+
+__all__ = ["LAYOUTS", "read_npz"]
+
+LAYOUTS: dict[str, str] = {
+    "vector": "[N, D]",
+    "hw": "[N, H, W]",
+    "chw": "[N, C, H, W]",
+    "hwc": "[N, H, W, C]",
+}
+_CHANNELS = (1, 3)
+
+
+def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
+    """Read ``x``, ``y`` and optional ``client`` from an npz file; other arrays are not touched.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; ``~`` is the home directory.
+    layout : {"vector", "hw", "chw", "hwc"}, optional
+        How ``x`` is to be read: [N, D], [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3.
+        Needed only where both four-dimensional forms fit.
+
+    Returns
+    -------
+    Dataset
+        Images as [N, C, H, W]. ``n_classes`` is the largest label + 1.
+
+    Raises
+    ------
+    InputError
+        The file is absent, no npz, cut short or lacks an array; an array holds pickled objects;
+        the layout does not fit; or :func:`~latecomer.eval.datasets.make_dataset` refuses the
+        arrays. Nothing in the file is ever executed.
+    """
+    if not isinstance(path, str | Path) or not str(path):
+        raise InputError(f"data.path must be the path of an npz file, got {path!r}")
+    if layout is not None and layout not in LAYOUTS:
+        raise InputError(f"data.layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    file = Path(path).expanduser()
+    if not file.exists():
+        raise InputError(f"data.path: there is no file {file}")
+    if not file.is_file():
+        raise InputError(f"data.path: {file} is not a file")
+    try:
+        with file.open("rb") as stream:
+            arrays = _read_arrays(stream)
+        return make_dataset(
+            file.stem,
+            _as_channels_first(arrays["x"], layout),
+            arrays["y"],
+            client=arrays.get("client"),
+            provenance=f"npz file {file}",
+        )
+    except InputError as error:
+        raise InputError(f"data.path: {file}: {error}") from error
+    except OSError as error:
+        raise InputError(f"data.path: {file} cannot be read: {error.strerror or error}") from error
+
+
+def _read_arrays(stream: BinaryIO) -> dict[str, NDArray[Any]]:
+    if not zipfile.is_zipfile(stream):
+        raise InputError("is no npz file, or one that was cut short")
+    stream.seek(0)
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        with np.load(stream, allow_pickle=False) as archive:
+            for name in ("x", "y", "client"):
+                if name in archive.files:
+                    arrays[name] = _read_one(archive, name)
+                elif name != "client":
+                    held = ", ".join(map(repr, archive.files[:8])) or "nothing"
+                    raise InputError(f"has no array {name}; it holds {held}")
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InputError(f"is a damaged npz file ({_one_line(error)})") from error
+    return arrays
+
+
+def _read_one(archive: Any, name: str) -> NDArray[Any]:
+    try:
+        array = archive[name]
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError) as error:
+        if "allow_pickle" in str(error):
+            raise InputError(f"{name} holds Python objects, which are never loaded") from error
+        raise InputError(f"{name} is damaged or cut short ({_one_line(error)})") from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{name} is no array in NumPy's format")
+    return array
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _as_channels_first(x: NDArray[Any], layout: str | None) -> NDArray[Any]:
+    fits = _fitting(x.shape)
+    if layout is not None and layout not in fits:
+        raise InputError(
+            f"data.layout={layout} wants x as {LAYOUTS[layout]} with C = 1 or 3, "
+            f"got shape {list(x.shape)}"
+        )
+    if not fits:
+        raise InputError(
+            f"x must have shape {', '.join(LAYOUTS.values())} with C = 1 or 3, got {list(x.shape)}"
+        )
+    if layout is None and len(fits) > 1:
+        raise InputError(
+            f"x of shape {list(x.shape)} fits {' and '.join(fits)}: say which with data.layout"
+        )
+    chosen = layout or fits[0]
+    if chosen == "hw":
+        return x[:, np.newaxis]
+    return np.moveaxis(x, 3, 1) if chosen == "hwc" else x
+
+
+def _fitting(shape: tuple[int, ...]) -> list[str]:
+    if len(shape) in (2, 3):
+        return ["vector" if len(shape) == 2 else "hw"]
+    if len(shape) != 4:
+        return []
+    return [
+        layout
+        for layout, channels in (("chw", shape[1]), ("hwc", shape[3]))
+        if channels in _CHANNELS
+    ]
