@@ -30,9 +30,10 @@ class Artifact:
         What it is (``label_counts``, ``certificates``, ``descriptors``, ...).
     arrays : mapping of str to ndarray
         Stored as ``<name>.npz``; never objects.
-    table : pandas.DataFrame
-        Stored as ``<name>.csv`` without its index.  Exactly one of arrays and table is given.  Read
-        back, a column of numbers and blanks is numbers and NaN, any other column is text.
+    table : sequence of mappings
+        Records with the same columns (a data frame is taken as its records), stored as
+        ``<name>.csv``.  Exactly one of arrays and table is given.  Read back, a column of numbers
+        and blanks is floats and NaN, any other column is text.
     axes : tuple of str
         What the axes of the arrays (or the table's rows) are, e.g. ``("client", "class")``.
     ids : mapping of str to sequence
@@ -41,13 +42,15 @@ class Artifact:
 
     kind: str
     arrays: Mapping[str, Any] | None = None
-    table: pd.DataFrame | None = None
+    table: Sequence[Mapping[str, Any]] | None = None
     axes: tuple[str, ...] = ()
     ids: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.arrays is None) == (self.table is None):
             raise TypeError("an artifact holds either arrays or a table")
+        if isinstance(self.table, pd.DataFrame):
+            object.__setattr__(self, "table", self.table.to_dict("records"))
 
 
 def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
@@ -61,7 +64,7 @@ def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
     Raises
     ------
     TypeError
-        For arrays of objects.
+        For arrays of objects and tables whose records differ in their columns.
     """
     data: bytes | str
     if artifact.arrays is not None:
@@ -73,7 +76,7 @@ def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
         np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
         data, suffix = buffer.getvalue(), ".npz"
     if artifact.table is not None:
-        data, suffix = _table_text(artifact.table), ".csv"
+        data, suffix = _table_text(name, artifact.table), ".csv"
     path = Path(folder) / f"{name}{suffix}"
     manifest = {
         "kind": artifact.kind,
@@ -86,17 +89,21 @@ def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
     return path
 
 
-def _table_text(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, lineterminator="\n")
+def _table_text(name: str, table: Sequence[Mapping[str, Any]]) -> str:
+    if any(record.keys() != table[0].keys() for record in table):
+        raise TypeError(f"artifact {name!r}: records differ in their columns")
+    return pd.DataFrame(list(table), dtype=object).to_csv(index=False, lineterminator="\n")
 
 
-def _read_table(path: Path) -> pd.DataFrame:
+def _read_table(path: Path) -> list[dict[str, Any]]:
+    if not path.read_text("utf-8").strip():
+        return []
     table = pd.read_csv(path, dtype="str", keep_default_na=False)
-    for name in table.columns:
-        if (table[name] != "").any():
+    for column in table.columns:
+        if (table[column] != "").any():
             with contextlib.suppress(ValueError):
-                table[name] = np.array([float(text or "nan") for text in table[name]])
-    return table
+                table[column] = np.array([float(text or "nan") for text in table[column]])
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def read_artifact(path: str | Path) -> Artifact:
@@ -121,5 +128,5 @@ def read_artifact(path: str | Path) -> Artifact:
             with np.load(data, allow_pickle=False) as stored:
                 return Artifact(arrays={key: stored[key] for key in stored.files}, **about)
         return Artifact(table=_read_table(data), **about)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise InputError(f"{source} is no readable artifact: {error}") from None

@@ -24,7 +24,7 @@ Loader.add_implicit_resolver(
 def _mapping(loader: Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen = set()
     for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, str):
             raise yaml.MarkedYAMLError(
                 problem=f"{key!r} is no key", problem_mark=key_node.start_mark

@@ -34,6 +34,7 @@ __all__ = [
     "load_run",
     "make_row",
     "read_artifact",
+    "read_records",
     "read_rows",
     "rows_to_text",
     "sort_rows",
@@ -158,7 +159,7 @@ def read_rows(path: str | Path) -> pd.DataFrame:
         When the file is absent, torn, or no rows file of this schema.
     """
     source = Path(path)
-    frame = pd.DataFrame(_parse(source), columns=list(COLUMNS), dtype="str")
+    frame = pd.DataFrame(read_records(source), columns=list(COLUMNS), dtype="str")
     try:
         for name in _FLOATS:
             frame[name] = np.array([float(text or "nan") for text in frame[name]], dtype=float)
@@ -172,7 +173,15 @@ def read_rows(path: str | Path) -> pd.DataFrame:
     return frame
 
 
-def _parse(source: Path) -> list[list[str]]:
+def read_records(path: str | Path) -> list[list[str]]:
+    """Read a rows file as the text it holds, one list in the order of `COLUMNS` a row.
+
+    Raises
+    ------
+    InputError
+        As `read_rows` does.
+    """
+    source = Path(path)
     try:
         with source.open(encoding="utf-8", newline="") as file:
             text = file.read()
@@ -242,7 +251,7 @@ class RunRecord:
     artifacts : tuple of ArtifactFile
         Those of the finished cells.
     cells : tuple of CellRecord
-        In the order of their ids.
+        In the order of the study (``cells.json``).
     """
 
     path: Path
@@ -271,7 +280,8 @@ def load_run(path: str | Path) -> RunRecord:
         if not isinstance(study, dict):
             raise ValueError("study.yaml is no mapping")
         env = _json(folder / "env.json")
-        cells = tuple(_cell(place) for place in sorted((folder / "cells").glob("*/")))
+        wanted = _json(folder / "cells.json").get("cells", [])
+        cells = tuple(_cell(folder / "cells" / str(name)) for name in wanted)
         artifacts = tuple(
             ArtifactFile(
                 cell.id, Path(about["file"]).stem, about["kind"], file.parent / about["file"]

@@ -86,6 +86,7 @@ class _Split(Settings):
     query: Annotated[Number, Field(gt=0, lt=1)] = 0.25
     validation: Share = 0.2
     reserve: Share | None = None
+    min_samples: Count | None = None
 
 
 class ByClass(_Split):
