@@ -14,15 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 from latecomer.bounds.certificate import Array
 
 __all__ = [
+    "above",
+    "at_most",
+    "between",
     "count",
     "failure_probability",
+    "flag",
     "interval",
+    "largest_loss",
     "losses_in",
     "nonnegative",
     "one_of",
     "positive",
     "real",
     "same_length",
+    "sample_variance",
 ]
 
 
@@ -65,18 +71,28 @@ def nonnegative(name: str, value: ArrayLike) -> Array:
 
 def positive(name: str, value: ArrayLike) -> Array:
     """Return ``value`` as float64 with ``value > 0``."""
-    legal = "must be greater than 0"
+    return above(name, value, 0.0)
+
+
+def above(name: str, value: ArrayLike, low: float) -> Array:
+    """Return ``value`` as float64 with ``value > low``."""
+    legal = f"must be greater than {low:g}"
     array = real(name, value, legal=legal)
-    _refuse(name, legal, array, array <= 0)
+    _refuse(name, legal, array, array <= low)
+    return array
+
+
+def between(name: str, value: ArrayLike, low: float, high: float) -> Array:
+    """Return ``value`` as float64 with ``low < value < high``."""
+    legal = f"must lie strictly between {low:g} and {high:g}"
+    array = real(name, value, legal=legal)
+    _refuse(name, legal, array, (array <= low) | (array >= high))
     return array
 
 
 def failure_probability(name: str, value: ArrayLike) -> Array:
     """Return ``value`` as float64 with ``0 < value < 1``."""
-    legal = "must lie strictly between 0 and 1"
-    array = real(name, value, legal=legal)
-    _refuse(name, legal, array, (array <= 0) | (array >= 1))
-    return array
+    return between(name, value, 0.0, 1.0)
 
 
 def count(name: str, value: ArrayLike, *, minimum: int = 1) -> NDArray[np.int64]:
@@ -87,6 +103,39 @@ def count(name: str, value: ArrayLike, *, minimum: int = 1) -> NDArray[np.int64]
     return array.astype(np.int64)
 
 
+def at_most(name: str, value: NDArray[Any], limit_name: str, limit: NDArray[Any]) -> None:
+    """Refuse a ``value`` that exceeds another argument, entry by entry after broadcasting."""
+    mine, other = np.broadcast_arrays(value, limit)
+    wrong = mine > other
+    if wrong.any():
+        index = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"{name} must be at most {limit_name}, "
+            f"got {name}={mine[index]:g} and {limit_name}={other[index]:g}"
+        )
+
+
+def sample_variance(name: str, value: ArrayLike, n: NDArray[Any], loss_max: float) -> Array:
+    """Return ``value`` as a sample variance (divided by n - 1) that ``n`` losses can have."""
+    array = nonnegative(name, value)
+    # Sample variances computed in floats may exceed the largest possible one by rounding.
+    limit = np.asarray(loss_max**2 * n / (4.0 * (n - 1)))
+    legal = "must be at most loss_max^2 n / (4 (n - 1))"
+    mine, largest = np.broadcast_arrays(array, limit)
+    _refuse(name, legal, mine, mine > largest * (1.0 + 1e-9))
+    return array
+
+
+def largest_loss(name: str, value: ArrayLike) -> float:
+    """Return ``value`` as a float above 0; one number, as it names the scale of a whole call."""
+    legal = "must be one number greater than 0"
+    array = real(name, value, legal=legal)
+    if array.ndim:
+        raise ValueError(f"{name} {legal}, got shape {array.shape}")
+    _refuse(name, legal, array, array <= 0)
+    return float(array)
+
+
 def losses_in(name: str, value: ArrayLike, *, loss_max: float = 1.0, minimum: int = 1) -> Array:
     """Return losses in ``[0, loss_max]``, shape [..., k] with ``k >= minimum``."""
     legal = f"must hold at least {minimum} losses in [0, {loss_max:g}] along its last axis"
@@ -95,6 +144,13 @@ def losses_in(name: str, value: ArrayLike, *, loss_max: float = 1.0, minimum: in
         raise ValueError(f"{name} {legal}, got shape {array.shape}")
     _refuse(name, legal, array, (array < 0) | (array > loss_max))
     return array
+
+
+def flag(name: str, value: object) -> bool:
+    """Return ``value`` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {name}={value!r}")
+    return bool(value)
 
 
 def one_of(name: str, value: object, choices: Sequence[str]) -> str:

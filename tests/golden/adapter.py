@@ -1,0 +1,196 @@
+"""Names of the golden vectors mapped to the public calculators.
+
+``evaluate(function, inputs)`` returns the raw, unclipped value; bad input raises ``ValueError``.
+"""
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from latecomer.bounds.certificate import Certificate
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a vector's function lives and what its inputs are called there.
+
+    ``lengths`` names inputs that only say how long a list must be; ``constants`` fills arguments
+    the vectors leave out because the value does not depend on them.
+    """
+
+    module: str
+    function: str
+    names: dict[str, str]
+    lengths: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+
+
+class Missing(LookupError):
+    """No calculator is known for this function."""
+
+
+_COMMON = {"r": "empirical_risk", "M": "loss_max"}
+_ONE = _COMMON | {"n": "n_samples", "var": "variance", "C": "c", "K": "n_draws"}
+_HOLD = _COMMON | {"m": "n_samples", "k": "n_errors", "var": "variance"}
+_SCORES = {"pool": "pool_size", "J": "n_bets", "M": "loss_max"}
+_META = _COMMON | {
+    "n": "n_clients",
+    "m": "n_samples",
+    "ms": "sizes",
+    "mh": "harmonic_size",
+    "kl": "kl_hyper",
+    "split": "client_share",
+}
+_CAPACITY = {
+    "logC_star": "log_capacity_clients",
+    "logC_n": "log_capacity_samples",
+    "eps": "epsilon",
+    "n": "n_clients",
+    "m": "n_samples",
+    "M": "loss_max",
+}
+_PFEDHN = {
+    "eps": "epsilon",
+    "n": "n_clients",
+    "m": "n_samples",
+    "k": "descriptor_dim",
+    "N": "hypernetwork_dim",
+    "q": "head_dim",
+    "R": "radius",
+    "L": "loss_lipschitz",
+    "Lh": "weight_lipschitz",
+    "LV": "descriptor_lipschitz",
+    "M": "loss_max",
+}
+_VC = {"d": "dimension", "m": "n_samples", "coef": "coefficient", "mult": "multiplier"}
+_COUNTS = {"counts_p": "novel_counts", "counts_q": "train_counts", "alpha": "smoothing"}
+
+
+def _same(module: str, names: dict[str, str], *functions: str) -> dict[str, Route]:
+    return {function: Route(module, function, names) for function in functions}
+
+
+ROUTES: dict[str, Route] = {
+    "klb": Route("binary_kl", "kl", {}),
+    "klinv_up": Route("binary_kl", "kl_inverse_upper", {"c": "budget"}),
+    "klinv_lo": Route("binary_kl", "kl_inverse_lower", {"c": "budget"}),
+    "xi": Route("binary_kl", "xi", {}),
+    "gauss_kl_equal": Route("binary_kl", "gauss_kl_equal", {"sqdist": "squared_distance"}),
+    "gauss_kl_iso": Route(
+        "binary_kl",
+        "gauss_kl_iso",
+        {"sqdist": "squared_distance", "var_q": "variance_q", "var_p": "variance_p"},
+    ),
+    **_same("holdout", _HOLD, "hoeffding", "chernoff_kl", "clopper_pearson", "emp_bernstein"),
+    **_same("holdout", _SCORES, "product", "wsr", "wsr_wor", "betting_mixture", "conformal"),
+    "pool_fraction": Route(
+        "holdout", "pool_fraction", {"x": "n_exceeding", "m": "n_sampled", "pool": "pool_size"}
+    ),
+    "dkw_band": Route("holdout", "dkw_band", {"k": "n_clients", "n": "n_clients"}),
+    **_same("pac_bayes", _ONE, "maurer", "mcallester03", "seeger", "seeger_exact"),
+    "tolstikhin_seldin": Route("pac_bayes", "tolstikhin_seldin", _ONE),
+    "mc_then_kl": Route(
+        "pac_bayes",
+        "mc_then_kl",
+        _ONE | {"r_mc": "monte_carlo_risk", "delta_mc": "delta_draws"},
+    ),
+    **_same("pac_bayes_tuned", _ONE, "catoni", "catoni_grid", "thiemann"),
+    **_same("pac_bayes_tuned", _ONE, "thiemann_opt", "pbb_quad"),
+    **_same("meta", _META, "pefll_b1", "pefll_b1_unequal", "zakerinia24"),
+    "pefll_32": Route(
+        "meta",
+        "pefll_32",
+        _META
+        | {"eta_h_sq": "eta_h_squared", "eta_v_sq": "eta_v_squared", "theta_sqs": "theta_squared"},
+        lengths={"n": "theta_sqs"},
+    ),
+    **_same("meta_kl", _META, "two_step_kl", "two_step_kl_unequal", "multitask_kl", "guan_lu_kl"),
+    "guan_lu_catoni": Route(
+        "meta_kl",
+        "guan_lu_catoni",
+        _META | {"C_env": "client_temperature", "C_task": "sample_temperature"},
+    ),
+    "catoni_unequal": Route(
+        "meta_kl",
+        "catoni_unequal",
+        _META | {"rs": "empirical_risks", "kls_sum": "sum_kl", "lam": "rate"},
+    ),
+    **_same("meta_classic", _META, "pentina_lampert", "amit_meir", "rezazadeh_code"),
+    "pacoh_holder": Route(
+        "meta_classic", "pacoh_holder", _META | {"lam": "client_rate", "beta": "sample_rate"}
+    ),
+    **_same("unseen", _META, "single_level_kl", "single_level_product", "occam_client"),
+    "progressive": Route("unseen", "progressive", _COMMON | {"T": "n_steps"}),
+    **_same("baxter", _CAPACITY, "baxter_thm2_n", "baxter_thm2_m", "baxter_thm4_m"),
+    "baxter_eps_const": Route("baxter", "baxter_eps_const", _CAPACITY),
+    "log_cover_ball": Route(
+        "baxter",
+        "log_cover_ball",
+        {"dim": "dimension", "R": "ball_radius", "radius": "cover_radius"},
+    ),
+    **_same("baxter", _PFEDHN, "pfedhn_M", "pfedhn_eps"),
+    "proxy_a": Route("adaptation", "proxy_a", {"err": "error"}),
+    "hdiv_from_counts": Route(
+        "adaptation",
+        "hdiv_from_counts",
+        {
+            "src_as_tgt": "source_as_target",
+            "n_src": "n_source",
+            "tgt_as_src": "target_as_source",
+            "n_tgt": "n_target",
+        },
+    ),
+    "vc_dev": Route("adaptation", "vc_dev", _VC),
+    "ben_david": Route(
+        "adaptation",
+        "ben_david",
+        _VC | {"err_s": "source_risk", "dhat": "divergence", "lam": "joint_error"},
+    ),
+    "odpfl": Route(
+        "adaptation",
+        "odpfl",
+        _VC
+        | {
+            "err_z": "empirical_risk",
+            "eps_mtl": "multitask_deviation",
+            "dhats": "divergences",
+            "lambdas": "joint_errors",
+            "delta_da": "delta_samples",
+            "delta_env": "delta_environment",
+            "delta_mtl": "delta_multitask",
+        },
+        constants={"delta_multitask": 0.01},
+    ),
+    "divergence": Route("client_shift", "divergence", _COUNTS),
+    "nearest": Route(
+        "client_shift",
+        "nearest",
+        {"novel": "novel_counts", "train": "train_counts", "alpha": "smoothing"},
+    ),
+}
+
+
+def evaluate(function: str, inputs: dict[str, Any]) -> Any:
+    """Return the raw value of a golden function; for ``nearest`` the pair (index, divergence)."""
+    if function not in ROUTES:
+        raise Missing(function)
+    route = ROUTES[function]
+    try:
+        module = import_module(f"latecomer.bounds.{route.module}")
+    except ModuleNotFoundError as error:
+        raise Missing(function) from error
+    for length, listed in route.lengths.items():
+        if length in inputs and inputs[length] != len(inputs[listed]):
+            raise ValueError(f"{listed} must have {inputs[length]} entries")
+    given = {
+        route.names.get(name, name): value
+        for name, value in inputs.items()
+        if name not in route.lengths
+    }
+    result = getattr(module, route.function)(**(route.constants | given))
+    if isinstance(result, Certificate):
+        return float(result.value)
+    if isinstance(result, tuple):
+        index, divergence = result
+        return int(index), float(divergence)
+    return float(result)

@@ -1,0 +1,91 @@
+"""Every golden vector (computed at 50 digits) against the public calculators."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def _adapter() -> Any:
+    spec = importlib.util.spec_from_file_location("golden_adapter", HERE / "adapter.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ADAPTER = _adapter()
+evaluate = ADAPTER.evaluate
+VECTORS: list[dict[str, Any]] = json.loads((HERE / "vectors.json").read_text())["vectors"]
+# Quantities that are no upper bound: these need not be rounded outward.
+NOT_CERTIFICATES = {
+    "klb",
+    "klinv_lo",
+    "gauss_kl_equal",
+    "gauss_kl_iso",
+    "proxy_a",
+    "hdiv_from_counts",
+    "divergence",
+    "nearest",
+}
+
+
+def check(function: str, got: float, expected: str | float, rtol: float) -> None:
+    exact = float(expected)
+    assert abs(got - exact) <= rtol * abs(exact) + (1e-300 if exact else 1e-15), (got, exact)
+    if function not in NOT_CERTIFICATES:
+        assert got >= exact * (1.0 - min(rtol, 1e-9)), "a certificate was rounded inward"
+
+
+def side(of: Any) -> float:
+    return float(evaluate(*of)) if isinstance(of, list) else float(of)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["id"])
+def test_vector(vector: dict[str, Any]) -> None:
+    rtol = vector.get("rtol", 0.0)
+    try:
+        run(vector, rtol)
+    except ADAPTER.Missing as missing:
+        pytest.fail(f"no calculator for {missing}")
+
+
+def run(vector: dict[str, Any], rtol: float) -> None:
+    function, inputs = vector["bound"], vector.get("inputs", {})
+    match vector["kind"]:
+        case "raises":
+            with pytest.raises(ValueError, match=r"\S"):
+                evaluate(function, inputs)
+        case "value" if function == "nearest":
+            index, value = evaluate(function, inputs)
+            assert index == vector["expected"][0]
+            check(function, value, vector["expected"][1], rtol)
+        case "value":
+            check(function, evaluate(function, inputs), vector["expected"], rtol)
+        case "monotone":
+            values = [
+                evaluate(function, inputs | {vector["vary"]: value}) for value in vector["values"]
+            ]
+            for got, expected in zip(values, vector["expected"], strict=True):
+                check(function, got, expected, rtol)
+            ordered = sorted(values, reverse=vector["direction"] == "nonincreasing")
+            assert values == ordered
+        case "relation":
+            left, right = side(vector["lhs"]), side(vector["rhs"])
+            for got, expected in zip((left, right), vector["expected"], strict=True):
+                assert got == pytest.approx(float(expected), rel=rtol)
+            if vector["op"] == "<=":
+                assert left <= right * (1.0 + rtol)
+            else:
+                assert left == pytest.approx(right, rel=rtol)
+        case other:
+            pytest.fail(f"unknown kind {other}")
+
+
+def test_all_vectors_are_here() -> None:
+    assert len(VECTORS) == 161
