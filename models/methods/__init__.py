@@ -1,1 +1,23 @@
-"""Placeholder."""
+"""Federated methods, one a file, and the registry that names them."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if __name__ != "latecomer.models.methods":
+    raise ImportError("import latecomer.models.methods, not the folder methods")
+
+if TYPE_CHECKING:
+    from latecomer.models.methods.registry import METHODS as METHODS
+    from latecomer.models.methods.registry import make_method as make_method
+
+__all__ = ["METHODS", "make_method"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module("latecomer.models.methods.registry"), name)
+    raise AttributeError(f"module 'latecomer.models.methods' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,132 @@
+"""Encoders: from a client's labelled samples to its descriptor, their mean embedding."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from latecomer.models import targets
+from latecomer.models.state import Params
+from latecomer.models.targets import Shape
+from latecomer.models.task import Task
+
+
+class Encoder(ABC):
+    """An embedding ``phi(x, y)`` of single samples; a descriptor is its mean over a set."""
+
+    @abstractmethod
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+
+    @abstractmethod
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``, ``y [c, b]``.
+
+        The result does not depend on the order of a set.
+        """
+        embedded = self.embed(params, x.flatten(0, 1), y.flatten())
+        return embedded.view(*y.shape, -1).mean(dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelChannels(Encoder):
+    """A net that sees the one-hot label as further input channels (images) or features (vectors).
+
+    Attributes
+    ----------
+    net : Module
+        Skeleton taking ``n_classes`` more channels or features than a sample has.
+    n_classes : int
+        Number of classes.
+    """
+
+    net: nn.Module
+    n_classes: int
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return targets.initial(self.net, generator)
+
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
+        label = F.one_hot(y, self.n_classes).to(x.dtype)
+        label = label.view(*label.shape, *(1,) * (x.dim() - 2)).expand(-1, -1, *x.shape[2:])
+        return targets.apply(self.net, params, torch.cat([x, label], dim=1))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLinear(Encoder):
+    """One linear layer on the one-hot label; the input is not looked at.
+
+    Attributes
+    ----------
+    layer : Module
+        Skeleton of the layer.
+    """
+
+    layer: nn.Module
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return targets.initial(self.layer, generator)
+
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Embed labels ``y [B]``; returns ``[B, dim]``."""
+        return params["weight"].T[y] + params["bias"]
+
+
+def _trunk(name: str, task: Task, dim: int) -> Encoder:
+    first, *rest = task.input_shape
+    shape: Shape = (first + task.n_classes, *rest)
+    net = targets.build(name, shape, dim).to(task.dtype)
+    return LabelChannels(net, task.n_classes)
+
+
+def _convnet(task: Task, dim: int) -> Encoder:
+    if len(task.input_shape) == 1:
+        raise ValueError("encoder convnet needs images; use encoder=mlp for vectors")
+    return _trunk("auto", task, dim)
+
+
+def _mlp(task: Task, dim: int) -> Encoder:
+    if len(task.input_shape) != 1:
+        raise ValueError("encoder mlp needs vectors; use encoder=convnet for images")
+    return _trunk("dense", task, dim)
+
+
+def _label_linear(task: Task, dim: int) -> Encoder:
+    with torch.device("meta"):
+        return LabelLinear(nn.Linear(task.n_classes, dim).to(task.dtype))
+
+
+ENCODERS: dict[str, Callable[[Task, int], Encoder]] = {
+    "convnet": _convnet,
+    "mlp": _mlp,
+    "label-linear": _label_linear,
+}
+"""Name of an encoder -> builder from (task, length of a descriptor)."""
+
+
+def encoder(task: Task, dim: int) -> Encoder:
+    """Build the encoder named by ``task.encoder`` for descriptors of length ``dim``.
+
+    ``auto`` is the convolutional net for images and the dense one for vectors.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown or the encoder does not fit the inputs.
+    """
+    name = task.encoder
+    if name == "auto":
+        name = "mlp" if len(task.input_shape) == 1 else "convnet"
+    if name not in ENCODERS:
+        known = ", ".join(["auto", *ENCODERS])
+        raise ValueError(f"encoder must be one of {known}, got encoder={name!r}")
+    return ENCODERS[name](task, dim)

@@ -1,0 +1,147 @@
+"""The only training loop: draw a cohort, train it, aggregate, log."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from latecomer.models.local import local_sgd
+from latecomer.models.method import Context, Method, Start
+from latecomer.models.schedule import Cohort, Schedule, TrainConfig
+from latecomer.models.state import Params, State, move, row, scatter, stack
+from latecomer.models.task import Clients, Samples, Task
+
+__all__ = ["Cohort", "DivergedError", "RoundLog", "Schedule", "TrainConfig", "train"]
+
+
+class DivergedError(RuntimeError):
+    """A client's loss stopped being a finite number.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    round : int
+        Number of the round, from 0.
+    client : int
+        Id of the client.
+    """
+
+    def __init__(self, method: str, round: int, client: int) -> None:  # noqa: A002
+        super().__init__(
+            f"{method} diverged: the loss of client {client} is not finite in round {round}"
+        )
+        self.method = method
+        self.round = round
+        self.client = client
+
+    def __reduce__(self) -> tuple[type["DivergedError"], tuple[str, int, int]]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.method, self.round, self.client)
+
+
+@dataclass(frozen=True)
+class RoundLog:
+    """What is told after a round.
+
+    Attributes
+    ----------
+    round : int
+        Number of the round, from 0.
+    loss : float
+        Training loss: mean over the cohort's clients and local steps.
+    """
+
+    round: int
+    loss: float
+
+
+def train(
+    method: Method,
+    task: Task,
+    clients: Clients,
+    config: TrainConfig,
+    *,
+    seed: int,
+    on_round: Callable[[RoundLog], None] | None = None,
+) -> State:
+    """Train ``method`` on the seen clients and return its state.
+
+    Parameters
+    ----------
+    method : Method
+        What to train.
+    task : Task
+        Target network and loss.
+    clients : Clients
+        The seen clients, labelled, on the device to train on.
+    config : TrainConfig
+        Rounds, cohort, local steps, batch size.
+    seed : int
+        Training seed: initial weights, cohorts, minibatches and noise.
+    on_round : callable, optional
+        Called with a :class:`RoundLog` after every round.
+
+    Raises
+    ------
+    DivergedError
+        When a client's loss is not finite.
+    ValueError
+        When the cohort is larger than the population, or the clients carry no labels.
+    """
+    if not clients.labelled:
+        raise ValueError("clients must be labelled to train on, got clients without labels")
+    schedule = Schedule(seed, clients, config)
+    first = schedule.cohort(0, method.batches_per_step)
+    state = method.init(task, clients, first, schedule.initial_noise())
+    state = State(move(state.server, clients.device), move(state.clients, clients.device))
+    for number in range(config.rounds):
+        cohort = schedule.cohort(number, method.batches_per_step)
+        start = method.start(task, state, clients, cohort, schedule.noise(number))
+        final, losses = _train_locally(method, task, clients, cohort, start)
+        finish = method.finish(task, state, cohort, start, final)
+        state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
+        state = method.aggregate(task, state, cohort, start, finish.uploads)
+        if on_round is not None:
+            on_round(RoundLog(number, sum(losses) / len(losses)))
+    return state
+
+
+def _train_locally(
+    method: Method, task: Task, clients: Clients, cohort: Cohort, start: Start
+) -> tuple[Params, list[float]]:
+    """Train the cohort one client after another; the weights reached and each client's loss."""
+    final: list[Params] = []
+    losses: list[float] = []
+    n_steps = cohort.rows.shape[1]
+    for place in range(len(cohort)):
+        batches = _batches(clients, cohort.rows[place])
+        context = Context(own=row(start.own, place), shared=start.shared)
+
+        def objective(
+            params: Params,
+            step: int,
+            context: Context = context,
+            batches: list[tuple[Samples, ...]] = batches,
+        ) -> Tensor:
+            return method.objective(task, params, context, batches[step], step)
+
+        params, loss = local_sgd(
+            objective, row(start.params, place), n_steps=n_steps, rule=method.local
+        )
+        losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            client = int(clients.ids[cohort.members[place]])
+            raise DivergedError(method.name, cohort.round, client)
+        final.append(params)
+    return stack(final), losses
+
+
+def _batches(clients: Clients, rows: Tensor) -> list[tuple[Samples, ...]]:
+    """Gather a client's minibatches of a round at once and cut them by step."""
+    x, y = clients.inputs(rows), clients.labels(rows)
+    return [
+        tuple(Samples(*pair) for pair in zip(xs.unbind(), ys.unbind(), strict=True))
+        for xs, ys in zip(x.unbind(), y.unbind(), strict=True)
+    ]

@@ -1,0 +1,81 @@
+"""Hyper-parameters declared with their ranges, checked in one place.
+
+A method writes ``local_lr: float = number(0.005, above=0)``; the range travels in the dataclass
+field, and :func:`check` refuses values outside it with the name, the range and the value.
+"""
+
+import math
+from dataclasses import Field, field, fields
+from typing import Any
+
+
+def number(
+    default: float,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> Any:
+    """Declare a real hyper-parameter in ``[least, below)`` or ``(above, below)``."""
+    low, strict = (above, True) if least is None else (least, False)
+    return field(default=default, metadata={"low": low, "strict": strict, "below": below})
+
+
+def count(default: int | None, *, least: int = 1) -> Any:
+    """Declare a whole hyper-parameter ``>= least``; None only where it is the default."""
+    return field(default=default, metadata={"least": least})
+
+
+def choice(default: str, *options: str) -> Any:
+    """Declare a hyper-parameter that takes one of a few words."""
+    return field(default=default, metadata={"options": (default, *options)})
+
+
+def legal(declared: "Field[Any]") -> str:
+    """Describe the values that a hyper-parameter takes.
+
+    >>> from dataclasses import dataclass, fields
+    >>> @dataclass
+    ... class Rule:
+    ...     momentum: float = number(0.9, least=0, below=1)
+    >>> legal(fields(Rule)[0])
+    'must be at least 0 and below 1'
+    """
+    rule = declared.metadata
+    if "options" in rule:
+        return "must be one of " + ", ".join(rule["options"])
+    if "least" in rule:
+        return f"must be a whole number >= {rule['least']}"
+    text = "must be a number"
+    if rule["low"] is not None:
+        text = f"must be {'above' if rule['strict'] else 'at least'} {rule['low']:g}"
+    return text if rule["below"] is None else f"{text} and below {rule['below']:g}"
+
+
+def _holds(declared: "Field[Any]", value: Any) -> bool:
+    rule = declared.metadata
+    if "options" in rule:
+        return value in rule["options"]
+    if value is None:
+        return declared.default is None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return False
+    if "least" in rule:
+        return isinstance(value, int) and value >= rule["least"]
+    low, below = rule["low"], rule["below"]
+    over = low is None or (value > low if rule["strict"] else value >= low)
+    return over and (below is None or value < below)
+
+
+def check(owner: Any) -> None:
+    """Refuse the first hyper-parameter of a dataclass that is out of its range.
+
+    Raises
+    ------
+    ValueError
+        ``"<name> must be <range>, got <name>=<value>"``.
+    """
+    for declared in fields(owner):
+        value = getattr(owner, declared.name)
+        if declared.metadata and not _holds(declared, value):
+            raise ValueError(f"{declared.name} {legal(declared)}, got {declared.name}={value!r}")

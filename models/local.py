@@ -1,0 +1,104 @@
+"""Local training: momentum SGD on a dictionary of parameters, and fine-tuning with it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from latecomer.models.schedule import minibatches
+from latecomer.models.state import Params
+from latecomer.models.task import Samples, Task
+
+
+@dataclass(frozen=True)
+class LocalSGD:
+    """The rule of a local step.
+
+    With ``g`` the gradient scaled down to norm ``clip`` where it is longer:
+    ``m <- momentum * m + g + weight_decay * p`` and ``p <- p - lr * m``, ``m`` starting at 0.
+
+    Attributes
+    ----------
+    lr, momentum, weight_decay, clip : float
+        As above.
+    """
+
+    lr: float
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    clip: float = 50.0
+
+
+def clip_by_norm(slopes: list[Tensor], largest: float) -> list[Tensor]:
+    """Scale tensors by one factor so that their joint Euclidean norm is at most ``largest``."""
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
+    return list(torch._foreach_mul(slopes, (largest / norm.clamp_min(largest))))
+
+
+def local_sgd(
+    objective: Callable[[Params, int], Tensor],
+    params: Mapping[str, Tensor],
+    *,
+    n_steps: int,
+    rule: LocalSGD,
+) -> tuple[Params, Tensor]:
+    """Take ``n_steps`` steps of SGD from ``params``.
+
+    Parameters
+    ----------
+    objective : callable
+        ``(params, step) -> loss``, a 0-d tensor.
+    params : mapping of str to Tensor
+        Where to start; left as it is.
+    n_steps : int
+        Number of steps.
+    rule : LocalSGD
+        The step.
+
+    Returns
+    -------
+    tuple of (dict, Tensor)
+        The parameters reached, and the mean loss on the way (0-d; not finite once any was).
+    """
+    names = list(params)
+    values = [params[name].detach().clone() for name in names]
+    momenta = [torch.zeros_like(value) for value in values]
+    total = values[0].new_zeros(())
+    for step in range(n_steps):
+        point = [value.detach().requires_grad_() for value in values]
+        loss = objective(dict(zip(names, point, strict=True)), step)
+        slopes = list(torch.autograd.grad(loss, point))
+        slopes = clip_by_norm(slopes, rule.clip)
+        if rule.weight_decay:
+            torch._foreach_add_(slopes, values, alpha=rule.weight_decay)
+        torch._foreach_mul_(momenta, rule.momentum)
+        torch._foreach_add_(momenta, slopes)
+        torch._foreach_add_(values, momenta, alpha=-rule.lr)
+        total += loss.detach()
+    return dict(zip(names, values, strict=True)), total / max(n_steps, 1)
+
+
+def fine_tune(
+    task: Task,
+    params: Mapping[str, Tensor],
+    support: Samples,
+    *,
+    n_steps: int,
+    batch_size: int,
+    rule: LocalSGD,
+    generator: torch.Generator,
+) -> Params:
+    """Train ``params`` on one client's labelled support with cross-entropy.
+
+    Minibatches are drawn from ``generator`` as in training.
+    """
+    y = support.labels()
+    rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
+    rows = torch.from_numpy(minibatches(rng, len(support), n_steps, batch_size)).to(y.device)
+    x, y = support.x[rows], y[rows]
+    tuned, _ = local_sgd(
+        lambda p, step: task.loss(p, x[step], y[step]), params, n_steps=n_steps, rule=rule
+    )
+    return tuned

@@ -1,0 +1,217 @@
+"""The contract of a federated method.
+
+A method is a final, frozen dataclass of hyper-parameters; its hooks are pure functions of what they
+are given. Subclass :class:`Method` and never another method. The engine calls, in every round,
+
+``start`` (weights for the whole cohort) -> ``objective`` (one client's loss, each local step) ->
+``finish`` (what clients send, what they keep) -> ``aggregate`` (the new server),
+
+and tables about the cohort carry its clients on axis 0 throughout, so that local training may run
+client by client or all at once.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models import hyperparameters
+from latecomer.models.local import LocalSGD
+from latecomer.models.schedule import Cohort
+from latecomer.models.state import Params, State, subtract
+from latecomer.models.task import Clients, Samples, Task
+
+Predictor = Callable[[Tensor], Tensor]
+"""Standardised inputs ``[B, ...]`` -> logits ``[B, n_classes]``."""
+
+Personalization = Literal[
+    "forward", "global", "unlabelled", "finetune", "embedding", "knn", "local"
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a local objective may look at beside the weights and the minibatch.
+
+    Attributes
+    ----------
+    own : dict of str to Tensor
+        This client's entries.
+    shared : dict of str to Tensor
+        Entries that are the same for the whole cohort.
+    """
+
+    own: Params = field(default_factory=dict)
+    shared: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a round begins with.
+
+    Attributes
+    ----------
+    params : dict of str to Tensor
+        Weights sent to the clients, ``[c, ...]``.
+    own : dict of str to Tensor
+        Context of each client, ``[c, ...]``.
+    shared : dict of str to Tensor
+        Context common to all.
+    memory : Any
+        What ``aggregate`` wants back, an autograd graph for instance; nobody else looks at it.
+    """
+
+    params: Params
+    own: Params = field(default_factory=dict)
+    shared: Params = field(default_factory=dict)
+    memory: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Finish:
+    """What a round ends with on the clients.
+
+    Attributes
+    ----------
+    uploads : dict of str to Tensor
+        What clients send, ``[c, ...]``.
+    kept : dict of str to Tensor
+        New entries of the cohort's client state, ``[c, ...]``.
+    """
+
+    uploads: Params
+    kept: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """A federated method: hyper-parameters and pure hooks.
+
+    Attributes
+    ----------
+    name, paper : str
+        Registry name; where it was published.
+    personalization : str
+        How a client that never trained is served.
+    needs_labels : bool
+        Whether serving such a client reads its labels.
+    batches_per_step : int
+        Minibatches each local step draws.
+    numbers_version : int
+        Raised whenever a change moves the method's results.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    personalization: ClassVar[Personalization]
+    needs_labels: ClassVar[bool]
+    batches_per_step: ClassVar[int] = 1
+    numbers_version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        hyperparameters.check(self)
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """Predictors that :meth:`serve` and :meth:`personalize` offer."""
+        return ("deterministic",)
+
+    @property
+    @abstractmethod
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+
+    @abstractmethod
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Return the state before training.
+
+        ``first`` is the cohort that round 0 will see, for statistics that are taken once.
+        """
+
+    @abstractmethod
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Return what the cohort begins the round with."""
+
+    def objective(
+        self,
+        task: Task,
+        params: Params,
+        context: Context,
+        batches: tuple[Samples, ...],
+        step: int,
+    ) -> Tensor:
+        """Return one client's loss on the minibatches of one local step; cross-entropy here."""
+        return task.loss(params, batches[0].x, batches[0].labels())
+
+    def finish(
+        self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
+    ) -> Finish:
+        """Return what clients upload and keep; the change of the weights, and nothing, here."""
+        return Finish(uploads=subtract(final, start.params))
+
+    @abstractmethod
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Return the state after the round; ``state`` already holds what the clients kept."""
+
+    def serve(
+        self,
+        task: Task,
+        state: State,
+        index: int,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the predictor of seen client ``index``: a newcomer's, unless it has own state."""
+        return self.personalize(task, state, support, predictor=predictor, generator=generator)
+
+    @abstractmethod
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the predictor of a client that took no part in training.
+
+        Parameters
+        ----------
+        task : Task
+            The task trained on.
+        state : State
+            A trained state; left as it is.
+        support : Samples
+            The client's own data; never its query data.
+        predictor : str
+            One of :attr:`predictors`.
+        generator : Generator
+            All randomness of serving.
+        """
+
+    def refuse_predictor(self, predictor: str) -> None:
+        """Raise ``ValueError`` unless ``predictor`` is one of :attr:`predictors`."""
+        if predictor not in self.predictors:
+            legal = " or ".join(self.predictors)
+            raise ValueError(f"predictor must be {legal} for {self.name}, got {predictor!r}")
+
+
+def predict_with(task: Task, params: Mapping[str, Tensor]) -> Predictor:
+    """Return the predictor that applies fixed target weights."""
+    fixed = {key: value.detach() for key, value in params.items()}
+
+    def predictor(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return task.logits(fixed, x)
+
+    return predictor

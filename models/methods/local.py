@@ -1,0 +1,105 @@
+"""Local: every client trains a model of its own; nothing is shared."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Generator
+
+from latecomer.models.hyperparameters import count, number
+from latecomer.models.local import LocalSGD, fine_tune
+from latecomer.models.method import Finish, Method, Personalization, Predictor, Start, predict_with
+from latecomer.models.schedule import Cohort
+from latecomer.models.state import Params, State, gather, repeat, row
+from latecomer.models.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local(Method):
+    """Training without a federation, the yardstick of every other method.
+
+    A seen client's model is trained further whenever the client is drawn; a newcomer trains one
+    from random weights.
+
+    Attributes
+    ----------
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step.
+    novel_steps, novel_batch_size : int
+        Local steps of a newcomer (pFedHN's baseline: 2000) and their batch size.
+    """
+
+    local_lr: float = number(5e-3, above=0)
+    local_momentum: float = number(0.9, least=0, below=1)
+    local_weight_decay: float = number(5e-5, least=0)
+    clip_norm: float = number(50.0, above=0)
+    novel_steps: int = count(2000)
+    novel_batch_size: int = count(32)
+
+    name: ClassVar[str] = "local"
+    paper: ClassVar[str] = "baseline"
+    personalization: ClassVar[Personalization] = "local"
+    needs_labels: ClassVar[bool] = True
+
+    @property
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+        return LocalSGD(self.local_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Give every client the same random weights."""
+        weights = repeat(task.initial(generator), len(clients))
+        return State({}, {key: value.contiguous() for key, value in weights.items()})
+
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Go on from each client's own weights."""
+        return Start(gather(state.clients, cohort.members))
+
+    def finish(
+        self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
+    ) -> Finish:
+        """Keep the weights, send nothing."""
+        return Finish(uploads={}, kept=final)
+
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Leave everything as it is."""
+        return state
+
+    def serve(
+        self,
+        task: Task,
+        state: State,
+        index: int,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the client's own model."""
+        self.refuse_predictor(predictor)
+        return predict_with(task, row(state.clients, index))
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Train a fresh model on the support."""
+        self.refuse_predictor(predictor)
+        tuned = fine_tune(
+            task,
+            task.initial(generator),
+            support,
+            n_steps=self.novel_steps,
+            batch_size=self.novel_batch_size,
+            rule=self.local,
+            generator=generator,
+        )
+        return predict_with(task, tuned)

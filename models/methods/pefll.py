@@ -1,0 +1,190 @@
+"""PeFLL: a hypernetwork makes each client's model from a descriptor of its data."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.encoders import encoder
+from latecomer.models.hypernetworks import embedding_length, hypernetwork, pull_back
+from latecomer.models.hyperparameters import choice, count, number
+from latecomer.models.local import LocalSGD, clip_by_norm
+from latecomer.models.method import Method, Personalization, Predictor, Start, predict_with
+from latecomer.models.objectives import ridge_decay, squared_norm
+from latecomer.models.optimizers import adamw, adamw_memory
+from latecomer.models.posterior import PosteriorNorms, sample
+from latecomer.models.schedule import Cohort
+from latecomer.models.state import Params, State, detached, leaves, move, nest, part, row
+from latecomer.models.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeFLL(Method):
+    r"""PeFLL (Scott, Zakerinia, Lampert, ICLR 2024), deterministic or with Gaussian posteriors.
+
+    Minimises ``lambda_h |eta_h|^2 + lambda_v |eta_v|^2 + sum_i [L(theta_i; S_i) + lambda_theta
+    |theta_i|^2]``, ``theta_i = h(v(S_i; eta_v); eta_h)`` (equation 1), by Algorithm 2: local SGD
+    from ``theta_i``, its change pulled back once a round for the whole cohort; the regularisers
+    are decoupled weight decays. Serving is one forward pass over the support (Algorithm 1).
+
+    Attributes
+    ----------
+    server_lr : float
+        Learning rate of the server's AdamW.
+    local_lr, local_momentum, clip_norm : float
+        The local step; ``clip_norm`` holds for the server's gradient too.
+    lambda_h, lambda_v, lambda_theta : float
+        Regularisers of hypernetwork, encoder and target weights.
+    descriptor_dim : int or None
+        Length of a descriptor; None: ``1 + floor(n / 4)`` with n seen clients.
+    posterior : str
+        ``none``, or ``gaussian``: hyper-posterior N(eta_h, alpha_h I) x N(eta_v, alpha_v I) drawn
+        once a round, client posterior N(theta, alpha_theta I) drawn once a client and round.
+    alpha_h, alpha_v, alpha_theta : float
+        Variances of the posterior; not used without one.
+    """
+
+    server_lr: float = number(2e-4, above=0)
+    local_lr: float = number(2e-3, above=0)
+    local_momentum: float = number(0.9, least=0, below=1)
+    clip_norm: float = number(50.0, above=0)
+    lambda_h: float = number(1e-3, least=0)
+    lambda_v: float = number(1e-3, least=0)
+    lambda_theta: float = number(2.5e-5, least=0)
+    descriptor_dim: int | None = count(None)
+    posterior: str = choice("none", "gaussian")
+    alpha_h: float = number(1e-4, least=0)
+    alpha_v: float = number(1e-4, least=0)
+    alpha_theta: float = number(1e-4, least=0)
+
+    name: ClassVar[str] = "pefll"
+    paper: ClassVar[str] = "Scott, Zakerinia, Lampert, ICLR 2024"
+    personalization: ClassVar[Personalization] = "forward"
+    needs_labels: ClassVar[bool] = True
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """``gibbs`` draws all weights anew for every client; ``deterministic`` takes the means."""
+        return ("deterministic",) if self.posterior == "none" else ("gibbs", "deterministic")
+
+    @property
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+        decay = ridge_decay(self.lambda_theta)
+        return LocalSGD(self.local_lr, self.local_momentum, decay, self.clip_norm)
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Draw both networks; standardise by the first client's descriptor, once and for all."""
+        dim = self.descriptor_dim or embedding_length(len(clients))
+        eta_h = move(hypernetwork(task, dim).initial(generator), clients.device)
+        eta_v = move(encoder(task, dim).initial(generator), clients.device)
+        rows = first.descriptor_rows[:1]
+        with torch.no_grad():
+            raw = encoder(task, dim)(eta_v, clients.inputs(rows), clients.labels(rows))
+        sd = raw.std() if dim > 1 else torch.ones_like(raw.mean())
+        server = nest("hyper", eta_h) | nest("encoder", eta_v)
+        server |= nest("hyper_adamw", adamw_memory(eta_h))
+        server |= nest("encoder_adamw", adamw_memory(eta_v))
+        return State(server | {"descriptor.mean": raw.mean(), "descriptor.sd": sd})
+
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Make the cohort's weights from a batch each, keeping the graph for the way back."""
+        eta = {"hyper": leaves(part(state.server, "hyper"))}
+        eta["encoder"] = leaves(part(state.server, "encoder"))
+        drawn = self._draw(eta, generator)
+        x, y = clients.inputs(cohort.descriptor_rows), clients.labels(cohort.descriptor_rows)
+        with torch.enable_grad():
+            made = _generate(task, state, drawn, x, y)
+        return Start(self._draw_target(detached(made), generator), memory=(eta, made))
+
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Pull the changes back through both networks and take a step of AdamW."""
+        eta, made = start.memory
+        ends = [*eta["hyper"].values(), *eta["encoder"].values()]
+        slopes = [slope / len(cohort) for slope in pull_back(made, uploads, ends)]
+        slopes = clip_by_norm(slopes, self.clip_norm)
+        cut = len(eta["hyper"])
+        server = state.server
+        for section, strength, own in (
+            ("hyper", self.lambda_h, slopes[:cut]),
+            ("encoder", self.lambda_v, slopes[cut:]),
+        ):
+            memory = f"{section}_adamw"
+            decay = ridge_decay(strength)
+            weights, kept = adamw(
+                part(server, section),
+                own,
+                part(server, memory),
+                lr=self.server_lr,
+                weight_decay=decay,
+            )
+            server = server | nest(section, weights) | nest(memory, kept)
+        return State(server, state.clients)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Make the client's weights from its whole support; ``gibbs`` draws all of them anew."""
+        self.refuse_predictor(predictor)
+        eta = {name: part(state.server, name) for name in ("hyper", "encoder")}
+        gibbs = predictor == "gibbs"
+        with torch.no_grad():
+            eta = self._draw(eta, generator) if gibbs else eta
+            made = _generate(task, state, eta, support.x[None], support.labels()[None])
+            made = self._draw_target(made, generator) if gibbs else made
+        return predict_with(task, row(made, 0))
+
+    def posterior_norms(self, task: Task, state: State, clients: Clients) -> PosteriorNorms:
+        """Return the squared norms of the posterior means, each client's from its whole support.
+
+        Raises
+        ------
+        ValueError
+            Without ``posterior="gaussian"``.
+        """
+        if self.posterior == "none":
+            raise ValueError("posterior must be gaussian to have norms, got posterior='none'")
+        eta = {name: part(state.server, name) for name in ("hyper", "encoder")}
+        theta = []
+        for index in range(len(clients)):
+            support = clients.support_of(index)
+            with torch.no_grad():
+                made = _generate(task, state, eta, support.x[None], support.labels()[None])
+            theta.append(squared_norm(made).item())
+        return PosteriorNorms(
+            squared_norm(eta["hyper"]).item(),
+            squared_norm(eta["encoder"]).item(),
+            np.array(theta, dtype=np.float64),
+            self.alpha_h,
+            self.alpha_v,
+            self.alpha_theta,
+        )
+
+    def _draw(self, eta: dict[str, Params], generator: Generator) -> dict[str, Params]:
+        if self.posterior == "none":
+            return eta
+        hyper = sample(eta["hyper"], self.alpha_h, generator)
+        return {"hyper": hyper, "encoder": sample(eta["encoder"], self.alpha_v, generator)}
+
+    def _draw_target(self, theta: Params, generator: Generator) -> Params:
+        return theta if self.posterior == "none" else sample(theta, self.alpha_theta, generator)
+
+
+def _generate(task: Task, state: State, eta: dict[str, Params], x: Tensor, y: Tensor) -> Params:
+    """Return target weights ``[c, ...]`` for sets ``x [c, b, ...]``, ``y [c, b]``."""
+    dim = eta["hyper"]["trunk0.weight"].shape[1]
+    raw = encoder(task, dim)(eta["encoder"], x, y)
+    descriptor = (raw - state.server["descriptor.mean"]) / state.server["descriptor.sd"]
+    return hypernetwork(task, dim)(eta["hyper"], descriptor)

@@ -1,0 +1,115 @@
+"""Per-FedAvg: a global model that is good after a step of fine-tuning."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Generator, Tensor
+
+from latecomer.models.hyperparameters import count, number
+from latecomer.models.local import LocalSGD, fine_tune
+from latecomer.models.method import (
+    Context,
+    Method,
+    Personalization,
+    Predictor,
+    Start,
+    predict_with,
+)
+from latecomer.models.objectives import gradients
+from latecomer.models.schedule import Cohort
+from latecomer.models.state import Params, State, add, detached, nest, part, repeat, weighted_mean
+from latecomer.models.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerFedAvg(Method):
+    """Per-FedAvg (Fallah, Mokhtari, Ozdaglar, 2020), the first-order variant.
+
+    A local step moves along the gradient at the adapted weights, taken at the weights themselves:
+    ``w <- w - outer_lr * grad L(w - inner_lr * grad L(w; D); D')`` with two fresh minibatches. Every
+    client, seen or not, is served the global model after ``finetune_steps`` steps on its support.
+
+    Attributes
+    ----------
+    inner_lr : float
+        Step of the adaptation, in training and in serving.
+    outer_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step.
+    finetune_steps, finetune_batch_size : int
+        Plain SGD steps of serving, and their batch size.
+    """
+
+    inner_lr: float = number(1e-2, above=0)
+    outer_lr: float = number(5e-3, above=0)
+    local_momentum: float = number(0.9, least=0, below=1)
+    local_weight_decay: float = number(5e-5, least=0)
+    clip_norm: float = number(50.0, above=0)
+    finetune_steps: int = count(10)
+    finetune_batch_size: int = count(32)
+
+    name: ClassVar[str] = "per_fedavg"
+    paper: ClassVar[str] = "Fallah, Mokhtari, Ozdaglar, NeurIPS 2020"
+    personalization: ClassVar[Personalization] = "finetune"
+    needs_labels: ClassVar[bool] = True
+    batches_per_step: ClassVar[int] = 2
+
+    @property
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+        return LocalSGD(self.outer_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Return random global weights."""
+        return State(nest("target", task.initial(generator)))
+
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Send the global weights to everyone."""
+        return Start(repeat(part(state.server, "target"), len(cohort)))
+
+    def objective(
+        self,
+        task: Task,
+        params: Params,
+        context: Context,
+        batches: tuple[Samples, ...],
+        step: int,
+    ) -> Tensor:
+        """Return the loss on the second batch after a step on the first, held constant."""
+        inner, outer = batches
+        _, slopes = gradients(lambda p: task.loss(p, inner.x, inner.labels()), detached(params))
+        adapted = {
+            key: value - self.inner_lr * slope
+            for (key, value), slope in zip(params.items(), slopes, strict=True)
+        }
+        return task.loss(adapted, outer.x, outer.labels())
+
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Add the mean change, weighted by support sizes."""
+        mean = weighted_mean(uploads, cohort.sizes)
+        return State(nest("target", add(part(state.server, "target"), mean)), state.clients)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Fine-tune the global model on the support."""
+        self.refuse_predictor(predictor)
+        tuned = fine_tune(
+            task,
+            part(state.server, "target"),
+            support,
+            n_steps=self.finetune_steps,
+            batch_size=self.finetune_batch_size,
+            rule=LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm),
+            generator=generator,
+        )
+        return predict_with(task, tuned)

@@ -1,0 +1,76 @@
+"""Server optimizers as pure functions over tables of tensors; their memory lies in the state."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.optim import adamw as torch_adamw
+
+from latecomer.models.state import Params
+
+
+def adamw_memory(params: Mapping[str, Tensor]) -> Params:
+    """Return the memory of :func:`adamw` before the first step."""
+    memory: Params = {"steps": torch.zeros((), dtype=torch.float32)}
+    for key, value in params.items():
+        memory[f"mean.{key}"] = torch.zeros_like(value)
+        memory[f"square.{key}"] = torch.zeros_like(value)
+    return memory
+
+
+def adamw(
+    params: Mapping[str, Tensor],
+    slopes: Sequence[Tensor],
+    memory: Mapping[str, Tensor],
+    *,
+    lr: float,
+    weight_decay: float,
+) -> tuple[Params, Params]:
+    """Take one step of AdamW (betas .9 and .999, eps 1e-8) and return weights and memory.
+
+    Decay is decoupled: weights shrink by ``1 - lr * weight_decay`` whatever the gradient is
+    (Loshchilov and Hutter, 2019). ``slopes`` are gradients in the order of ``params``.
+    """
+    new = {key: value.detach().clone() for key, value in params.items()}
+    kept = {key: value.clone() for key, value in memory.items()}
+    torch_adamw.adamw(
+        list(new.values()),
+        list(slopes),
+        [kept[f"mean.{key}"] for key in new],
+        [kept[f"square.{key}"] for key in new],
+        [],
+        [kept["steps"].clone() for _ in new],
+        foreach=True,
+        amsgrad=False,
+        beta1=0.9,
+        beta2=0.999,
+        lr=lr,
+        weight_decay=weight_decay,
+        eps=1e-8,
+        maximize=False,
+    )
+    kept["steps"] += 1
+    return new, kept
+
+
+def sgd_memory(params: Mapping[str, Tensor]) -> Params:
+    """Return the memory of :func:`sgd` before the first step."""
+    return {key: torch.zeros_like(value) for key, value in params.items()}
+
+
+def sgd(
+    params: Mapping[str, Tensor],
+    slopes: Sequence[Tensor],
+    memory: Mapping[str, Tensor],
+    *,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+) -> tuple[Params, Params]:
+    """Take one step of SGD, ``m <- momentum * m + g + weight_decay * p``, ``p <- p - lr * m``."""
+    new: Params = {}
+    kept: Params = {}
+    for (key, value), slope in zip(params.items(), slopes, strict=True):
+        kept[key] = momentum * memory[key] + slope + weight_decay * value
+        new[key] = value - lr * kept[key]
+    return new, kept

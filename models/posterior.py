@@ -1,0 +1,52 @@
+"""Gaussian posteriors N(mean, alpha I) over tables of weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from latecomer.models.state import Params
+
+
+def sample(params: Mapping[str, Tensor], alpha: float, generator: torch.Generator) -> Params:
+    """Draw from N(params, alpha I), reparameterised: gradients reach ``params`` unchanged.
+
+    ``alpha`` is a variance, at least 0; at 0 the values come back exactly. Noise is drawn on the
+    host, so that it does not depend on the device.
+    """
+    if alpha == 0:
+        return dict(params)
+    spread = alpha**0.5
+    drawn: Params = {}
+    for key, value in params.items():
+        noise = torch.randn(value.shape, generator=generator, dtype=value.dtype)
+        drawn[key] = value + spread * noise.to(value.device)
+    return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorNorms:
+    """What the Kullback-Leibler terms of stochastic PeFLL are made of; priors have mean 0.
+
+    The hyper-posterior's divergence is ``eta_h_squared / (2 alpha_h) + eta_v_squared /
+    (2 alpha_v)`` nats, client ``i``'s is ``theta_squared[i] / (2 alpha_theta)``.
+
+    Attributes
+    ----------
+    eta_h_squared, eta_v_squared : float
+        Squared norm of hypernetwork and encoder weights.
+    theta_squared : ndarray
+        Squared norm of each client's mean target weights, float64 ``[n]``.
+    alpha_h, alpha_v, alpha_theta : float
+        Variances.
+    """
+
+    eta_h_squared: float
+    eta_v_squared: float
+    theta_squared: NDArray[np.float64]
+    alpha_h: float
+    alpha_v: float
+    alpha_theta: float

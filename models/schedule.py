@@ -1,0 +1,173 @@
+"""Who trains when on which samples: drawn from the training seed alone, never from the method.
+
+Every draw has its own address (stream, round, client) in a counter-based generator, so any round
+can be drawn without the ones before it, and two methods trained with one seed see the same cohorts
+and minibatches.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from latecomer.models.task import Clients
+
+_COHORT, _DESCRIPTOR, _NOISE, _INIT, _MINIBATCH = range(5)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Length and width of training, the same for every method of a study.
+
+    Attributes
+    ----------
+    rounds : int
+        Communication rounds.
+    cohort : int
+        Clients drawn a round, without replacement.
+    local_steps : int
+        Local SGD steps a client takes in a round.
+    batch_size : int
+        Samples in a minibatch.
+    """
+
+    rounds: int = 5000
+    cohort: int = 5
+    local_steps: int = 50
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "cohort", "local_steps", "batch_size"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} must be a whole number >= 1, got {name}={value!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """The clients of one round and the rows they train on.
+
+    Attributes
+    ----------
+    round : int
+        Number of the round, from 0.
+    members : Tensor
+        Which of the seen clients take part, int64 ``[c]``.
+    sizes : Tensor
+        Their support sizes, int64 ``[c]``.
+    descriptor_rows : Tensor
+        One further batch of each client's support rows, ``[c, b]``, for descriptors.
+    rows : Tensor
+        Support rows ``[c, local_steps, batches_per_step, b]``.
+    """
+
+    round: int
+    members: Tensor
+    sizes: Tensor
+    descriptor_rows: Tensor
+    rows: Tensor
+
+    def __len__(self) -> int:
+        """Return the number of clients in the cohort."""
+        return len(self.members)
+
+
+class Schedule:
+    """The draws of a whole training, by round.
+
+    Parameters
+    ----------
+    seed : int
+        Training seed, at least 0.
+    clients : Clients
+        The seen clients.
+    config : TrainConfig
+        Its ``cohort`` may not exceed the number of clients.
+    """
+
+    def __init__(self, seed: int, clients: Clients, config: TrainConfig) -> None:
+        if seed < 0:
+            raise ValueError(f"seed must be at least 0, got seed={seed}")
+        if config.cohort > len(clients):
+            raise ValueError(
+                f"cohort must be at most the number of seen clients ({len(clients)}), "
+                f"got cohort={config.cohort}"
+            )
+        self._seed = seed
+        self._clients = clients
+        self._config = config
+        self._sizes = clients.support_sizes.cpu().numpy()
+
+    def _numpy(self, stream: int, number: int = 0, client: int = 0) -> np.random.Generator:
+        return np.random.Generator(
+            np.random.Philox(key=[self._seed, stream], counter=[0, 0, client, number])
+        )
+
+    def _torch(self, stream: int, number: int = 0) -> torch.Generator:
+        seed = int(self._numpy(stream, number).integers(2**63 - 1))
+        return torch.Generator().manual_seed(seed)
+
+    def initial_noise(self) -> torch.Generator:
+        """Return the generator that initial weights are drawn from."""
+        return self._torch(_INIT)
+
+    def noise(self, number: int) -> torch.Generator:
+        """Return the generator for a method's own randomness in round ``number``."""
+        return self._torch(_NOISE, number)
+
+    def cohort(self, number: int, batches_per_step: int = 1) -> Cohort:
+        """Draw round ``number``.
+
+        The first batch of each step is the same whatever ``batches_per_step`` is.
+        """
+        config = self._config
+        drawn = self._numpy(_COHORT, number).choice(len(self._sizes), config.cohort, replace=False)
+        steps, size = config.local_steps, config.batch_size
+
+        def batches(stream: int, client: int, count: int) -> NDArray[np.int64]:
+            return minibatches(
+                self._numpy(stream, number, client), int(self._sizes[client]), count, size
+            )
+
+        describe = np.stack([batches(_DESCRIPTOR, i, 1)[0] for i in drawn])
+        rows = np.stack(
+            [
+                np.stack([batches(_MINIBATCH + b, i, steps) for b in range(batches_per_step)], 1)
+                for i in drawn
+            ]
+        )
+        members = torch.from_numpy(drawn).to(self._clients.device)
+        own = self._clients.support[members]
+
+        def absolute(places: NDArray[np.int64]) -> Tensor:
+            flat = torch.from_numpy(places).to(own.device).flatten(1)
+            return own.gather(1, flat).view(places.shape)
+
+        return Cohort(
+            round=number,
+            members=members,
+            sizes=self._clients.support_sizes[members],
+            descriptor_rows=absolute(describe),
+            rows=absolute(rows),
+        )
+
+
+def minibatches(
+    rng: np.random.Generator, n_samples: int, n_batches: int, batch_size: int
+) -> NDArray[np.int64]:
+    """Draw batches of places ``0 .. n_samples - 1``, int64 ``[n_batches, batch_size]``.
+
+    A batch holds no sample twice when there are enough; otherwise the batches run through one
+    random permutation again and again, so that every sample is used equally often up to one.
+
+    >>> minibatches(np.random.default_rng(0), 3, 2, 3).shape
+    (2, 3)
+    """
+    if n_samples <= batch_size:
+        order = rng.permutation(n_samples)
+        places = np.arange(n_batches * batch_size) % n_samples
+        return order[places].reshape(n_batches, batch_size).astype(np.int64)
+    keys = rng.random((n_batches, n_samples))
+    return np.argpartition(keys, batch_size, axis=1)[:, :batch_size].astype(np.int64)

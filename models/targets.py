@@ -1,0 +1,201 @@
+"""Target networks: the nets whose weights a federation learns.
+
+A net is a module without weights of its own (built on the ``meta`` device): parameters always come
+from outside, through :meth:`StatelessNet.stateless`. The last linear layer is called ``head``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from latecomer.models.state import Params
+
+Shape = tuple[int, ...]
+
+
+class StatelessNet(nn.Module, ABC):
+    """A net that can be applied to parameters given from outside without any detour.
+
+    ``torch.func.functional_call`` swaps the weights of every submodule in and out on each call,
+    which on small nets costs as much as the net itself.
+    """
+
+    @abstractmethod
+    def stateless(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Apply the net with ``params`` to inputs ``x [B, ...]``; returns ``[B, n_out]``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the net with its own parameters."""
+        return self.stateless(dict(self.named_parameters()), x)
+
+
+class ConvNet(StatelessNet):
+    """Convolutions, each followed by ReLU and 2x2 max-pooling, then dense layers with ReLU.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        ``(channels, height, width)``.
+    n_out : int
+        Number of outputs.
+    channels, dense : tuple of int
+        Widths of the convolutional and of the hidden dense layers.
+    kernel, padding : int
+        Of every convolution. A pooling that would leave nothing is skipped.
+    """
+
+    def __init__(
+        self,
+        input_shape: Shape,
+        n_out: int,
+        *,
+        channels: tuple[int, ...],
+        dense: tuple[int, ...],
+        kernel: int,
+        padding: int,
+    ) -> None:
+        super().__init__()
+        depth, *sides = input_shape
+        self.padding = padding
+        self.pooled: list[bool] = []
+        for number, width in enumerate(channels, start=1):
+            self.add_module(f"conv{number}", nn.Conv2d(depth, width, kernel, padding=padding))
+            sides = [side + 2 * padding - kernel + 1 for side in sides]
+            if min(sides) < 1:
+                raise ValueError(
+                    f"input_shape must be at least {kernel} pixels a side for this net, "
+                    f"got input_shape={input_shape}"
+                )
+            self.pooled.append(min(sides) >= 2)
+            if self.pooled[-1]:
+                sides = [side // 2 for side in sides]
+            depth = width
+        self.n_dense = len(dense)
+        _add_dense(self, (depth * sides[0] * sides[1], *dense), n_out)
+
+    def stateless(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Apply the net with ``params`` to images ``x [B, C, H, W]``."""
+        for number, pooled in enumerate(self.pooled, start=1):
+            weight, bias = params[f"conv{number}.weight"], params[f"conv{number}.bias"]
+            x = F.relu(F.conv2d(x, weight, bias, padding=self.padding))
+            if pooled:
+                x = F.max_pool2d(x, 2)
+        return _dense(params, x.flatten(1), self.n_dense)
+
+
+class DenseNet(StatelessNet):
+    """Dense layers with ReLU between them, for vectors of ``input_shape = (n_features,)``."""
+
+    def __init__(self, input_shape: Shape, n_out: int, *, dense: tuple[int, ...]) -> None:
+        super().__init__()
+        self.n_dense = len(dense)
+        _add_dense(self, (input_shape[0], *dense), n_out)
+
+    def stateless(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Apply the net with ``params`` to vectors ``x [B, D]``."""
+        return _dense(params, x, self.n_dense)
+
+
+def _add_dense(net: nn.Module, widths: tuple[int, ...], n_out: int) -> None:
+    for number in range(1, len(widths)):
+        net.add_module(f"dense{number}", nn.Linear(widths[number - 1], widths[number]))
+    net.add_module("head", nn.Linear(widths[-1], n_out))
+
+
+def _dense(params: Mapping[str, Tensor], x: Tensor, n_dense: int) -> Tensor:
+    for number in range(1, n_dense + 1):
+        x = F.relu(F.linear(x, params[f"dense{number}.weight"], params[f"dense{number}.bias"]))
+    return F.linear(x, params["head.weight"], params["head.bias"])
+
+
+def _lenet(input_shape: Shape, n_out: int) -> nn.Module:
+    return ConvNet(input_shape, n_out, channels=(16, 32), dense=(120, 84), kernel=5, padding=0)
+
+
+def _small(input_shape: Shape, n_out: int) -> nn.Module:
+    return ConvNet(input_shape, n_out, channels=(8,), dense=(32,), kernel=3, padding=1)
+
+
+def _dense_net(input_shape: Shape, n_out: int) -> nn.Module:
+    return DenseNet(input_shape, n_out, dense=(64, 64))
+
+
+TARGETS: dict[str, Callable[[Shape, int], nn.Module]] = {
+    "lenet": _lenet,
+    "small": _small,
+    "dense": _dense_net,
+}
+"""Name of a net -> builder from (input shape, number of outputs)."""
+
+
+def choose(input_shape: Shape) -> str:
+    """Name the default net of an input shape.
+
+    Vectors get ``dense``; images get ``lenet`` when both sides have at least 28 pixels, else
+    ``small``.
+
+    >>> choose((3, 32, 32)), choose((1, 8, 8)), choose((768,))
+    ('lenet', 'small', 'dense')
+    """
+    if len(input_shape) == 1:
+        return "dense"
+    return "lenet" if min(input_shape[1:]) >= 28 else "small"
+
+
+def build(name: str, input_shape: Shape, n_out: int) -> nn.Module:
+    """Build the skeleton of a registered net (``auto``: :func:`choose`) on the ``meta`` device.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, the input shape is neither ``(D,)`` nor ``(C, H, W)``, or the net
+        does not fit it.
+    """
+    shape = tuple(int(side) for side in input_shape)
+    if len(shape) not in (1, 3) or min(shape) < 1:
+        raise ValueError(f"input_shape must be (D,) or (C, H, W), got input_shape={input_shape}")
+    name = choose(shape) if name == "auto" else name
+    if name not in TARGETS:
+        known = ", ".join(["auto", *TARGETS])
+        raise ValueError(f"target must be one of {known}, got target={name!r}")
+    if (len(shape) == 1) != (name == "dense"):
+        raise ValueError(f"target {name} does not take inputs of shape {shape}")
+    with torch.device("meta"):
+        return TARGETS[name](shape, n_out)
+
+
+def apply(net: nn.Module, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """Apply a net, of this package or any other, with parameters from outside."""
+    if isinstance(net, StatelessNet):
+        return net.stateless(params, x)
+    output: Tensor = functional_call(net, dict(params), (x,))
+    return output
+
+
+def initial(net: nn.Module, generator: torch.Generator) -> Params:
+    """Draw fresh parameters by the layers' own rules, from ``generator`` alone.
+
+    Raises
+    ------
+    ValueError
+        If a module holds parameters but has no ``reset_parameters``.
+    """
+    fresh = deepcopy(net)
+    if any(value.is_meta for value in fresh.parameters()):
+        fresh = fresh.to_empty(device="cpu")
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with torch.random.fork_rng(devices=[]):
+        torch.random.default_generator.manual_seed(seed)
+        for name, module in fresh.named_modules():
+            reset: Any = getattr(module, "reset_parameters", None)
+            if reset is not None:
+                reset()
+            elif any(True for _ in module.parameters(recurse=False)):
+                raise ValueError(f"target: module {name!r} has parameters, no reset_parameters")
+    return {key: value.detach().clone() for key, value in fresh.named_parameters()}

@@ -1,0 +1,238 @@
+"""What is learnt and from whom: the task, a population of clients, and their samples."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from latecomer.models import objectives, targets
+from latecomer.models.state import Params
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Inputs ready for a net, with labels where the client has any.
+
+    Attributes
+    ----------
+    x : Tensor
+        Standardised inputs ``[B, ...]``.
+    y : Tensor or None
+        Labels ``[B]``, int64; None for an unlabelled client.
+    """
+
+    x: Tensor
+    y: Tensor | None
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.x)
+
+    def labels(self) -> Tensor:
+        """Return the labels.
+
+        Raises
+        ------
+        ValueError
+            If the samples carry none.
+        """
+        if self.y is None:
+            raise ValueError("support must be labelled for this method, got support without labels")
+        return self.y
+
+
+@dataclass(frozen=True, eq=False)
+class Clients:
+    """A population of clients over one table of samples.
+
+    Samples are stored once; a client is two sets of row numbers, padded with 0 beyond their true
+    sizes, so that memory does not grow with the number of clients.
+
+    Attributes
+    ----------
+    x : Tensor
+        All inputs ``[N, D]`` or ``[N, C, H, W]``; uint8 (then divided by 255) or floating.
+    y : Tensor
+        All labels ``[N]``, int64.
+    support, query : Tensor
+        Row numbers int64 ``[n, max_size]``: a client's own data and its test data.
+    support_sizes, query_sizes : Tensor
+        True sizes int64 ``[n]``.
+    ids : Tensor
+        Names of the clients, int64 ``[n]``.
+    mean, sd : Tensor
+        Standardisation ``(x - mean) / sd``, broadcastable to one sample.
+    labelled : bool
+        Whether :meth:`support_of` shows labels.
+    """
+
+    x: Tensor
+    y: Tensor
+    support: Tensor
+    support_sizes: Tensor
+    query: Tensor
+    query_sizes: Tensor
+    ids: Tensor
+    mean: Tensor
+    sd: Tensor
+    labelled: bool = True
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        for name in ("support", "support_sizes", "query", "query_sizes"):
+            table = getattr(self, name)
+            if table.dtype != torch.int64 or len(table) != n:
+                raise ValueError(
+                    f"{name} must be int64 with one row for each of the {n} clients, "
+                    f"got {table.dtype} of shape {tuple(table.shape)}"
+                )
+        if len(self.x) != len(self.y):
+            raise ValueError(
+                f"x and y must have one row a sample, got {len(self.x)} and {len(self.y)} rows"
+            )
+        if n and int(self.support_sizes.min()) < 1:
+            raise ValueError("support_sizes must be at least 1, got a client without support data")
+
+    def __len__(self) -> int:
+        """Return the number of clients."""
+        return len(self.ids)
+
+    @property
+    def device(self) -> torch.device:
+        """Device that holds the samples."""
+        return self.x.device
+
+    def inputs(self, rows: Tensor) -> Tensor:
+        """Return the standardised inputs of ``rows`` (any shape), that shape first."""
+        x = self.x[rows]
+        if not x.is_floating_point():
+            x = x.to(torch.float32).div_(255)
+        return (x - self.mean) / self.sd
+
+    def labels(self, rows: Tensor) -> Tensor:
+        """Return the labels of ``rows`` (any shape)."""
+        return self.y[rows]
+
+    def support_of(self, index: int) -> Samples:
+        """Return the own data of client number ``index``."""
+        rows = self.support[index, : int(self.support_sizes[index])]
+        return Samples(self.inputs(rows), self.labels(rows) if self.labelled else None)
+
+    def query_of(self, index: int) -> Samples:
+        """Return the test data of client number ``index``; its labels are for scoring only."""
+        rows = self.query[index, : int(self.query_sizes[index])]
+        return Samples(self.inputs(rows), self.labels(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The target network and how it is judged, with the shape of what generates it.
+
+    Attributes
+    ----------
+    target : Module
+        Skeleton; its own weights are never used.
+    n_classes : int
+        Number of classes.
+    input_shape : tuple of int
+        ``(D,)`` or ``(C, H, W)``.
+    encoder : str
+        Name of the encoder, see ``ENCODERS``, or ``auto``.
+    hidden, width : int
+        Depth and width of hypernetworks.
+    """
+
+    target: nn.Module
+    n_classes: int
+    input_shape: tuple[int, ...]
+    encoder: str = "auto"
+    hidden: int = 3
+    width: int = 100
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_classes", 2), ("hidden", 0), ("width", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be a whole number >= {least}, got {name}={value!r}")
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every target parameter, in order."""
+        return {key: tuple(value.shape) for key, value in self.target.named_parameters()}
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of target weights."""
+        return sum(value.numel() for value in self.target.parameters())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floating type of all weights."""
+        return next(self.target.parameters()).dtype
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh target weights from ``generator`` alone."""
+        return targets.initial(self.target, generator)
+
+    def logits(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Apply the target network with weights ``params``; returns ``[B, n_classes]``."""
+        return targets.apply(self.target, params, x)
+
+    def loss(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Return the mean cross-entropy of the target network, in nats."""
+        return objectives.cross_entropy(self.logits(params, x), y)
+
+
+def make_task(
+    *,
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    target: str | nn.Module = "auto",
+    encoder: str = "auto",
+    hypernetwork: Mapping[str, Any] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Task:
+    """Build the task of a data set.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        Shape of one sample: ``(D,)`` or ``(C, H, W)``.
+    n_classes : int
+        Number of classes, at least 2.
+    target : str or Module
+        A name in ``TARGETS``, ``auto``, or any module (only its structure is used).
+    encoder : str
+        A name in ``ENCODERS`` or ``auto``.
+    hypernetwork : mapping, optional
+        ``hidden`` (3 by default) and ``width`` (100) of hypernetworks.
+    dtype : torch.dtype
+        Floating type of all weights.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, its legal values and the value given.
+
+    Examples
+    --------
+    >>> make_task(input_shape=(1, 8, 8), n_classes=10).n_parameters
+    4538
+    >>> make_task(input_shape=(3, 32, 32), n_classes=10).n_parameters
+    121182
+    """
+    size = dict(hypernetwork or {})
+    unknown = sorted(set(size) - {"hidden", "width"})
+    if unknown:
+        raise ValueError(f"hypernetwork takes hidden and width, got hypernetwork.{unknown[0]}")
+    if isinstance(target, str):
+        target = targets.build(target, tuple(input_shape), n_classes)
+    return Task(
+        target=target.to(dtype),
+        n_classes=n_classes,
+        input_shape=tuple(input_shape),
+        encoder=encoder,
+        **size,
+    )
