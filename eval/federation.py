@@ -1,0 +1,233 @@
+"""A data set and its split as populations on a device: the groups that methods train on and serve.
+
+Nothing here depends on a method or on a training seed, so every method meets the same clients.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets import load_dataset
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.shifts import SHIFTS
+from latecomer.eval.splits import ClientRows, Split, deal_extrapolated, make_split
+from latecomer.models.task import Clients
+
+__all__ = ["Federation", "Group", "build_federation", "make_clients"]
+
+EXTRAPOLATION = "extrapolation"
+
+
+@dataclass(frozen=True)
+class Standardisation:
+    """Mean and standard deviation that inputs are standardised with.
+
+    One value a channel for images ([C, 1, 1]), one a feature for vectors ([D]); taken from the
+    seen clients' support data only and frozen, so that no evaluated client moves it.
+    """
+
+    mean: NDArray[np.float32]
+    sd: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """One population under one condition.
+
+    Attributes
+    ----------
+    name : str
+        ``seen``, ``certification`` or ``novel``.
+    shift : str
+        ``none`` or the name of the shift its data went through.
+    severity : float or None
+        Strength of the shift in its own unit; None when unshifted.
+    clients : Clients
+        The data.
+    """
+
+    name: str
+    shift: str
+    severity: float | None
+    clients: Clients
+
+    def condition(self) -> dict[str, Any]:
+        """Return the columns of a row that say which group and shift it is about."""
+        severity = "" if self.severity is None else self.severity
+        return {"group": self.name, "shift": self.shift, "severity": severity}
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """All groups of one data set, split and set of shifts.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        Where the samples come from.
+    split : Split
+        Who holds which sample.
+    seen, certification, novel : Group
+        The unshifted groups; ``certification`` may be empty.
+    shifted : tuple of Group
+        Novel clients under every shift and severity of the study.
+    """
+
+    dataset: Dataset
+    split: Split
+    seen: Group
+    certification: Group
+    novel: Group
+    shifted: tuple[Group, ...]
+
+    def evaluated(self) -> Iterator[Group]:
+        """Every group a trained model is measured on, in the order of the rows."""
+        for group in (self.seen, self.certification, self.novel, *self.shifted):
+            if len(group.clients):
+                yield group
+
+
+def _unit_floats(x: NDArray[Any]) -> NDArray[np.float32]:
+    """Pixels as float32; uint8 is divided by 255, floats are taken as they are."""
+    return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x.astype(np.float32)
+
+
+def standardisation(dataset: Dataset, seen: Sequence[ClientRows]) -> Standardisation:
+    """Take mean and sd over the seen clients' support data; a constant input keeps sd 1."""
+    x = _unit_floats(dataset.x[np.concatenate([client.support for client in seen])])
+    axes = (0,) if x.ndim == 2 else (0, 2, 3)
+    mean = x.mean(axis=axes, dtype=np.float64)
+    sd = x.std(axis=axes, dtype=np.float64)
+    sd = np.where(sd > 1e-6, sd, 1.0)
+    shape = mean.shape if x.ndim == 2 else (*mean.shape, 1, 1)
+    return Standardisation(
+        mean.reshape(shape).astype(np.float32), sd.reshape(shape).astype(np.float32)
+    )
+
+
+def _padded(rows: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
+    sizes = [len(part) for part in rows]
+    table = np.zeros((len(rows), max(sizes, default=0)), dtype=np.int64)
+    for index, part in enumerate(rows):
+        table[index, : len(part)] = part
+    return torch.from_numpy(table), torch.tensor(sizes, dtype=torch.int64)
+
+
+def make_clients(
+    x: NDArray[Any],
+    y: NDArray[np.int64],
+    rows: Sequence[ClientRows],
+    scale: Standardisation,
+    *,
+    part: str = "query",
+    device: str = "cpu",
+) -> Clients:
+    """Build the tensors of a group of clients.
+
+    Parameters
+    ----------
+    x, y : ndarray
+        Samples [N, ...] and labels [N] that the row indices point into; stored once.
+    rows : sequence of ClientRows
+        Who holds which row.
+    scale : Standardisation
+        Frozen mean and standard deviation.
+    part : {"query", "validation"}
+        Which rows the clients are measured on.
+    device : str
+        Where the tensors live.
+    """
+    support, support_sizes = _padded([client.support for client in rows])
+    query, query_sizes = _padded([getattr(client, part) for client in rows])
+    return Clients(
+        x=torch.from_numpy(x).to(device),
+        y=torch.from_numpy(y).to(device),
+        support=support.to(device),
+        support_sizes=support_sizes.to(device),
+        query=query.to(device),
+        query_sizes=query_sizes.to(device),
+        ids=torch.tensor([client.id for client in rows], dtype=torch.int64),
+        mean=torch.from_numpy(scale.mean).to(device),
+        sd=torch.from_numpy(scale.sd).to(device),
+    )
+
+
+def _shifted_clients(
+    dataset: Dataset,
+    rows: Sequence[ClientRows],
+    scale: Standardisation,
+    shift: str,
+    severity: float,
+) -> Clients:
+    """Clients whose support and query data both went through a shift; holds only their samples."""
+    used = np.unique(np.concatenate([client.rows("all") for client in rows]))
+    x = SHIFTS[shift].apply(dataset.x[used], severity)
+
+    def moved(part: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(used, part)
+
+    renumbered = [
+        ClientRows(c.id, moved(c.support), moved(c.validation), moved(c.query)) for c in rows
+    ]
+    return make_clients(x, dataset.y[used], renumbered, scale)
+
+
+def split_options(split: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a resolved ``split:`` section that are given."""
+    return {key: value for key, value in split.items() if value is not None}
+
+
+def build_federation(config: Mapping[str, Any]) -> Federation:
+    """Load, split and shift the data that a cell's configuration asks for.
+
+    Parameters
+    ----------
+    config : mapping
+        A cell's configuration; ``data``, ``split`` and ``shifts`` are read.
+
+    Returns
+    -------
+    Federation
+
+    Raises
+    ------
+    InputError
+        When the data cannot be read or the split cannot exist.
+    """
+    dataset = load_dataset(config["data"])
+    options = split_options(config["split"])
+    split = make_split(dataset, **options)
+    scale = standardisation(dataset, split.seen)
+
+    def group(name: str, rows: Sequence[ClientRows]) -> Group:
+        return Group(name, "none", None, make_clients(dataset.x, dataset.y, rows, scale))
+
+    shifted = []
+    for shift, severities in (config.get("shifts") or {}).items():
+        for index, severity in enumerate(severities or ()):
+            if shift == EXTRAPOLATION:
+                rows = deal_extrapolated(
+                    dataset,
+                    split,
+                    alpha=severity,
+                    seed=options["seed"] + index,
+                    n_clients=len(split.novel),
+                    query=options["query"],
+                    validation=options["validation"],
+                )
+                clients = make_clients(dataset.x, dataset.y, rows, scale)
+            else:
+                clients = _shifted_clients(dataset, split.novel, scale, shift, severity)
+            shifted.append(Group("novel", shift, float(severity), clients))
+    return Federation(
+        dataset=dataset,
+        split=split,
+        seen=group("seen", split.seen),
+        certification=group("certification", split.certification),
+        novel=group("novel", split.novel),
+        shifted=tuple(shifted),
+    )

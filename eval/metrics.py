@@ -1,0 +1,107 @@
+"""Client scores and what is made of them: pooled and per-client means with labelled spread."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+__all__ = ["ClientScore", "GroupScore", "group_score"]
+
+
+@dataclass(frozen=True)
+class ClientScore:
+    """How one client was served: counts on its query data.
+
+    Attributes
+    ----------
+    client : int
+        Client id.
+    n_support, n_query : int
+        Samples the model was made from, and samples it was measured on.
+    n_wrong : int
+        Query samples that were classified wrongly.
+    loss : float
+        Mean cross-entropy on the query data in nats, before any masking of classes.
+    """
+
+    client: int
+    n_support: int
+    n_query: int
+    n_wrong: int
+    loss: float
+
+    @property
+    def error(self) -> float:
+        """Fraction of the query data that was classified wrongly."""
+        return self.n_wrong / self.n_query
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """Error of a group of clients, pooled over samples and averaged over clients.
+
+    Attributes
+    ----------
+    n_clients, n_query : int
+        Clients and query samples in the group.
+    pooled : float
+        Wrong over total, all query samples in one pot.
+    per_client : float
+        Mean of the clients' errors; differs from ``pooled`` for clients of unequal size.
+    lower, upper : float
+        95% t-interval of ``per_client`` over clients, cut to [0, 1]; NaN for a single client.
+    loss : float
+        Mean over clients of the mean cross-entropy, nats.
+    """
+
+    n_clients: int
+    n_query: int
+    pooled: float
+    per_client: float
+    lower: float
+    upper: float
+    loss: float
+
+
+def group_score(scores: Sequence[ClientScore]) -> GroupScore:
+    """Summarise the scores of one group of clients.
+
+    Parameters
+    ----------
+    scores : sequence of ClientScore
+        At least one.
+
+    Returns
+    -------
+    GroupScore
+
+    Raises
+    ------
+    ValueError
+        When there is no score.
+
+    Examples
+    --------
+    >>> s = [ClientScore(0, 9, 10, 1, .3), ClientScore(1, 9, 30, 6, .5)]
+    >>> g = group_score(s)
+    >>> g.pooled, round(g.per_client, 3)
+    (0.175, 0.15)
+    """
+    if not scores:
+        raise ValueError("scores must hold at least one client, got none")
+    errors = np.array([score.error for score in scores])
+    n_query = sum(score.n_query for score in scores)
+    mean = float(errors.mean())
+    half = np.nan
+    if len(errors) > 1:
+        half = float(stats.t.ppf(0.975, len(errors) - 1) * stats.sem(errors))
+    return GroupScore(
+        n_clients=len(scores),
+        n_query=n_query,
+        pooled=sum(score.n_wrong for score in scores) / n_query,
+        per_client=mean,
+        lower=max(0.0, mean - half) if len(errors) > 1 else np.nan,
+        upper=min(1.0, mean + half) if len(errors) > 1 else np.nan,
+        loss=float(np.mean([score.loss for score in scores])),
+    )
