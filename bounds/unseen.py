@@ -17,7 +17,6 @@ from latecomer.bounds.checks import count, failure_probability, nonnegative, pos
 from latecomer.bounds.meta_inputs import per_client, scale_of, unit_risk
 
 __all__ = [
-    "occam_client",
     "progressive",
     "single_level_kl",
     "single_level_kl_mc",
@@ -255,69 +254,6 @@ def single_level_product(
         "single_level_product",
         value=value,
         terms={"empirical_risk": scores, "clients": value - scores},
-        delta={"clients": failure},
-        loss_max=scale,
-    )
-
-
-@catalogued(
-    family="unseen clients",
-    claim="Risk on an unseen client of a quantised system, uniformly over all codes of its length.",
-    source="this project (route R5); Chernoff's bound and a union over a prefix code",
-    population="unseen-client",
-    predictor="deterministic",
-    sampling="iid or finite-pool",
-    assumptions=(
-        _SCORES,
-        "bits is the whole length of a prefix code fixed beforehand, its reference point made "
-        "without these clients",
-        _SUPPORT,
-        _POOL,
-    ),
-    vacuous_when="bits exceeds about n_clients",
-)
-def occam_client(
-    *,
-    empirical_risk: ArrayLike,
-    bits: ArrayLike,
-    n_clients: ArrayLike,
-    delta: ArrayLike,
-    loss_max: ArrayLike = 1.0,
-) -> Certificate:
-    r"""Bound the unseen-client risk: :math:`kl^{-1}(\hat s \mid (b\ln 2 + \ln(1/\delta))/n)`.
-
-    Parameters
-    ----------
-    empirical_risk : array_like, in [0, loss_max]
-        Mean client score.
-    bits : array_like, at least 0
-        Length of the code of the system.
-    n_clients : array_like of int, at least 1
-    delta : array_like, in (0, 1)
-    loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Examples
-    --------
-    >>> bound = occam_client(empirical_risk=0.09, bits=100, n_clients=3237, delta=0.05)
-    >>> round(float(bound), 8)
-    0.16243548
-    """
-    scale = scale_of(loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
-    n = count("n_clients", n_clients).astype(np.float64)
-    failure = failure_probability("delta", delta)
-    budget = (nonnegative("bits", bits) * np.log(2.0) - np.log(failure)) / n
-    value = _outer(unit, np.asarray(budget), scale)
-    risk = scale * unit
-    return certificate(
-        "occam_client",
-        value=value,
-        terms={"empirical_risk": risk, "clients": value - risk},
         delta={"clients": failure},
         loss_max=scale,
     )

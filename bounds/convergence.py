@@ -1,0 +1,152 @@
+"""How fast PeFLL's training converges: Theorem 3.1 as printed and as its own proof gives it."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds.certificate import Array, catalogued
+from latecomer.bounds.checks import count, nonnegative, one_of, positive
+
+__all__ = ["pefll_31", "pefll_31_minT"]
+
+# Factors of the local noise and of the client dissimilarity.
+_FACTORS = {"derived": (12.0, 8.0), "printed": (6.0, 4.0), "printed_appendix": (8.0, 4.0)}
+
+
+@catalogued(
+    family="optimisation",
+    claim="Mean squared gradient norm of PeFLL's objective over its first rounds.",
+    source="PeFLL (ICLR 2024), Theorem 3.1, constants derived again by this project",
+    assumptions=(
+        "smoothness, gradient and variance bounds hold everywhere; clients are drawn uniformly",
+        "the learning rate is 2 sqrt(cohort) / (local_steps sqrt(n_rounds))",
+        "n_rounds is at least pefll_31_minT, which the paper leaves out",
+    ),
+)
+def pefll_31(
+    *,
+    initial_gap: ArrayLike,
+    smoothness: ArrayLike,
+    loss_smoothness: ArrayLike,
+    loss_gradient: ArrayLike,
+    generator_gradient: ArrayLike,
+    loss_noise: ArrayLike,
+    generator_noise: ArrayLike,
+    model_noise: ArrayLike,
+    client_dissimilarity: ArrayLike,
+    cohort: ArrayLike,
+    local_steps: ArrayLike,
+    batch_size: ArrayLike,
+    n_rounds: ArrayLike,
+    variant: str = "derived",
+) -> Array:
+    r"""Bound the mean over T rounds of the expected squared gradient norm.
+
+    .. math:: \frac{F_0 - F_*}{\sqrt{cT}} + \frac{L(a\sigma_1^2 + a'k\gamma_G^2)}{k\sqrt{cT}}
+              + \frac{224\,c L_1^2 b_1^2 b_2^2}{T} + \frac{8 b_1^2\sigma_2^2}{b}
+              + \frac{14 L_1^2 b_2^2\sigma_3^2}{b}
+
+    Parameters
+    ----------
+    initial_gap : array_like, at least 0
+        F at the start minus its lower bound.
+    smoothness, loss_smoothness : array_like, at least 0
+        L of the objective, L_1 of the clients' losses in the model's weights.
+    loss_gradient, generator_gradient : array_like, at least 0
+        b_1 and b_2: norms of the gradients of the loss and of the model generator.
+    loss_noise, generator_noise, model_noise : array_like, at least 0
+        Standard deviations sigma_1 of local gradients, sigma_2 and sigma_3 of the generator's
+        gradient and output under descriptors of single points. Descriptors of the client's whole
+        data set make the last two 0.
+    client_dissimilarity : array_like, at least 0
+        gamma_G.
+    cohort, local_steps, batch_size, n_rounds : array_like of int, at least 1
+        c, k, b and T.
+    variant : {"derived", "printed", "printed_appendix"}
+        (a, a') = (12, 8), what the stated learning rate gives; (6, 4); or (8, 4) with the last two
+        terms not divided by b.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> value = pefll_31(
+    ...     initial_gap=2, smoothness=1, loss_smoothness=1, loss_gradient=1, generator_gradient=1,
+    ...     loss_noise=0.5, generator_noise=0.2, model_noise=0.2, client_dissimilarity=0.3,
+    ...     cohort=5, local_steps=50, batch_size=32, n_rounds=5000,
+    ... )
+    >>> round(float(value), 6)
+    0.269082
+    """
+    one_of("variant", variant, tuple(_FACTORS))
+    noise_factor, spread_factor = _FACTORS[variant]
+    lipschitz = nonnegative("smoothness", smoothness)
+    inner = np.square(nonnegative("loss_smoothness", loss_smoothness))
+    loss_slope = np.square(nonnegative("loss_gradient", loss_gradient))
+    slope = np.square(nonnegative("generator_gradient", generator_gradient))
+    noise = np.square(nonnegative("loss_noise", loss_noise))
+    spread = np.square(nonnegative("client_dissimilarity", client_dissimilarity))
+    gradient_noise = np.square(nonnegative("generator_noise", generator_noise))
+    output_noise = np.square(nonnegative("model_noise", model_noise))
+    c, steps, rounds = (
+        count("cohort", cohort),
+        count("local_steps", local_steps),
+        count("n_rounds", n_rounds),
+    )
+    batch = count("batch_size", batch_size)
+    divisor = np.ones_like(batch) if variant == "printed_appendix" else batch
+    root = np.sqrt(c.astype(np.float64) * rounds)
+    first = nonnegative("initial_gap", initial_gap) / root
+    local = lipschitz * (noise_factor * noise + spread_factor * steps * spread) / (steps * root)
+    drift = 224.0 * c * inner * loss_slope * slope / rounds
+    descriptors = (
+        8.0 * loss_slope * gradient_noise + 14.0 * inner * slope * output_noise
+    ) / divisor
+    return np.asarray(first + local + drift + descriptors)
+
+
+@catalogued(
+    family="optimisation",
+    claim="Smallest number of rounds for which PeFLL's Theorem 3.1 is proved.",
+    source="this project; step-size conditions used in the proof of PeFLL, Theorem 3.1",
+    assumptions=("those of pefll_31",),
+)
+def pefll_31_minT(
+    *,
+    smoothness: ArrayLike,
+    loss_smoothness: ArrayLike,
+    generator_gradient: ArrayLike,
+    cohort: ArrayLike,
+    local_steps: ArrayLike,
+) -> Array:
+    r"""Return :math:`\max\{c(112L)^2,\ (56kc^{3/2}L_1^2b_2^2/L)^2\}` rounds.
+
+    Parameters
+    ----------
+    smoothness : array_like, positive
+    loss_smoothness, generator_gradient : array_like, at least 0
+    cohort, local_steps : array_like of int, at least 1
+        See :func:`pefll_31`.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> float(pefll_31_minT(
+    ...     smoothness=1, loss_smoothness=1, generator_gradient=1, cohort=5, local_steps=50
+    ... ))
+    980000000.0
+    """
+    lipschitz = positive("smoothness", smoothness)
+    inner = np.square(nonnegative("loss_smoothness", loss_smoothness))
+    slope = np.square(nonnegative("generator_gradient", generator_gradient))
+    c = count("cohort", cohort).astype(np.float64)
+    k = count("local_steps", local_steps).astype(np.float64)
+    # Squared factor by factor: c ** 1.5 would leave whole numbers.
+    steps = np.square(56.0 * k * inner * slope / lipschitz) * c**3
+    return np.asarray(np.maximum(c * np.square(112.0 * lipschitz), steps))
