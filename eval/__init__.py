@@ -40,7 +40,7 @@ _HOME = {
     "shipped_studies": "study",
 }
 
-__all__ = [*sorted(_HOME)]  # noqa: PLE0604
+__all__ = [*sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:

@@ -125,7 +125,7 @@ def read_artifact(path: str | Path) -> Artifact:
             "ids": manifest["ids"],
         }
         if data.suffix == ".npz":
-            with np.load(data, allow_pickle=False) as stored:
+            with data.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 return Artifact(arrays={key: stored[key] for key in stored.files}, **about)
         return Artifact(table=_read_table(data), **about)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
