@@ -191,7 +191,7 @@ def initial(net: nn.Module, generator: torch.Generator) -> Params:
         fresh = fresh.to_empty(device="cpu")
     seed = int(torch.randint(2**62, (), generator=generator))
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         for name, module in fresh.named_modules():
             reset: Any = getattr(module, "reset_parameters", None)
             if reset is not None:

@@ -26,8 +26,9 @@ class PerFedAvg(Method):
     """Per-FedAvg (Fallah, Mokhtari, Ozdaglar, 2020), the first-order variant.
 
     A local step moves along the gradient at the adapted weights, taken at the weights themselves:
-    ``w <- w - outer_lr * grad L(w - inner_lr * grad L(w; D); D')`` with two fresh minibatches. Every
-    client, seen or not, is served the global model after ``finetune_steps`` steps on its support.
+    ``w <- w - outer_lr * grad L(w - inner_lr * grad L(w; D); D')`` with two fresh minibatches.
+    Every client, seen or not, is served the global model after ``finetune_steps`` steps on its
+    support.
 
     Attributes
     ----------
