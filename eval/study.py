@@ -1,6 +1,5 @@
 """Studies: reading a declaration, overriding it, and saying in one line what is wrong with it."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -171,13 +170,14 @@ def _check_groups(study: Study) -> None:
     shifted = [name for name, severities in study.shifts if severities]
     if shifted and not split.novel:
         raise InputError(f"shifts.{shifted[0]} needs novel clients: split.novel must be above 0")
-    fractions = [part for part in (split.certify, split.novel) if isinstance(part, float)]
-    counts = [part for part in (split.certify, split.novel) if isinstance(part, int)]
-    clients = split.clients or math.inf
-    if not sum(fractions) < 1 or not sum(counts) + sum(fractions) * clients < clients:
+    held_out = (split.certify, split.novel)
+    shares = sum(part for part in held_out if isinstance(part, float))
+    counts = sum(part for part in held_out if isinstance(part, int))
+    clients = split.clients  # a natural split counts its clients when the data are read
+    if shares >= 1 or (clients and counts + shares * clients >= clients):
         raise InputError(
             f"split.certify={split.certify} and split.novel={split.novel} leave no seen client"
-            + (f" of {split.clients}" if split.clients else "")
+            + (f" of {clients}" if clients else "")
         )
 
 
