@@ -1,5 +1,8 @@
 """A user's own data: any npz file with arrays x, y and, optionally, client."""
 
+import lzma
+import tokenize
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -20,6 +23,12 @@ LAYOUTS: dict[str, str] = {
     "hwc": "[N, H, W, C]",
 }
 _CHANNELS = (1, 3)
+# What zipfile, its decompressors and NumPy's header parser raise on bytes that make no sense.
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, MemoryError),
+    *(NotImplementedError, RuntimeError, TypeError, SyntaxError, OverflowError),
+    *(tokenize.TokenError, OSError),
+)
 
 
 def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
@@ -73,35 +82,35 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
 def _read_arrays(stream: BinaryIO) -> dict[str, NDArray[Any]]:
     if not zipfile.is_zipfile(stream):
         raise InputError("is no npz file, or one that was cut short")
-    stream.seek(0)
-    arrays: dict[str, NDArray[Any]] = {}
     try:
-        with np.load(stream, allow_pickle=False) as archive:
-            for name in ("x", "y", "client"):
-                if name in archive.files:
-                    arrays[name] = _read_one(archive, name)
-                elif name != "client":
-                    held = ", ".join(map(repr, archive.files[:8])) or "nothing"
-                    raise InputError(f"has no array {name}; it holds {held}")
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        archive = zipfile.ZipFile(stream)
+    except _DAMAGE as error:
         raise InputError(f"is a damaged npz file ({_one_line(error)})") from error
-    return arrays
+    with archive:
+        held = archive.namelist()
+        for name in ("x", "y"):
+            if f"{name}.npy" not in held:
+                listed = ", ".join(repr(member.removesuffix(".npy")) for member in held[:8])
+                raise InputError(f"has no array {name}; it holds {listed or 'nothing'}")
+        wanted = [name for name in ("x", "y", "client") if f"{name}.npy" in held]
+        return {name: _read_one(archive, name) for name in wanted}
 
 
-def _read_one(archive: Any, name: str) -> NDArray[Any]:
+def _read_one(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     try:
-        array = archive[name]
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError) as error:
+        with archive.open(f"{name}.npy") as member, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy's remarks on old or odd headers
+            array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+            member.read(1)  # the checksum is compared at the end of the member
+    except _DAMAGE as error:
         if "allow_pickle" in str(error):
             raise InputError(f"{name} holds Python objects, which are never loaded") from error
         raise InputError(f"{name} is damaged or cut short ({_one_line(error)})") from error
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{name} is no array in NumPy's format")
     return array
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join(str(error).split())[:120] or type(error).__name__
 
 
 def _as_channels_first(x: NDArray[Any], layout: str | None) -> NDArray[Any]:
