@@ -40,14 +40,21 @@ if TYPE_CHECKING:
     from latecomer.bounds.client_shift import Nearest as Nearest
     from latecomer.bounds.client_shift import divergence as divergence
     from latecomer.bounds.client_shift import nearest as nearest
+    from latecomer.bounds.convergence import pefll_31 as pefll_31
+    from latecomer.bounds.convergence import pefll_31_minT as pefll_31_minT
+    from latecomer.bounds.counting import clopper_pearson as clopper_pearson
+    from latecomer.bounds.counting import conformal as conformal
+    from latecomer.bounds.counting import dkw_band as dkw_band
+    from latecomer.bounds.counting import pool_fraction as pool_fraction
+    from latecomer.bounds.description_length import aid_fast as aid_fast
+    from latecomer.bounds.description_length import aid_occam as aid_occam
+    from latecomer.bounds.description_length import occam_client as occam_client
     from latecomer.bounds.holdout import chernoff_kl as chernoff_kl
-    from latecomer.bounds.holdout import clopper_pearson as clopper_pearson
-    from latecomer.bounds.holdout import conformal as conformal
-    from latecomer.bounds.holdout import dkw_band as dkw_band
     from latecomer.bounds.holdout import emp_bernstein as emp_bernstein
     from latecomer.bounds.holdout import hoeffding as hoeffding
-    from latecomer.bounds.holdout import pool_fraction as pool_fraction
     from latecomer.bounds.holdout import product as product
+    from latecomer.bounds.linear import LinearOptimum as LinearOptimum
+    from latecomer.bounds.linear import linear_optimum as linear_optimum
     from latecomer.bounds.meta import pefll_32 as pefll_32
     from latecomer.bounds.meta import pefll_b1 as pefll_b1
     from latecomer.bounds.meta import pefll_b1_unequal as pefll_b1_unequal
@@ -63,17 +70,22 @@ if TYPE_CHECKING:
     from latecomer.bounds.meta_kl import two_step_kl as two_step_kl
     from latecomer.bounds.meta_kl import two_step_kl_unequal as two_step_kl_unequal
     from latecomer.bounds.pac_bayes import maurer as maurer
-    from latecomer.bounds.pac_bayes import mc_then_kl as mc_then_kl
     from latecomer.bounds.pac_bayes import mcallester03 as mcallester03
     from latecomer.bounds.pac_bayes import seeger as seeger
     from latecomer.bounds.pac_bayes import seeger_exact as seeger_exact
-    from latecomer.bounds.pac_bayes import tolstikhin_seldin as tolstikhin_seldin
+    from latecomer.bounds.pac_bayes_estimates import mc_then_kl as mc_then_kl
+    from latecomer.bounds.pac_bayes_estimates import tolstikhin_seldin as tolstikhin_seldin
     from latecomer.bounds.pac_bayes_tuned import catoni as catoni
     from latecomer.bounds.pac_bayes_tuned import catoni_grid as catoni_grid
     from latecomer.bounds.pac_bayes_tuned import pbb_quad as pbb_quad
     from latecomer.bounds.pac_bayes_tuned import thiemann as thiemann
     from latecomer.bounds.pac_bayes_tuned import thiemann_opt as thiemann_opt
-    from latecomer.bounds.unseen import occam_client as occam_client
+    from latecomer.bounds.personal_priors import personal_prior_kl as personal_prior_kl
+    from latecomer.bounds.personal_priors import personal_prior_pooled as personal_prior_pooled
+    from latecomer.bounds.privacy import dp_sensitivity as dp_sensitivity
+    from latecomer.bounds.privacy import gauss_analytic as gauss_analytic
+    from latecomer.bounds.privacy import gauss_classic as gauss_classic
+    from latecomer.bounds.privacy import gauss_delta as gauss_delta
     from latecomer.bounds.unseen import progressive as progressive
     from latecomer.bounds.unseen import single_level_kl as single_level_kl
     from latecomer.bounds.unseen import single_level_kl_mc as single_level_kl_mc
@@ -91,26 +103,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "kl_inverse_upper",
         "xi",
     ),
-    "holdout": (
-        "chernoff_kl",
-        "clopper_pearson",
-        "conformal",
-        "dkw_band",
-        "emp_bernstein",
-        "hoeffding",
-        "pool_fraction",
-        "product",
-    ),
+    "holdout": ("chernoff_kl", "emp_bernstein", "hoeffding", "product"),
+    "counting": ("clopper_pearson", "conformal", "dkw_band", "pool_fraction"),
     "betting": ("betting_mixture", "wsr", "wsr_wor"),
-    "pac_bayes": (
-        "maurer",
-        "mc_then_kl",
-        "mcallester03",
-        "seeger",
-        "seeger_exact",
-        "tolstikhin_seldin",
-    ),
+    "pac_bayes": ("maurer", "mcallester03", "seeger", "seeger_exact"),
     "pac_bayes_tuned": ("catoni", "catoni_grid", "pbb_quad", "thiemann", "thiemann_opt"),
+    "pac_bayes_estimates": ("mc_then_kl", "tolstikhin_seldin"),
     "adaptation": ("ben_david", "hdiv_from_counts", "odpfl", "proxy_a", "vc_dev"),
     "baxter": (
         "baxter_eps_const",
@@ -123,6 +121,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "pfedhn_eps",
     ),
     "client_shift": ("Nearest", "divergence", "nearest"),
+    "convergence": ("pefll_31", "pefll_31_minT"),
+    "description_length": ("aid_fast", "aid_occam", "occam_client"),
+    "linear": ("LinearOptimum", "linear_optimum"),
     "meta": ("pefll_32", "pefll_b1", "pefll_b1_unequal", "zakerinia24"),
     "meta_classic": ("amit_meir", "pacoh_holder", "pentina_lampert", "rezazadeh_code"),
     "meta_kl": (
@@ -133,13 +134,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "two_step_kl",
         "two_step_kl_unequal",
     ),
-    "unseen": (
-        "occam_client",
-        "progressive",
-        "single_level_kl",
-        "single_level_kl_mc",
-        "single_level_product",
-    ),
+    "personal_priors": ("personal_prior_kl", "personal_prior_pooled"),
+    "privacy": ("dp_sensitivity", "gauss_analytic", "gauss_classic", "gauss_delta"),
+    "unseen": ("progressive", "single_level_kl", "single_level_kl_mc", "single_level_product"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -186,14 +186,16 @@ def wsr_wor(
 @catalogued(
     family="hold-out",
     claim="Mean client score by a fixed mixture of constant bets, in any order.",
-    source="this project: a mixture of nonnegative martingales and Ville's inequality",
+    source="this project: a mixture over fixed bets and Markov's inequality, negative association "
+    "without replacement",
     population="unseen-client",
     predictor="any",
-    sampling="iid",
+    sampling="iid or finite-pool",
     assumptions=(
         "the model, the rule and n_bets were fixed before the first score was seen",
-        "one score in [0, loss_max] per held-out client; clients i.i.d., or scores whose "
-        "conditional means drift (their average is bounded then)",
+        "one score in [0, loss_max] per held-out client",
+        "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
+        "then what is bounded, or scores whose conditional means drift, whose average it is then",
     ),
     vacuous_when="too few clients for any bet to win n_bets/delta",
 )

@@ -6,11 +6,12 @@ divergence there.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaincc, gammaln
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, catalogued
+from latecomer.bounds.kl_solver import divergence_part, safe_log_ratio
 
 __all__ = [
     "gauss_kl_equal",
@@ -22,24 +23,6 @@ __all__ = [
 ]
 
 _EPS = float(np.finfo(np.float64).eps)
-_TINY = 1e-300
-# Elements worked on at a time, so that the temporaries stay in the processor's cache.
-_BLOCK = 32768
-
-
-def _divergence_part(a: Array, b: Array, gap: Array) -> Array:
-    """Return ``a ln(a/b) + gap`` for ``gap = b - a``, without cancellation at a = b."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        x = gap / np.maximum(a, _TINY)
-        small = np.abs(x) < 0.25
-        r = np.where(small, x / (2.0 + x), 0.0)
-        r2 = r * r
-        # log1p(x) = 2 atanh(r) and x - 2 r = x r; odd powers to 23 reach rounding at |x| = 1/4.
-        series = np.zeros_like(r)
-        for power in range(23, 1, -2):
-            series = r2 * (1.0 / power + series)
-        direct = np.where(a > 0, a * np.log(a / b) + gap, gap)
-    return np.asarray(np.where(small, a * r * (x - 2.0 * series), direct))
 
 
 @catalogued(
@@ -77,77 +60,8 @@ def kl(q: ArrayLike, p: ArrayLike) -> Array:
     second = checks.interval("p", p, 0.0, 1.0)
     first, second = (np.asarray(part) for part in np.broadcast_arrays(first, second))
     gap = second - first
-    parts = _divergence_part(first, second, gap) + _divergence_part(1.0 - first, 1.0 - second, -gap)
+    parts = divergence_part(first, second, gap) + divergence_part(1.0 - first, 1.0 - second, -gap)
     return np.asarray(np.maximum(parts, 0.0))
-
-
-def _log_ratio(a: Array, b: Array, budget: Array) -> Array:
-    """Smallest safe s with kl(a || 1 - b exp(-s)) >= budget, where a + b = 1, elementwise.
-
-    In s the divergence is f(s) = b s - a log1p((b/a)(1 - exp(-s))): convex and increasing, with
-    f' = d/p, f'' = a r/p^2 for r = b exp(-s), d = b - r, p = a + d.
-    """
-    root = np.sqrt(2.0 * a * budget)
-    # Lower terms bound f from below, which bounds s from above; the second value is the expansion
-    # of s for small budgets. Together they start within a factor of three everywhere.
-    above = (budget + np.minimum(root, -a * np.log(a))) / b
-    s = np.minimum(above, root / np.sqrt(b) + budget * (a / b + 2.0) / 3.0)
-    for _ in range(2):
-        s = _halley(a, b, budget, s)
-    s, safe = _outward(a, b, budget, s)
-    if not safe.all():
-        wrong = np.flatnonzero(~safe)
-        s[wrong] = _from_above(a[wrong], b[wrong], budget[wrong], above[wrong])
-    return s
-
-
-def _halley(a: Array, b: Array, budget: Array, s: Array) -> Array:
-    d = -b * np.expm1(-s)
-    r = b - d
-    p = a + d
-    step = (b * s - a * np.log1p(d / a) - budget) * p / d
-    return np.asarray(s - step / (1.0 - 0.5 * step * a * r / (p * d)))
-
-
-def _outward(a: Array, b: Array, budget: Array, s: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Step out by what rounding may have cost, and tell where the divergence proves it enough."""
-    slope = -b * np.expm1(-s)
-    slope = slope / (a + slope)
-    out = s * (1.0 + 4.0 * _EPS) + 24.0 * _EPS * b * s / slope
-    linear = b * out
-    bent = a * np.log1p(-b * np.expm1(-out) / a)
-    safe = linear - bent >= budget * (1.0 + 2.0 * _EPS) + 5.0 * _EPS * (linear + bent)
-    return out, np.asarray(safe)
-
-
-def _from_above(a: Array, b: Array, budget: Array, above: Array) -> Array:
-    """Newton from the proven upper bound: convexity keeps every iterate on the safe side."""
-    s = above * (1.0 + 8.0 * _EPS)
-    for _ in range(60):
-        d = -b * np.expm1(-s)
-        s = s - (b * s - a * np.log1p(d / a) - budget) * (a + d) / d
-    step = 64.0 * _EPS
-    for _ in range(40):
-        out, safe = _outward(a, b, budget, s * (1.0 + step))
-        if safe.all():
-            return out
-        step *= 2.0
-    return np.asarray(np.where(safe, out, above * (1.0 + 8.0 * _EPS)))
-
-
-def _solve(a: Array, b: Array, budget: Array) -> Array:
-    """``_log_ratio`` over arrays of one shape, a block at a time; 0 where b or the budget is 0."""
-    flat = np.zeros(a.size)
-    mass, rest, limit = a.ravel(), b.ravel(), budget.ravel()
-    with np.errstate(all="ignore"):
-        for first in range(0, flat.size, _BLOCK):
-            part = slice(first, first + _BLOCK)
-            flat[part] = _log_ratio(
-                np.maximum(mass[part], _TINY),
-                np.maximum(rest[part], _TINY),
-                np.maximum(limit[part], _TINY),
-            )
-    return flat.reshape(a.shape)
 
 
 @catalogued(
@@ -188,7 +102,7 @@ def kl_inverse_upper(q: ArrayLike, budget: ArrayLike) -> Array:
         checks.interval("q", q, 0.0, 1.0), checks.nonnegative("budget", budget)
     )
     rest = 1.0 - mean
-    s = _solve(mean, rest, limit)
+    s = safe_log_ratio(mean, rest, limit)
     p = (mean - rest * np.expm1(-s)) * (1.0 + 2.0 * _EPS)
     p = np.where(limit > 0, np.minimum(p, 1.0), mean)
     return np.asarray(np.where(rest > 0, p, 1.0))
@@ -230,7 +144,7 @@ def kl_inverse_lower(q: ArrayLike, budget: ArrayLike) -> Array:
     mean, limit = np.broadcast_arrays(
         checks.interval("q", q, 0.0, 1.0), checks.nonnegative("budget", budget)
     )
-    s = _solve(1.0 - mean, mean, limit)
+    s = safe_log_ratio(1.0 - mean, mean, limit)
     p = mean * np.exp(-s) * (1.0 - 4.0 * _EPS)
     return np.asarray(np.where((limit > 0) & (mean > 0), p, mean))
 
@@ -310,7 +224,7 @@ def gauss_kl_iso(
     mine = checks.positive("variance_q", variance_q)
     other = checks.positive("variance_p", variance_p)
     n_coordinates = checks.count("dim", dim)
-    spread = n_coordinates * _divergence_part(other, mine, mine - other)
+    spread = n_coordinates * divergence_part(other, mine, mine - other)
     return np.asarray((spread + distance) / (2.0 * other))
 
 

@@ -5,23 +5,19 @@ is about that client) or as one score per held-out client (then it is about unse
 ``losses`` has the clients on its last axis; leading axes are separate problems.
 """
 
-from fractions import Fraction
-
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincc, betainccinv
-from scipy.stats import hypergeom
 
 from latecomer.bounds import checks
 from latecomer.bounds.betting import betting_mixture, wsr, wsr_wor
 from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import (
-    Array,
     Certificate,
     catalogued,
     certificate,
     rounded_up,
 )
+from latecomer.bounds.counting import clopper_pearson, conformal, dkw_band, pool_fraction
 
 __all__ = [
     "betting_mixture",
@@ -38,12 +34,15 @@ __all__ = [
 ]
 
 _FIXED = "the model, the rule and its order were fixed before the first of these losses was seen"
+_WHOSE = (
+    "one client's samples make it about that client, one score per held-out client about unseen "
+    "clients, never the pooled samples of several clients"
+)
 _MEAN = (
     _FIXED,
     "losses lie in [0, loss_max] and are independent, or a uniform sample without replacement from "
     "a finite pool, whose mean is then what is bounded",
-    "read as one client's samples the bound is about that client; for unseen clients give one "
-    "score per held-out client, never the pooled samples of several clients",
+    _WHOSE,
 )
 
 
@@ -111,8 +110,7 @@ def hoeffding(
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=_MEAN,
-    vacuous_when="only where the mean loss is loss_max; within 5% of it below about ln(1/delta)/3 "
-    "losses",
+    vacuous_when="never below loss_max, but 1 - delta^(1/n) at best: .95 for one loss at delta .05",
 )
 def chernoff_kl(
     *, empirical_risk: ArrayLike, n_samples: ArrayLike, delta: ArrayLike, loss_max: float = 1.0
@@ -164,81 +162,12 @@ def chernoff_kl(
 
 @catalogued(
     family="hold-out",
-    claim="The exact binomial upper limit for 0/1 losses, one-sided.",
-    source="Clopper and Pearson 1934; Hoeffding 1956 for independent losses with unequal means",
-    population="one-client",
-    predictor="any",
-    sampling="iid",
-    assumptions=(
-        _FIXED,
-        "losses are 0 or 1 and i.i.d.",
-        "never for unseen clients by pooling the samples of several clients: at delta .05 that "
-        "failed in 15-39% of simulations",
-    ),
-    vacuous_when="every loss is an error",
-)
-def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLike) -> Certificate:
-    """Error rate at most max{p: P(Bin(n, p) <= n_errors) >= delta}, with probability 1 - delta.
-
-    Equal to 1 - delta^(1/n) without errors and to 1 when all are errors.
-
-    Parameters
-    ----------
-    n_errors : array_like
-        Number of errors, a whole number from 0 to ``n_samples``.
-    n_samples : array_like
-        Number n of 0/1 losses, at least 1.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
-
-    Examples
-    --------
-    >>> round(float(clopper_pearson(n_errors=16, n_samples=200, delta=0.05)), 10)
-    0.1189717743
-    """
-    n = checks.count("n_samples", n_samples)
-    errors = checks.count("n_errors", n_errors, minimum=0)
-    failure = checks.failure_probability("delta", delta)
-    checks.at_most("n_errors", errors, "n_samples", n)
-    errors, n, failure = np.broadcast_arrays(errors, n, failure)
-    left = np.maximum(n - errors, 1)
-    limit = betainccinv(errors + 1.0, left, failure)
-    step = 1e-14
-    # The library's inverse is good to a few units; step out until the tail is surely spent.
-    short = np.ones(limit.shape, dtype=np.bool_)
-    while short.any() and step < 1e-6:
-        limit = np.where(short, np.minimum(limit * (1.0 + step), 1.0), limit)
-        short = (betaincc(errors + 1.0, left, limit) > failure * (1.0 - 1e-13)) & (limit < 1.0)
-        step *= 2.0
-    closed = -np.expm1(np.log(failure) / n) * (1.0 + 1e-14)
-    value = np.where(errors == 0, closed, np.where(errors == n, 1.0, limit))
-    risk = errors / n
-    return certificate(
-        "clopper_pearson",
-        value=value,
-        terms={"empirical_risk": risk, "price": value - risk},
-        delta={"samples": failure},
-    )
-
-
-@catalogued(
-    family="hold-out",
     claim="Mean loss plus a width that shrinks with the observed variance.",
     source="Maurer and Pontil 2009, Theorem 4",
     population="one-client",
     predictor="any",
     sampling="iid",
-    assumptions=(_FIXED, "losses lie in [0, loss_max] and are independent"),
+    assumptions=(_FIXED, "losses lie in [0, loss_max] and are i.i.d.", _WHOSE),
     vacuous_when="n_samples is below about 7 ln(2/delta)/3 (10 at delta .05), whatever the losses",
 )
 def emp_bernstein(
@@ -300,19 +229,19 @@ def emp_bernstein(
 @catalogued(
     family="hold-out",
     claim="Mean client score bounded through the product of one minus the scores.",
-    source="this project: Markov's inequality for prod (1 - L); negative association without "
+    source="this project: Markov's inequality for prod (1 - L), negative association without "
     "replacement",
     population="unseen-client",
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         "the model and the rule were fixed before the first score was seen",
-        "one score in [0, loss_max] per held-out client; clients i.i.d., or a uniform sample "
-        "without replacement from a finite pool, or scores whose conditional means drift (their "
-        "average is bounded then)",
+        "one score in [0, loss_max] per held-out client",
+        "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
+        "then what is bounded, or scores whose conditional means drift, whose average it is then",
     ),
-    vacuous_when="a single score reaches loss_max; weak beside `wsr` for widely spread scores or "
-    "more than about 150 clients",
+    vacuous_when="a single score reaches loss_max, and weak beside `wsr` for widely spread "
+    "scores or more than about 150 clients",
 )
 def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certificate:
     """Risk at most 1 - (delta prod(1 - L_i))^(1/k), for losses divided by ``loss_max``.
@@ -358,173 +287,3 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
         delta={"clients": failure},
         loss_max=top,
     )
-
-
-@catalogued(
-    family="hold-out",
-    claim="A value the next client's score stays below with probability 1 - alpha.",
-    source="split conformal prediction (Vovk et al. 2005)",
-    population="next-client",
-    predictor="any",
-    sampling="iid or finite-pool",
-    assumptions=(
-        "the model was fixed before the first score was seen",
-        "held-out clients and the next one are exchangeable",
-        "the probability is over all of them together, not given these held-out clients",
-    ),
-    vacuous_when="fewer than 1/alpha - 1 clients (9 at alpha .1): then the value is loss_max",
-)
-def conformal(*, losses: ArrayLike, alpha: ArrayLike, loss_max: float = 1.0) -> Certificate:
-    """Return the ceil((1 - alpha)(k + 1))-th smallest score, ``loss_max`` if there are too few.
-
-    Parameters
-    ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last.
-    alpha : array_like
-        Probability of the next client's exceeding the value, strictly between 0 and 1; read as
-        the decimal number it prints as.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``alpha``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range or no client.
-
-    Examples
-    --------
-    >>> float(conformal(losses=[0.2, 0.5, 0.1, 0.4], alpha=0.4))
-    0.4
-    """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    miss = checks.failure_probability("alpha", alpha)
-    k = scores.shape[-1]
-    # In fractions, since the product (1 - alpha)(k + 1) in floats may land beside a whole number.
-    allowed = [int(Fraction(repr(float(level))) * (k + 1)) for level in miss.ravel()]
-    rank = k + 1 - np.asarray(allowed, dtype=np.int64).reshape(miss.shape)
-    shape = np.broadcast_shapes(scores.shape[:-1], rank.shape)
-    ordered = np.broadcast_to(np.sort(scores, axis=-1), (*shape, k))
-    at = np.broadcast_to(np.minimum(rank, k) - 1, shape)
-    value = np.take_along_axis(ordered, at[..., None], axis=-1)[..., 0]
-    value = np.where(rank > k, top, value)
-    return certificate(
-        "conformal",
-        value=value,
-        terms={"quantile": value},
-        delta={"next client": miss},
-        loss_max=top,
-    )
-
-
-@catalogued(
-    family="hold-out",
-    claim="Share of a finite pool's clients whose score exceeds a threshold fixed beforehand.",
-    source="exact hypergeometric limit",
-    population="unseen-client",
-    predictor="any",
-    sampling="finite-pool",
-    assumptions=(
-        "the model and the threshold were fixed before the first score was seen",
-        "the sampled clients are a uniform sample without replacement from the pool",
-    ),
-    vacuous_when="every sampled client exceeds the threshold",
-)
-def pool_fraction(
-    *, n_exceeding: ArrayLike, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike
-) -> Certificate:
-    """Share at most B/N with B = max{B: P(Hyp(N, B, n) <= x) >= delta}, probability 1 - delta.
-
-    Parameters
-    ----------
-    n_exceeding : array_like
-        Sampled clients x above the threshold, from 0 to ``n_sampled``.
-    n_sampled : array_like
-        Sampled clients n, at least 1 and at most ``pool_size``.
-    pool_size : array_like
-        Clients N in the pool, the sampled ones included.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
-
-    Examples
-    --------
-    >>> float(pool_fraction(n_exceeding=0, n_sampled=30, pool_size=40, delta=0.05))
-    0.05
-    """
-    seen = checks.count("n_exceeding", n_exceeding, minimum=0)
-    n = checks.count("n_sampled", n_sampled)
-    pool = checks.count("pool_size", pool_size)
-    failure = checks.failure_probability("delta", delta)
-    checks.at_most("n_exceeding", seen, "n_sampled", n)
-    checks.at_most("n_sampled", n, "pool_size", pool)
-    seen, n, pool, failure = np.broadcast_arrays(seen, n, pool, failure)
-    low, high = seen.copy(), pool - n + seen
-    while (low < high).any():
-        middle = (low + high + 1) // 2
-        # A hair below delta, so that rounding in the tail can only add a client.
-        possible = hypergeom.cdf(seen, pool, middle, n) >= failure * (1.0 - 1e-11)
-        low = np.where(possible, middle, low)
-        high = np.where(possible, high, middle - 1)
-    share = seen / n
-    value = low / pool
-    return certificate(
-        "pool_fraction",
-        value=value,
-        terms={"sampled_share": share, "price": value - share},
-        delta={"clients": failure},
-    )
-
-
-@catalogued(
-    family="hold-out",
-    claim="Half-width that makes the share of clients above every threshold right at once.",
-    source="Dvoretzky, Kiefer and Wolfowitz 1956; constant of Massart 1990, one-sided",
-    assumptions=("clients i.i.d.", "delta at most 1/2"),
-    vacuous_when="n_clients is below ln(1/delta)/2",
-)
-def dkw_band(*, n_clients: ArrayLike, delta: ArrayLike) -> Array:
-    """Width sqrt(ln(1/delta) / (2 k)) to add to the sampled share of clients above a threshold.
-
-    With probability 1 - delta the true share is below the sum for all thresholds simultaneously.
-
-    Parameters
-    ----------
-    n_clients : array_like
-        Sampled clients k, at least 1.
-    delta : array_like
-        Failure probability, above 0 and at most 1/2.
-
-    Returns
-    -------
-    ndarray
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
-
-    Examples
-    --------
-    >>> round(float(dkw_band(n_clients=100, delta=0.05)), 6)
-    0.122387
-    """
-    k = checks.count("n_clients", n_clients)
-    failure = checks.positive("delta", checks.interval("delta", delta, 0.0, 0.5))
-    return rounded_up(np.sqrt(-np.log(failure) / (2.0 * k)))

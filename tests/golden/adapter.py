@@ -62,6 +62,23 @@ _PFEDHN = {
     "LV": "descriptor_lipschitz",
     "M": "loss_max",
 }
+_AID = _COMMON | {"m": "n_samples", "bits_tasks": "bits_clients"}
+_OPTIMISATION = {
+    "dF": "initial_gap",
+    "L": "smoothness",
+    "L1": "loss_smoothness",
+    "b1": "loss_gradient",
+    "b2": "generator_gradient",
+    "s1": "loss_noise",
+    "s2": "generator_noise",
+    "s3": "model_noise",
+    "gG": "client_dissimilarity",
+    "c": "cohort",
+    "k": "local_steps",
+    "b": "batch_size",
+    "T": "n_rounds",
+}
+_PRIVACY = {"eps": "epsilon", "delta": "dp_delta", "sens": "sensitivity"}
 _VC = {"d": "dimension", "m": "n_samples", "coef": "coefficient", "mult": "multiplier"}
 _COUNTS = {"counts_p": "novel_counts", "counts_q": "train_counts", "alpha": "smoothing"}
 
@@ -88,9 +105,9 @@ ROUTES: dict[str, Route] = {
     ),
     "dkw_band": Route("holdout", "dkw_band", {"k": "n_clients", "n": "n_clients"}),
     **_same("pac_bayes", _ONE, "maurer", "mcallester03", "seeger", "seeger_exact"),
-    "tolstikhin_seldin": Route("pac_bayes", "tolstikhin_seldin", _ONE),
+    "tolstikhin_seldin": Route("pac_bayes_estimates", "tolstikhin_seldin", _ONE),
     "mc_then_kl": Route(
-        "pac_bayes",
+        "pac_bayes_estimates",
         "mc_then_kl",
         _ONE | {"r_mc": "monte_carlo_risk", "delta_mc": "delta_draws"},
     ),
@@ -119,7 +136,10 @@ ROUTES: dict[str, Route] = {
     "pacoh_holder": Route(
         "meta_classic", "pacoh_holder", _META | {"lam": "client_rate", "beta": "sample_rate"}
     ),
-    **_same("unseen", _META, "single_level_kl", "single_level_product", "occam_client"),
+    **_same("unseen", _META, "single_level_kl", "single_level_product"),
+    "occam_client": Route("description_length", "occam_client", _META),
+    "aid_fast": Route("description_length", "aid_fast", _AID, lengths={"n": "bits_tasks"}),
+    "aid_occam": Route("description_length", "aid_occam", _AID, lengths={"n": "bits_tasks"}),
     "progressive": Route("unseen", "progressive", _COMMON | {"T": "n_steps"}),
     **_same("baxter", _CAPACITY, "baxter_thm2_n", "baxter_thm2_m", "baxter_thm4_m"),
     "baxter_eps_const": Route("baxter", "baxter_eps_const", _CAPACITY),
@@ -161,6 +181,13 @@ ROUTES: dict[str, Route] = {
         },
         constants={"delta_multitask": 0.01},
     ),
+    **_same("convergence", _OPTIMISATION, "pefll_31", "pefll_31_minT"),
+    "dp_sensitivity": Route(
+        "privacy",
+        "dp_sensitivity",
+        {"L": "head_lipschitz", "B": "feature_bound", "size": "n_samples"},
+    ),
+    **_same("privacy", _PRIVACY, "gauss_classic", "gauss_analytic", "gauss_delta"),
     "divergence": Route("client_shift", "divergence", _COUNTS),
     "nearest": Route(
         "client_shift",
