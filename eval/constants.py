@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 
 from latecomer.models.hypernetworks import hypernetwork
 from latecomer.models.local import LocalSGD, local_sgd
-from latecomer.models.state import Params, State, part, row
+from latecomer.models.state import Params, State, detached, part, row
 from latecomer.models.task import Clients, Task
 
 __all__ = [
@@ -84,7 +85,7 @@ def loss_lipschitz(task: Task, clients: Clients, thetas: Params) -> Constant:
         leaves = {k: v.detach().requires_grad_() for k, v in row(thetas, index).items()}
         loss = task.loss(leaves, support.x, support.labels())
         grads = torch.autograd.grad(loss, list(leaves.values()))
-        largest = max(largest, float(torch.sqrt(sum(g.square().sum() for g in grads))))
+        largest = max(largest, float(get_total_norm(grads)))
     return Constant(
         "loss_lipschitz",
         largest,
@@ -117,7 +118,7 @@ def hypernetwork_constants(
     tuple of Constant
         Named after the arguments of ``latecomer.bounds.pfedhn_eps``.
     """
-    hyper = part(state.server, "hyper")
+    hyper = detached(part(state.server, "hyper"))
     embeddings = state.clients["embedding"].detach()
     net = hypernetwork(task, embeddings.shape[1])
     n_weights = sum(weight.numel() for weight in hyper.values())
@@ -182,14 +183,14 @@ def _weight_lipschitz(
         directions = [
             torch.randn(made[name].shape, generator=generator).to(made[name]) for name in made
         ]
-        norm = torch.sqrt(sum(d.square().sum() for d in directions))
+        norm = get_total_norm(directions)
         grads = torch.autograd.grad(
             list(made.values()),
             list(leaves.values()),
             grad_outputs=[d / norm for d in directions],
             allow_unused=True,
         )
-        found = torch.sqrt(sum(g.square().sum() for g in grads if g is not None))
+        found = get_total_norm([slope for slope in grads if slope is not None])
         largest = max(largest, float(found))
     return largest
 

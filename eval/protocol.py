@@ -226,8 +226,8 @@ def _label_counts(federation: Federation) -> Artifact:
     groups = {"seen": split.seen, "certification": split.certification, "novel": split.novel}
     records: list[Row] = []
     for name, clients in groups.items():
-        counts = label_counts(dataset.y, clients, dataset.n_classes) if clients else []
-        for client, held in zip(clients, counts, strict=True):
+        for client in clients:
+            held = label_counts(dataset.y, [client], dataset.n_classes)[0]
             record = {"client": client.id, "group": name}
             records.append(record | {f"class_{c}": int(n) for c, n in enumerate(held)})
     return Artifact(kind="label_counts", table=records, axes=("client",))

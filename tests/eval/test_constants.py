@@ -1,0 +1,44 @@
+import math
+
+import pytest
+import torch
+
+from latecomer.eval.constants import _descriptor_lipschitz, dense_dimension, joint_error
+from latecomer.models.hypernetworks import hypernetwork
+from latecomer.models.task import make_task
+
+
+def test_dimension_counts_the_weights() -> None:
+    task = make_task(input_shape=(1, 8, 8), n_classes=10)
+    weights = sum(math.prod(shape) for shape in task.shapes.values())
+    assert dense_dimension(task).value == pytest.approx(weights * math.log2(weights))
+    assert dense_dimension(task).estimate
+
+
+def test_spectral_product_bounds_how_fast_weights_move_with_the_embedding() -> None:
+    task = make_task(
+        input_shape=(4,), n_classes=3, hypernetwork={"hidden": 2, "width": 16}, dtype=torch.float64
+    )
+    net = hypernetwork(task, 5)
+    generator = torch.Generator().manual_seed(0)
+    hyper = {k: v.double() for k, v in net.initial(generator).items()}
+    bound = _descriptor_lipschitz(hyper)
+    steepest = 0.0
+    for _ in range(200):
+        pair = torch.randn(2, 5, generator=generator, dtype=torch.float64)
+        made = net(hyper, pair)
+        moved = math.sqrt(sum(float((w[0] - w[1]).square().sum()) for w in made.values()))
+        steepest = max(steepest, moved / float((pair[0] - pair[1]).norm()))
+    assert 0 < steepest <= bound
+
+
+def test_joint_error_is_small_for_one_domain_and_large_for_contradicting_labels() -> None:
+    task = make_task(input_shape=(2,), n_classes=2)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 2, generator=generator)
+    y = (x[:, 0] > 0).long()
+    same = joint_error(task, (x[:200], y[:200]), (x[200:], y[200:]), seed=0)
+    swapped = joint_error(task, (x[:200], y[:200]), (x[200:], 1 - y[200:]), seed=0)
+    assert same.value < 0.15
+    # No hypothesis serves two domains with opposite labels: the errors add up to about 1.
+    assert 0.8 < swapped.value < 1.2
