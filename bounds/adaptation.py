@@ -9,8 +9,9 @@ classifier gives a lower bound on it, so a value computed with one is a heuristi
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.checks import count, failure_probability, interval, nonnegative, same_length
+from latecomer.bounds.meta_inputs import summed
 
 __all__ = ["ben_david", "hdiv_from_counts", "odpfl", "proxy_a", "vc_dev"]
 
@@ -194,7 +195,7 @@ def ben_david(
     """
     failure = failure_probability("delta", delta)
     factor = interval("coefficient", coefficient, 2.0, np.inf)
-    return certificate(
+    return summed(
         "ben_david",
         terms={
             "source_risk": interval("source_risk", source_risk, 0.0, 1.0),
@@ -205,6 +206,7 @@ def ben_david(
             "joint_error": nonnegative("joint_error", joint_error),
         },
         delta={"samples": failure},
+        scale=1.0,
     )
 
 
@@ -280,7 +282,7 @@ def odpfl(
     multitask = failure_probability("delta_multitask", delta_multitask)
     samples = failure_probability("delta_samples", delta_samples)
     environment = failure_probability("delta_environment", delta_environment)
-    return certificate(
+    return summed(
         "odpfl",
         terms={
             "empirical_risk": interval("empirical_risk", empirical_risk, 0.0, 1.0),
@@ -296,4 +298,5 @@ def odpfl(
             "environment": np.sqrt(np.log(1.0 / environment) / (2.0 * n)),
         },
         delta={"multitask": multitask, "samples": samples, "environment": environment},
+        scale=1.0,
     )

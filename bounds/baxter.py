@@ -10,9 +10,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
-from latecomer.bounds.checks import count, failure_probability, nonnegative, positive
-from latecomer.bounds.meta_inputs import scale_of, unit_risk
+from latecomer.bounds.certificate import Array, Certificate, catalogued
+from latecomer.bounds.checks import (
+    count,
+    failure_probability,
+    largest_loss,
+    nonnegative,
+    positive,
+)
+from latecomer.bounds.meta_inputs import summed, unit_risk
 
 __all__ = [
     "baxter_eps_const",
@@ -74,7 +80,7 @@ def baxter_thm2_n(
     >>> round(float(baxter_thm2_n(log_capacity_clients=20.0, epsilon=0.2, delta=0.05)))
     160481
     """
-    eps = positive("epsilon", epsilon) / scale_of(loss_max)
+    eps = positive("epsilon", epsilon) / largest_loss("loss_max", loss_max)
     failure = failure_probability("delta", delta)
     capacity = nonnegative("log_capacity_clients", log_capacity_clients)
     clients = _needed(np.log(8.0 / failure), capacity, eps, 256.0)
@@ -117,7 +123,7 @@ def baxter_thm2_m(
     >>> round(float(needed))
     1281299
     """
-    eps = positive("epsilon", epsilon) / scale_of(loss_max)
+    eps = positive("epsilon", epsilon) / largest_loss("loss_max", loss_max)
     failure = failure_probability("delta", delta)
     capacity = nonnegative("log_capacity_samples", log_capacity_samples)
     n = count("n_clients", n_clients)
@@ -163,7 +169,7 @@ def baxter_thm4_m(
     >>> round(float(needed))
     320280
     """
-    eps = positive("epsilon", epsilon) / scale_of(loss_max)
+    eps = positive("epsilon", epsilon) / largest_loss("loss_max", loss_max)
     failure = failure_probability("delta", delta)
     capacity = nonnegative("log_capacity_samples", log_capacity_samples)
     n = count("n_clients", n_clients)
@@ -230,7 +236,7 @@ def baxter_eps_const(
     >>> round(float(bound), 6)
     1.091892
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     failure = failure_probability("delta", delta)
     n = count("n_clients", n_clients)
     m = count("n_samples", n_samples)
@@ -240,14 +246,14 @@ def baxter_eps_const(
     clients = np.sqrt(np.maximum(256.0 * (log_factor + over_clients), 64.0) / n)
     samples = np.sqrt(np.maximum(256.0 * (log_factor + over_samples) / n, 64.0) / m)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
-    return certificate(
+    return summed(
         "baxter_eps_const",
         terms={
             "empirical_risk": scale * risk,
             "deviation": scale * np.maximum(clients, samples),
         },
         delta={"clients": failure / 2.0, "samples": failure / 2.0},
-        loss_max=scale,
+        scale=scale,
     )
 
 
@@ -486,7 +492,7 @@ def pfedhn_eps(
     >>> round(float(bound), 8)
     0.04121444
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
     m = count("n_samples", n_samples).astype(np.float64)
     failure = failure_probability("delta", delta)
@@ -514,12 +520,12 @@ def pfedhn_eps(
     high = np.maximum(np.maximum(low, single), 16.0 * balls * through) * (1.0 + 1e-9)
     shape = np.broadcast_shapes(high.shape, weights.shape)
     low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
-    return certificate(
+    return summed(
         "pfedhn_eps",
         terms={
             "empirical_risk": scale * risk,
             "deviation": _smallest(enough, low * (1.0 - 1e-9), high),
         },
         delta={"samples": failure},
-        loss_max=scale,
+        scale=scale,
     )

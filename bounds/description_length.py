@@ -8,10 +8,14 @@ arguments that list clients have them on their last axis. ValueError when out of
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
-from latecomer.bounds.checks import count, failure_probability, nonnegative
-from latecomer.bounds.meta_inputs import per_client, scale_of, unit_risk
+from latecomer.bounds.checks import (
+    count,
+    failure_probability,
+    largest_loss,
+    nonnegative,
+)
+from latecomer.bounds.meta_inputs import kl_step, outward, per_client, unit_risk
 
 __all__ = ["aid_fast", "aid_occam", "occam_client"]
 
@@ -34,7 +38,7 @@ def _aid(
     loss_max: ArrayLike,
     fast: bool,
 ) -> Certificate:
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     own = nonnegative("bits_clients", bits_clients)
     total = per_client("bits_clients", own) * count("n_samples", n_samples).astype(np.float64)
@@ -42,7 +46,7 @@ def _aid(
     bits = nonnegative("bits_shared", bits_shared) + own.sum(axis=-1)
     log_moment: Array = np.asarray(np.log(2.0) + 0.5 * np.log(total) if fast else 0.0 * total)
     budget = (bits * np.log(2.0) + log_moment - np.log(failure)) / total
-    value = scale * kl_inverse_upper(q=unit, budget=budget)
+    value = outward(kl_step(unit, budget), scale)
     risk = scale * unit
     return certificate(
         name,
@@ -223,12 +227,12 @@ def occam_client(
     >>> round(float(bound), 8)
     0.16243548
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     n = count("n_clients", n_clients).astype(np.float64)
     failure = failure_probability("delta", delta)
     budget = (nonnegative("bits", bits) * np.log(2.0) - np.log(failure)) / n
-    value = scale * kl_inverse_upper(q=unit, budget=budget)
+    value = outward(kl_step(unit, budget), scale)
     risk = scale * unit
     return certificate(
         "occam_client",

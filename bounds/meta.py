@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.checks import (
     count,
     failure_probability,
+    largest_loss,
     nonnegative,
     one_of,
     positive,
@@ -26,7 +27,7 @@ from latecomer.bounds.meta_inputs import (
     client_sizes,
     harmonic_total,
     per_client,
-    scale_of,
+    summed,
     unit_risk,
 )
 
@@ -70,7 +71,7 @@ def _b1(
     loss_max: ArrayLike,
     variant: str,
 ) -> Certificate:
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
     failure = failure_probability("delta", delta)
     changes: dict[str, Any] = {}
@@ -79,7 +80,7 @@ def _b1(
             "rigorous": False,
             "reason": "the printed constant has no proof for fewer than 3 clients",
         }
-    return certificate(
+    return summed(
         name,
         terms={
             "empirical_risk": scale * risk,
@@ -87,7 +88,7 @@ def _b1(
             "samples": scale * _sample_term(sum_kl, total, grid, failure),
         },
         delta={"clients": failure / 2.0, "samples": failure / 2.0},
-        loss_max=scale,
+        scale=scale,
         **changes,
     )
 

@@ -9,16 +9,17 @@ of the arguments that list them. ValueError when out of range.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Certificate, catalogued, certificate
+from latecomer.bounds.certificate import Certificate, catalogued
 from latecomer.bounds.checks import (
     count,
     failure_probability,
     interval,
+    largest_loss,
     nonnegative,
     positive,
     same_length,
 )
-from latecomer.bounds.meta_inputs import client_sizes, per_client, scale_of, unit_risk
+from latecomer.bounds.meta_inputs import client_sizes, per_client, summed, unit_risk
 
 __all__ = ["amit_meir", "pacoh_holder", "pentina_lampert", "rezazadeh_code"]
 
@@ -78,7 +79,7 @@ def pentina_lampert(
     >>> round(float(bound), 4)
     1.1037
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
     hyper = nonnegative("kl_hyper", kl_hyper)
     n = count("n_clients", n_clients).astype(np.float64)
@@ -86,7 +87,7 @@ def pentina_lampert(
     failure = failure_probability("delta", delta)
     surprise = np.log(2.0 / failure)
     samples = (hyper + nonnegative("sum_kl", sum_kl)) / n + 0.125 + surprise / n
-    return certificate(
+    return summed(
         "pentina_lampert",
         terms={
             "empirical_risk": scale * risk,
@@ -94,7 +95,7 @@ def pentina_lampert(
             "samples": scale * samples / root,
         },
         delta={"clients": failure / 2.0, "samples": failure / 2.0},
-        loss_max=scale,
+        scale=scale,
     )
 
 
@@ -150,7 +151,7 @@ def pacoh_holder(
     >>> round(float(bound), 6)
     0.577281
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
     n = count("n_clients", n_clients).astype(np.float64)
     size = interval("harmonic_size", harmonic_size, 1.0, np.inf)
@@ -160,7 +161,7 @@ def pacoh_holder(
     hyper = nonnegative("kl_hyper", kl_hyper) - np.log(failure)
     clients = hyper / over_clients + over_clients * scale**2 / (8.0 * n)
     samples = (hyper + nonnegative("sum_kl", sum_kl)) / (n * over_samples)
-    return certificate(
+    return summed(
         "pacoh_holder",
         terms={
             "empirical_risk": scale * risk,
@@ -168,7 +169,7 @@ def pacoh_holder(
             "samples": samples + over_samples * scale**2 / (8.0 * size),
         },
         delta={"clients and samples together": failure},
-        loss_max=scale,
+        scale=scale,
     )
 
 
@@ -219,7 +220,7 @@ def amit_meir(
     >>> round(float(bound), 6)
     2.234618
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
     hyper = nonnegative("kl_hyper", kl_hyper)
     clients = nonnegative("kls", kls)
@@ -229,7 +230,7 @@ def amit_meir(
     failure = failure_probability("delta", delta)
     surprise = np.log(2.0 * n / failure)
     budget = (hyper + surprise)[..., np.newaxis] + clients + np.log(m)
-    return certificate(
+    return summed(
         "amit_meir",
         terms={
             "empirical_risk": scale * risk,
@@ -237,7 +238,7 @@ def amit_meir(
             "samples": scale * np.sqrt(budget / (2.0 * (m - 1.0))).mean(axis=-1),
         },
         delta={"clients": failure / 2.0, "samples": failure / 2.0},
-        loss_max=scale,
+        scale=scale,
     )
 
 
@@ -291,7 +292,7 @@ def rezazadeh_code(
     >>> round(float(bound), 6)
     1.298995
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
     n = count("n_clients", n_clients, minimum=2).astype(np.float64)
     m = count("n_samples", n_samples, minimum=2).astype(np.float64)
@@ -299,12 +300,12 @@ def rezazadeh_code(
     budget = 2.0 * nonnegative("kl_hyper", kl_hyper) + nonnegative("mean_kl", mean_kl)
     budget = budget + 2.0 * np.log(2.0 * n / failure) + np.log(m)
     factor = 0.5 / (n - 1.0) + 0.5 / (m - 1.0)
-    return certificate(
+    return summed(
         "rezazadeh_code",
         terms={
             "empirical_risk": scale * risk,
             "clients and samples": scale * np.sqrt(factor * budget),
         },
         delta={"clients": failure / 2.0, "samples": failure / 2.0},
-        loss_max=scale,
+        scale=scale,
     )

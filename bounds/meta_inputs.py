@@ -1,27 +1,47 @@
-"""Inputs that the meta-learning bounds share: risks on the unit scale and unequal client sizes."""
+"""What the meta-learning bounds share: risks on the unit scale, unequal client sizes."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latecomer.bounds.certificate import Array
-from latecomer.bounds.checks import count, interval, positive
+from latecomer.bounds.binary_kl import kl_inverse_upper
+from latecomer.bounds.certificate import Array, Certificate, certificate, rounded_up
+from latecomer.bounds.checks import count, interval
 
-__all__ = ["client_sizes", "harmonic_total", "per_client", "scale_of", "unit_risk"]
-
-
-def scale_of(loss_max: ArrayLike) -> float:
-    """Return the largest possible loss as one positive float."""
-    scale = positive("loss_max", loss_max)
-    if scale.ndim:
-        raise ValueError(f"loss_max must be one number greater than 0, got shape {scale.shape}")
-    return float(scale)
+__all__ = [
+    "client_sizes",
+    "harmonic_total",
+    "kl_step",
+    "outward",
+    "per_client",
+    "summed",
+    "unit_risk",
+]
 
 
 def unit_risk(name: str, value: ArrayLike, scale: float) -> Array:
     """Return a risk in ``[0, scale]`` divided by ``scale``, so that it lies in [0, 1]."""
     return np.asarray(interval(name, value, 0.0, scale) / scale)
+
+
+def outward(unit: Array, scale: float) -> Array:
+    """Return ``scale * unit`` without rounding below the product; exact at scale 1."""
+    return unit if scale == 1.0 else rounded_up(scale * unit)
+
+
+def kl_step(unit: Array, budget: ArrayLike) -> Array:
+    """Return the upper kl inverse; rounding in the budget errs on the safe side as well."""
+    return kl_inverse_upper(q=unit, budget=rounded_up(np.asarray(budget)))
+
+
+def summed(
+    name: str, *, terms: dict[str, Array], delta: dict[str, Array], scale: float, **changes: Any
+) -> Certificate:
+    """Return the certificate whose value is the sum of its terms, rounded up."""
+    value = rounded_up(np.asarray(sum(terms.values(), start=np.float64(0.0))))
+    return certificate(name, terms=terms, value=value, delta=delta, loss_max=scale, **changes)
 
 
 def per_client(name: str, values: Array, *, minimum: int = 1) -> int:

@@ -9,17 +9,17 @@ range.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import kl_inverse_upper
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, rounded_up
 from latecomer.bounds.checks import (
     count,
     failure_probability,
     interval,
+    largest_loss,
     nonnegative,
     positive,
     same_length,
 )
-from latecomer.bounds.meta_inputs import client_sizes, per_client, scale_of, unit_risk
+from latecomer.bounds.meta_inputs import client_sizes, kl_step, outward, per_client, unit_risk
 
 __all__ = [
     "catoni_unequal",
@@ -43,7 +43,7 @@ _VACUOUS = "kl_hyper is of the order of n_clients, or sum_kl of all samples toge
 
 def _kl_step(unit: Array, complexity: Array, size: Array, factor: float, delta: Array) -> Array:
     budget = (complexity + np.log(factor) + 0.5 * np.log(size) - np.log(delta)) / size
-    return kl_inverse_upper(q=unit, budget=budget)
+    return kl_step(unit, budget)
 
 
 def _nested(
@@ -51,7 +51,7 @@ def _nested(
 ) -> Certificate:
     return certificate(
         name,
-        value=scale * outer,
+        value=outward(outer, scale),
         terms={
             "empirical_risk": scale * unit,
             "samples": scale * (inner - unit),
@@ -74,7 +74,7 @@ def _two_step(
     client_share: ArrayLike,
     loss_max: ArrayLike,
 ) -> Certificate:
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     failure = failure_probability("delta", delta)
     share = failure_probability("client_share", client_share)
@@ -262,7 +262,7 @@ def multitask_kl(
     >>> round(float(bound), 10)
     0.1616394105
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     n = count("n_clients", n_clients).astype(np.float64)
     total = np.asarray(n * count("n_samples", n_samples))
@@ -271,7 +271,7 @@ def multitask_kl(
     value = _kl_step(unit, np.asarray(complexity), total, 2.0, failure)
     return certificate(
         "multitask_kl",
-        value=scale * value,
+        value=outward(value, scale),
         terms={"empirical_risk": scale * unit, "samples": scale * (value - unit)},
         delta={"samples": failure},
         loss_max=scale,
@@ -325,7 +325,7 @@ def guan_lu_kl(
     >>> round(float(bound), 10)
     0.3334652373
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     n = count("n_clients", n_clients).astype(np.float64)
     total = np.asarray(n * count("n_samples", n_samples))
@@ -338,7 +338,7 @@ def guan_lu_kl(
 
 
 def _catoni_inverse(exponent: Array, temperature: Array) -> Array:
-    return np.asarray(np.expm1(-exponent) / np.expm1(-temperature))
+    return rounded_up(np.expm1(-exponent) / np.expm1(-temperature))
 
 
 @catalogued(
@@ -392,7 +392,7 @@ def guan_lu_catoni(
     >>> round(float(bound), 4)
     0.3265
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     n = count("n_clients", n_clients).astype(np.float64)
     total = n * count("n_samples", n_samples)
@@ -492,7 +492,7 @@ def catoni_unequal(
     >>> round(float(bound), 6)
     0.195299
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     risks = np.asarray(interval("empirical_risks", empirical_risks, 0.0, scale) / scale)
     per_client("empirical_risks", risks)
     m = client_sizes(sizes).astype(np.float64)
@@ -506,7 +506,7 @@ def catoni_unequal(
     value = _largest_mean(m, np.broadcast_to(rates, (*budget.shape, n)), budget)
     return certificate(
         "catoni_unequal",
-        value=scale * value,
+        value=outward(value, scale),
         terms={"empirical_risk": scale * unit, "samples": scale * (value - unit)},
         delta={"samples": failure},
         loss_max=scale,

@@ -8,10 +8,15 @@ N(theta, alpha I) from all of it, and the risk is measured on B. ValueError when
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
-from latecomer.bounds.checks import count, failure_probability, nonnegative, positive
-from latecomer.bounds.meta_inputs import per_client, scale_of, unit_risk
+from latecomer.bounds.checks import (
+    count,
+    failure_probability,
+    largest_loss,
+    nonnegative,
+    positive,
+)
+from latecomer.bounds.meta_inputs import kl_step, outward, per_client, unit_risk
 
 __all__ = ["personal_prior_kl", "personal_prior_pooled"]
 
@@ -80,14 +85,14 @@ def personal_prior_kl(
     >>> round(float(bound), 4)
     0.2
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     complexity = _nats("squared_distance", squared_distance, alpha)
     m = count("n_samples", n_samples).astype(np.float64)
     failure = failure_probability("delta", delta)
     shares = count("n_simultaneous", n_simultaneous) * count("n_priors", n_priors)
     surprise = np.log(2.0 * shares) + 0.5 * np.log(m) - np.log(failure)
-    value = scale * kl_inverse_upper(q=unit, budget=(complexity + surprise) / m)
+    value = outward(kl_step(unit, (complexity + surprise) / m), scale)
     risk = scale * unit
     return certificate(
         "personal_prior_kl",
@@ -162,7 +167,7 @@ def personal_prior_pooled(
     >>> round(float(bound), 4)
     0.3579
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     distances = nonnegative("squared_distances", squared_distances)
     k = per_client("squared_distances", distances)
@@ -172,11 +177,11 @@ def personal_prior_pooled(
     share = failure_probability("client_share", client_share)
     clients, samples = share * failure, (1.0 - share) * failure
     surprise = np.log(2.0 * count("n_priors", n_priors)) + 0.5 * np.log(total) - np.log(samples)
-    inner = kl_inverse_upper(q=unit, budget=(complexity + surprise) / total)
-    outer = kl_inverse_upper(q=inner, budget=-np.log(clients) / k)
+    inner = kl_step(unit, (complexity + surprise) / total)
+    outer = kl_step(inner, -np.log(clients) / k)
     return certificate(
         "personal_prior_pooled",
-        value=scale * outer,
+        value=outward(outer, scale),
         terms={
             "empirical_risk": scale * unit,
             "samples": scale * (inner - unit),

@@ -11,10 +11,15 @@ the failure probability of the reported number. Inputs broadcast; ValueError whe
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import kl_inverse_upper
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
-from latecomer.bounds.checks import count, failure_probability, nonnegative, positive
-from latecomer.bounds.meta_inputs import per_client, scale_of, unit_risk
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, rounded_up
+from latecomer.bounds.checks import (
+    count,
+    failure_probability,
+    largest_loss,
+    nonnegative,
+    positive,
+)
+from latecomer.bounds.meta_inputs import kl_step, outward, per_client, unit_risk
 
 __all__ = [
     "progressive",
@@ -33,7 +38,7 @@ _POOL = (
 
 
 def _outer(unit: Array, budget: Array, scale: float) -> Array:
-    return np.asarray(scale * kl_inverse_upper(q=unit, budget=budget))
+    return outward(kl_step(unit, budget), scale)
 
 
 @catalogued(
@@ -86,7 +91,7 @@ def single_level_kl(
     >>> float(single_level_kl(empirical_risk=0, kl_hyper=0, n_clients=1, delta=0.05)) >= 0.975
     True
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     n = count("n_clients", n_clients).astype(np.float64)
     failure = failure_probability("delta", delta)
@@ -166,11 +171,11 @@ def single_level_kl_mc(
     >>> round(float(bound), 4)
     0.2583
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("monte_carlo_risk", monte_carlo_risk, scale)
     draws = count("n_draws", n_draws).astype(np.float64)
     failure_draws = failure_probability("delta_draws", delta_draws)
-    inner = kl_inverse_upper(q=unit, budget=-np.log(failure_draws) / draws)
+    inner = kl_step(unit, -np.log(failure_draws) / draws)
     outer = single_level_kl(
         empirical_risk=inner,
         kl_hyper=kl_hyper,
@@ -180,7 +185,7 @@ def single_level_kl_mc(
     )
     return certificate(
         "single_level_kl_mc",
-        value=scale * outer.value,
+        value=outward(outer.value, scale),
         terms={
             "empirical_risk": scale * unit,
             "draws": scale * (inner - unit),
@@ -243,12 +248,12 @@ def single_level_product(
     >>> round(float(bound), 6)
     0.142116
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     level = nonnegative("mean_neg_log1m", mean_neg_log1m)
     n = count("n_clients", n_clients).astype(np.float64)
     failure = failure_probability("delta", delta)
     price = nonnegative("kl_hyper", kl_hyper) + np.log(count("n_priors", n_priors) / failure)
-    value = -scale * np.expm1(-(level + price / n))
+    value = rounded_up(-scale * np.expm1(-(level + price / n)))
     scores = -scale * np.expm1(-level)
     return certificate(
         "single_level_product",
@@ -308,7 +313,7 @@ def progressive(
     >>> round(float(bound), 4)
     0.3091
     """
-    scale = scale_of(loss_max)
+    scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     steps = count("n_steps", n_steps).astype(np.float64)
     failure = failure_probability("delta", delta)
@@ -318,7 +323,7 @@ def progressive(
         raise ValueError(f"grid must be one list of numbers above 0, got shape {rates.shape}")
     price = np.asarray(np.log(rates.size / failure) / steps)
     exponent = rates * unit[..., np.newaxis] + price[..., np.newaxis]
-    value = scale * (np.expm1(-exponent) / np.expm1(-rates)).min(axis=-1)
+    value = rounded_up(scale * (np.expm1(-exponent) / np.expm1(-rates)).min(axis=-1))
     risk = scale * unit
     return certificate(
         "progressive",
