@@ -1,0 +1,72 @@
+"""What is built and shipped is what lies in the tree."""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("bounds", "models", "eval", "reports")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def packages_in_the_tree():
+    found = {"latecomer"}
+    for layer in LAYERS:
+        for path in (ROOT / layer).rglob("__init__.py"):
+            found.add(".".join(["latecomer", *path.parent.relative_to(ROOT).parts]))
+    return found
+
+
+def files_in_the_tree():
+    """Map each file that must be shipped to its place in the wheel."""
+    shipped = {}
+    for folder in ("cli", *LAYERS):
+        place = "latecomer" if folder == "cli" else f"latecomer/{folder}"
+        for path in (ROOT / folder).rglob("*"):
+            inside = path.relative_to(ROOT / folder).as_posix()
+            data = path.suffix == ".yaml" or "templates/" in inside or path.name == "py.typed"
+            if path.is_file() and (path.suffix == ".py" or data):
+                shipped[f"{place}/{inside}"] = f"{folder}/{inside}"
+    return shipped
+
+
+def test_every_package_of_the_tree_is_listed():
+    listed = PROJECT["tool"]["setuptools"]["packages"]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == packages_in_the_tree()
+
+
+def test_folders_with_modules_are_packages():
+    for layer in LAYERS:
+        for path in (ROOT / layer).rglob("*.py"):
+            assert (path.parent / "__init__.py").is_file(), path
+
+
+def test_version_is_the_same_everywhere():
+    import latecomer
+
+    assert latecomer.__version__ == PROJECT["project"]["version"]
+
+
+def test_wheel_and_sdist_hold_every_module_and_data_file(tmp_path):
+    build = "from setuptools import build_meta as b; import sys; b.build_{0}(sys.argv[1])"
+    copy = tmp_path / "tree"
+    copy.mkdir()
+    for folder in ("cli", *LAYERS):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    for kind in ("sdist", "wheel"):
+        command = [sys.executable, "-c", build.format(kind), str(tmp_path)]
+        subprocess.run(command, cwd=copy, check=True, capture_output=True)
+    wanted = files_in_the_tree()
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        assert set(wanted) <= set(wheel.namelist())
+        assert not [name for name in wheel.namelist() if name.startswith("tests/")]
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+        assert set(wanted.values()) <= names
