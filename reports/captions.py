@@ -1,0 +1,165 @@
+"""Sentences generated from the frames: headline answers and what figures show."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from latecomer.reports.bound_figures import drawable_bounds, stackable
+from latecomer.reports.figures import model_names
+from latecomer.reports.frames import (
+    MODEL,
+    accuracy_frame,
+    gap_summary,
+    primary_predictor,
+)
+from latecomer.reports.guarantees import bound_frame
+from latecomer.reports.words import (
+    METRICS,
+    bound_name,
+    count,
+    listing,
+    percent,
+    points,
+    span,
+)
+
+
+def ranking(rows: pd.DataFrame) -> str:
+    """Say which method serves novel clients best and which are not distinguishable from it."""
+    frame = accuracy_frame(rows)
+    frame = primary_predictor(frame[frame["group"] == "novel"])
+    if frame.empty:
+        return "No novel client was measured."
+    best = frame.loc[frame["mean"].idxmin()]
+    clients = count(int(best["n_clients"]), "novel client")
+    text = f"Lowest error on {clients}: {best['label']} with {percent(best['mean'])}."
+    tied = frame[(frame["tied"] == True) & (frame["label"] != best["label"])]  # noqa: E712
+    if len(tied):
+        names = listing(list(tied["label"]))
+        verb = "is" if len(tied) == 1 else "are"
+        text += f" Not significantly worse {verb} {names} (paired over clients, Holm, 5%)."
+    elif len(frame) > 1:
+        text += " All others are significantly worse (paired over clients, Holm, 5%)."
+    return text
+
+
+def answers(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Answer the study's question once per method, lowest novel error first.
+
+    Returns
+    -------
+    list of dict
+        ``label``, ``measured`` (the sentence about the measured error) and ``certified`` (the
+        sentence about its certificate, empty when there is none).
+    """
+    frame = accuracy_frame(rows)
+    frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
+    bounds = bound_frame(rows)
+    return [
+        {
+            "label": str(row["label"]),
+            "measured": _measured(row),
+            "certified": _certified(bounds, row, study),
+        }
+        for _, row in frame.iterrows()
+    ]
+
+
+def _measured(row: pd.Series) -> str:
+    n_clients, n_seeds = int(row["n_clients"]), int(row["n_seeds"])
+    counts = f"{count(n_clients, 'client')} \N{MULTIPLICATION SIGN} {count(n_seeds, 'seed')}"
+    if n_clients > 1:
+        counts = f"95% interval {percent(row['lower'])} to {percent(row['upper'])}, {counts}"
+    return f"serves clients it never saw with {percent(row['mean'])} error ({counts})"
+
+
+def _certified(bounds: pd.DataFrame, row: pd.Series, study: Mapping[str, Any]) -> str:
+    own = bounds[
+        (bounds["label"] == row["label"])
+        & (bounds["predictor"] == row["predictor"])
+        & (bounds["population"] == "unseen-client")
+        & bounds["rigorous"]
+        & (bounds["shift"] == "none")
+    ]
+    if own.empty:
+        return ""
+    # The first certificate the study declares: choosing the smallest would void the guarantee.
+    declared = [f"{c['route']}:{c['rule']}" for c in study.get("certificates") or ()]
+    names = [name for name in declared if (own["bound"] == name).any()]
+    own = own[own["bound"] == (names[0] if names else own["bound"].iloc[0])]
+    own = own[own["delta"] == own["delta"].iloc[0]]
+    first = own.iloc[0]
+    whose = f"the {count(int(first['pool']), 'client')} not trained on"
+    if first["sampling"] != "finite-pool":
+        whose = "fresh clients of the same environment"
+    text = f"certified at most {span(list(own['value']))} on average over {whose} "
+    text += f"(delta {first['delta']:g}, {count(int(first['n_clients']), 'certification client')}"
+    text += f"; one certificate for each of {len(own)} seeds)" if len(own) > 1 else ")"
+    return text + (", vacuous where it reaches 100%" if own["vacuous"].any() else "")
+
+
+def describe_gap(gaps: pd.DataFrame) -> str:
+    """Describe ``gap_figure`` for readers who cannot see it."""
+    names = model_names(gaps)
+    means = gap_summary(gaps).set_index(MODEL)
+    said = []
+    for pair, name in names.items():
+        mean = means.loc[pair]
+        said.append(f"{name} {points(mean['gap'])} ({count(int(mean['n_seeds']), 'seed')})")
+    return f"Novel minus seen accuracy in points: {'; '.join(said)}."
+
+
+def describe_bounds(bounds: pd.DataFrame) -> str:
+    """Describe ``bound_figure``."""
+    said = [
+        f"{bound_name(str(bound))} {span(list(part['value']))}, measured "
+        f"{percent(part['measured'].min())} to {percent(part['measured'].max())}"
+        f" ({count(len(part), 'trained model')})"
+        for bound, part in drawable_bounds(bounds).groupby("bound")
+    ]
+    return f"Bounds against measured novel error: {'; '.join(said)}."
+
+
+def describe_shift(frame: pd.DataFrame, shift: str) -> str:
+    """Describe ``shift_figure``."""
+    own = frame[frame["shift"] == shift]
+    said = []
+    for label, part in own.groupby("label", sort=False):
+        cells = [f"{percent(row['mean'])} at {row['severity']:g}" for _, row in part.iterrows()]
+        if part["severity"].isna().any():
+            cells = [percent(mean) for mean in part["mean"]]
+        said.append(f"{label} {', '.join(cells)}")
+    return f"Error of novel clients under {shift}: {'; '.join(said)}."
+
+
+def describe_anatomy(frame: pd.DataFrame) -> str:
+    """Describe ``anatomy_figure``: the range of every term."""
+    said = [
+        f"{str(term).replace('_', ' ')} {span(list(part['value']))}"
+        for term, part in frame.groupby("term", sort=False)
+    ]
+    models = len(frame[["label", "seed", "predictor"]].drop_duplicates())
+    return f"Terms of the bound over {count(models, 'trained model')}: {'; '.join(said)}."
+
+
+def anatomy_caption(frame: pd.DataFrame) -> str:
+    """Say how to read ``anatomy_figure``."""
+    if stackable(frame):
+        return "A bar per trained model; its parts add up to the value beside it."
+    rows = "condition" if (frame["shift"] != "none").any() else "method"
+    return (
+        f"A row per {rows}, a mark per term and trained model, log scale; the upright bar is the "
+        "whole bound. Right of the line at 1 (100%) a term alone makes the bound vacuous."
+    )
+
+
+def describe_diagnostics(frame: pd.DataFrame, metric: str, labels: Sequence[str]) -> str:
+    """Describe ``diagnostics_figure``."""
+    own = frame[frame["metric"] == metric]
+    low, high = own["distance"].min(), own["distance"].max()
+    n = len(own) // max(own["label"].nunique(), 1)
+    return (
+        f"Scatter of novel clients' error against {METRICS.get(metric, metric)}, "
+        f"{low:.2g} to {high:.2g}, {count(n, 'point')} for each of {listing(list(labels))}."
+    )

@@ -1,0 +1,177 @@
+"""Figures: each is drawn from one frame, by matplotlib, without pyplot and without global state.
+
+Every function takes ``looks`` (colour and mark per label, from ``style.looks``) and a width in
+inches; a narrow figure is laid out anew for a phone, not shrunk.  Saving is the caller's.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import ParamSpec
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from latecomer.reports.frames import MODEL, gap_summary
+from latecomer.reports.style import (
+    INK,
+    NARROW,
+    WIDE,
+    Look,
+    settings,
+)
+from latecomer.reports.words import (
+    METRICS,
+    points,
+)
+
+P = ParamSpec("P")
+Looks = Mapping[str, Look]
+
+
+def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Draw under the package's own settings, leaving matplotlib's as they were."""
+
+    @wraps(draw)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        with mpl.rc_context(settings()), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            figure = draw(*args, **kwargs)
+            engine = figure.get_layout_engine()
+            if engine is not None:
+                # Laid out once here; every saving would do it again.
+                engine.execute(figure)
+                figure.set_layout_engine("none")
+            return figure
+
+    return inside
+
+
+def shown(label: str) -> str:
+    """Keep matplotlib from hiding legend entries that start with an underscore."""
+    return f" {label}" if label.startswith("_") else label
+
+
+def model_name(label: str, predictor: str, both: bool) -> str:
+    """Name a model; the predictor is named where a label has two."""
+    return f"{label} ({predictor})" if both else label
+
+
+def model_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """Name every (label, predictor) of a frame, in order of appearance."""
+    pairs = list(frame[MODEL].drop_duplicates().itertuples(index=False, name=None))
+    several = {label for label, _ in pairs if sum(label == other for other, _ in pairs) > 1}
+    return {pair: model_name(*pair, both=pair[0] in several) for pair in pairs}
+
+
+@styled
+def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
+    """Draw the generalization gap per model: a point per seed, the mean, its 95% interval.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``gap_frame`` of the rows; models appear in its order.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
+    """
+    names, summary = model_names(frame), gap_summary(frame).set_index(MODEL)
+    narrow = width < 5
+    figure = Figure(figsize=(width, 0.9 + (0.52 if narrow else 0.42) * max(len(names), 1)))
+    figure.set_layout_engine("constrained")
+    axes = figure.subplots()
+    axes.axvline(0, color=INK, linewidth=0.8)
+    for row, (pair, name) in enumerate(names.items()):
+        look, mean = looks[pair[0]], summary.loc[pair]
+        seeds = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]["gap"]
+        ends = [100 * mean["lower"], 100 * mean["upper"]]
+        text = points(mean["gap"])
+        if mean["n_seeds"] > 1:
+            axes.plot(ends, [row, row], color=look.colour, linewidth=5, alpha=0.3)
+            text += f" [{points(mean['lower'])}, {points(mean['upper'])}]"
+        apart = row + 0.09 * (np.arange(len(seeds)) - (len(seeds) - 1) / 2)
+        axes.plot(100 * seeds, apart, look.mark, color=look.colour, alpha=0.85)
+        axes.plot([100 * mean["gap"]] * 2, [row - 0.26, row + 0.26], color=INK, linewidth=1.6)
+        if narrow:
+            _inside(axes, row - 0.33, 0.0, "left", name)
+            _inside(axes, row - 0.33, 1.0, "right", text)
+        else:
+            axes.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), va="center")
+    axes.set_ylim(len(names) - 0.4, -0.8 if narrow else -0.6)
+    axes.set_yticks([] if narrow else range(len(names)), [] if narrow else list(names.values()))
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("novel minus seen accuracy" + ("\n" if narrow else " ") + "(percentage points)")
+    axes.grid(axis="x")
+    return figure
+
+
+def _inside(axes: Axes, row: float, x: float, side: str, text: str) -> None:
+    axes.text(x, row, text, transform=axes.get_yaxis_transform(), ha=side, va="bottom")
+
+
+@styled
+def diagnostics_figure(
+    frame: pd.DataFrame, metric: str, looks: Looks, *, width: float = NARROW
+) -> Figure:
+    """Draw error against one distance to the nearest training client, a faint mark per client.
+
+    The lines join means of up to five groups of clients of about equal size.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``diagnostics_frame`` of the rows.
+    metric : str
+        label_kl, label_tv or a_distance.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
+    """
+    own = frame[frame["metric"] == metric]
+    figure = Figure(figsize=(width, 0.9 * width))
+    figure.set_layout_engine("constrained")
+    axes = figure.subplots()
+    for name, part in own.groupby("label", sort=False):
+        look = looks[str(name)]
+        axes.plot(
+            part["distance"],
+            100 * part["error"],
+            look.mark,
+            color=look.colour,
+            markersize=3.0,
+            alpha=0.28,
+            markeredgewidth=0,
+            # Thousands of vector marks make a slow page.
+            rasterized=len(own) > 3000,
+        )
+        middle = binned(part)
+        axes.plot(
+            middle["distance"],
+            100 * middle["error"],
+            look.mark,
+            color=look.colour,
+            linestyle=look.line,
+            markersize=4.2,
+            label=shown(str(name)),
+        )
+    axes.set_xlabel(METRICS.get(metric, metric))
+    axes.set_ylabel("error (%)")
+    axes.set_ylim(bottom=0)
+    axes.grid()
+    figure.legend(loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=0.8)
+    return figure
+
+
+def binned(part: pd.DataFrame, bins: int = 5) -> pd.DataFrame:
+    """Mean distance and error in up to five groups of about equal size, by distance."""
+    groups = pd.qcut(part["distance"], bins, labels=False, duplicates="drop")
+    if groups.isna().all():
+        groups = groups.fillna(0)
+    return part.groupby(groups)[["distance", "error"]].mean()

@@ -1,0 +1,231 @@
+"""Rows to frames about bounds: certificates, what they cost, what they assume, in words.
+
+A certificate belongs to one trained model; nothing here averages certificates over seeds.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from latecomer.reports.frames import CONDITION, MODEL, client_errors, group_sizes
+from latecomer.reports.words import count, magnitude, number, percent, shift_name
+
+MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
+UNNAMED = {"shift": "as named in the table", "severity": np.nan}
+LEDGER_COLUMNS = (
+    *("label", "seed", "bound", "shift", "severity", "predictor", "kind", "name", "value", "text"),
+)
+
+
+def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every certificate and published bound of every trained model, beside what was measured.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed bound group shift severity predictor population sampling rigorous reason value
+        delta n_clients vacuous certified measured n_novel covered pool``: ``value`` is the raw
+        bound, ``certified`` the mean error of the certification clients, ``measured`` that of the
+        ``n_novel`` novel clients under the same condition and predictor, ``covered`` how many
+        of those have an error at most ``value``, ``pool`` the clients not trained on.
+    """
+    totals = rows[
+        (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["status"] != "failed")
+    ]
+    keys = ["label", "seed", "bound", "group", *CONDITION, "predictor"]
+    facts = ["population", "sampling", "rigorous", "message", "value", "delta", "n_clients"]
+    frame = totals[[*keys, *facts]].rename(columns={"message": "reason"}).reset_index(drop=True)
+    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
+    frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True).astype(bool)
+    frame = frame.astype({"seed": "int64"})
+    frame["vacuous"] = ~(frame["value"] < 1.0)
+    errors = client_errors(rows)
+    model = [*MODEL, "seed"]
+    scored = errors[errors["group"] == "certification"].groupby(model)["error"].mean()
+    frame = frame.merge(scored.rename("certified").reset_index(), on=model, how="left")
+    novel = errors[errors["group"] == "novel"]
+    condition = [*model, *CONDITION]
+    means = novel.groupby(condition, dropna=False)["error"].agg(measured="mean", n_novel="size")
+    frame = frame.merge(means.reset_index(), on=condition, how="left")
+    each = frame.reset_index()[["index", *condition, "value"]].merge(novel, on=condition)
+    below = (each["error"] <= each["value"]).groupby(each["index"]).sum()
+    frame["covered"] = below.reindex(frame.index, fill_value=0).astype("int64")
+    frame["n_novel"] = frame["n_novel"].fillna(0).astype("int64")
+    sizes = group_sizes(rows)
+    frame["pool"] = sizes["certification"] + sizes["novel"]
+    return frame.sort_values(
+        ["bound", "label", "predictor", *CONDITION, "seed"], kind="stable", ignore_index=True
+    )
+
+
+def claim(certificate: Mapping[str, Any], value: str | None = None) -> str:
+    """Say in one sentence what a row of ``bound_frame`` states.
+
+    ``value`` replaces the number, for a sentence about several models.
+
+    Examples
+    --------
+    >>> print(claim({"population": "unseen-client", "sampling": "finite-pool", "rigorous": True,
+    ...     "reason": "", "value": 0.25, "delta": 0.05, "n_clients": 12, "pool": 24,
+    ...     "predictor": "deterministic"}))
+    With probability at least 95% over the choice of these 12 clients, the mean error over the 24 \
+clients not trained on is at most 25.0%.
+    """
+    value = value or magnitude(certificate["value"])
+    chance = percent(1 - certificate["delta"], 0)
+    scope = _population(certificate)
+    if certificate["population"] == "next-client":
+        text = (
+            f"The next client's error is at most {value} with probability at least {chance}, "
+            "over these clients and the next one together."
+        )
+    elif certificate["population"] == "unseen-client" and certificate["rigorous"]:
+        clients = count(int(certificate["n_clients"]), "client")
+        text = (
+            f"With probability at least {chance} over the choice of these {clients}, "
+            f"{scope} is at most {value}."
+        )
+    else:
+        text = f"With probability at least {chance}, {scope} is at most {value}."
+    if certificate["predictor"] == "gibbs":
+        text += " It is about a model drawn from the posterior anew for every client."
+    return text
+
+
+def claims(own: pd.DataFrame) -> list[str]:
+    """Say what the rows of one bound state: one sentence per kind of statement among them."""
+    kinds = ["population", "sampling", "delta", "n_clients", "rigorous"]
+    plain = {**UNNAMED, "predictor": ""}
+    said = [
+        claim(part.iloc[0].to_dict() | plain, "the value below")
+        for _, part in own.groupby(kinds, sort=False, dropna=False)
+    ]
+    drawn = own["predictor"] == "gibbs"
+    if drawn.any():
+        whose = "It is" if drawn.all() else "Rows with the predictor gibbs are"
+        said.append(f"{whose} about models drawn from the posterior, anew for every client.")
+    return list(dict.fromkeys(said))
+
+
+def status(own: pd.DataFrame) -> dict[str, str]:
+    """Say how far the rows of one bound can be trusted.
+
+    Returns
+    -------
+    dict
+        ``word`` (certificate | not proven here | vacuous, a style name too) and ``text``.
+    """
+    vacuous, reasons = int(own["vacuous"].sum()), list(dict.fromkeys(own["reason"]))
+    told = ""
+    if vacuous:
+        told = f"Vacuous for {vacuous} of {len(own)}: an error never exceeds 100%, so a bound of "
+        told += "100% or more says nothing. "
+    if own["rigorous"].all():
+        word = "vacuous" if vacuous == len(own) else "certificate"
+        return {"word": word, "text": told.strip()}
+    told += "Not proven for these models"
+    known = [reason.rstrip(".") for reason in reasons if reason]
+    told += f": {'; '.join(known)}." if known else "."
+    return {"word": "vacuous" if vacuous == len(own) else "not proven here", "text": told}
+
+
+def _population(certificate: Mapping[str, Any]) -> str:
+    kind = certificate["population"]
+    if kind == "unseen-client":
+        if certificate["sampling"] == "finite-pool":
+            return f"the mean error over the {count(certificate['pool'], 'client')} not trained on"
+        return "the expected error of a fresh client of the same environment"
+    if kind == "seen-clients":
+        return "the mean true error over the training clients"
+    if kind == "one-client":
+        where = shift_name(certificate.get("shift", "none"), certificate.get("severity", np.nan))
+        return f"the error on the one target population ({where})"
+    return f"the error ({kind or 'population not stated'})"
+
+
+def anatomy_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Terms of every bound that has more than one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed bound shift severity predictor delta term value total rigorous``; the measured
+        part (empirical or source risk) comes first.
+    """
+    keys = ["label", "seed", "bound", *CONDITION, "predictor", "delta"]
+    parts = rows[
+        (rows["metric"] == "certificate") & (rows["term"] != "") & (rows["status"] != "failed")
+    ]
+    frame = parts[[*keys, "term", "value"]].reset_index(drop=True).astype({"seed": "int64"})
+    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
+    totals = bound_frame(rows)[[*keys, "value", "rigorous"]].rename(columns={"value": "total"})
+    frame = frame.merge(totals, on=keys, how="inner")
+    many = frame.groupby(keys, dropna=False)["value"].transform("size") > 1
+    first = (~frame["term"].isin(MEASURED_TERMS)).astype("int64")
+    order = ["bound", "label", "predictor", *CONDITION, "seed", "delta", "first", "term"]
+    sorted_ = frame.assign(first=first)[many].sort_values(order, kind="stable", ignore_index=True)
+    return sorted_.drop(columns="first")
+
+
+def ledger_frame(
+    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]],
+) -> pd.DataFrame:
+    """Join the ``certificates`` artifacts of all cells.
+
+    Parameters
+    ----------
+    tables : iterable of (label, seed, records)
+        The artifact's records: ``bound shift severity predictor kind name value text`` with
+        ``kind`` one of term, delta, assumption, input, source, reason.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed`` and those columns; ``value`` and ``severity`` are NaN where empty.
+    """
+    records = [
+        {"label": label, "seed": seed, **{k: record.get(k, "") for k in LEDGER_COLUMNS[2:]}}
+        for label, seed, table in tables
+        for record in table
+    ]
+    frame = pd.DataFrame(records, columns=list(LEDGER_COLUMNS))
+    for name in ("value", "severity"):
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    return frame
+
+
+def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]]]:
+    """Collect what the fold-out under one bound lists: each statement once, inputs as their range.
+
+    Returns
+    -------
+    dict
+        ``assumption``, ``source`` and ``reason``: records with ``text``; ``delta``, ``input``:
+        records with ``name text range n`` (``n`` certificates).  Kinds without records are empty
+        lists.
+    """
+    own = ledger[ledger["bound"] == bound]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for kind in ("assumption", "source", "reason"):
+        texts = own.loc[own["kind"] == kind, ["text", "name"]]
+        said = texts["text"].where(texts["text"] != "", texts["name"])
+        found[kind] = [{"text": text} for text in dict.fromkeys(said)]
+    for kind in ("delta", "input"):
+        entries = own[own["kind"] == kind]
+        found[kind] = [
+            {
+                "name": name,
+                "text": next((text for text in part["text"] if text), ""),
+                "range": _range(part["value"]),
+                "n": len(part),
+            }
+            for name, part in entries.groupby("name", sort=False)
+        ]
+    return found
+
+
+def _range(values: pd.Series) -> str:
+    low, high = number(float(values.min())), number(float(values.max()))
+    return low if low == high else f"{low} to {high}"

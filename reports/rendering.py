@@ -1,0 +1,59 @@
+"""Figures to bytes: SVG inside the page, SVG and PNG files beside it; always the same bytes."""
+
+import io
+import re
+import warnings
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from latecomer.reports.style import INK, settings
+
+DPI = 200
+
+
+def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
+    buffer = io.BytesIO()
+    stamp = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}[kind]
+    with mpl.rc_context(settings()), warnings.catch_warnings():
+        # A label in a script the figure font lacks is shown by the reader's own fonts.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(buffer, format=kind, metadata=stamp, dpi=DPI, facecolor=ground)
+    return buffer.getvalue()
+
+
+def png_file(figure: Figure) -> bytes:
+    """Render a PNG on white."""
+    return _save(figure, "png", ground="white")
+
+
+def svg_of(figure: Figure) -> str:
+    """Render an SVG without ground and without metadata; its text is text."""
+    text = _save(figure, "svg", ground="none").decode("utf-8")
+    return re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
+
+
+def svg_file(svg: str) -> str:
+    """Put the result of ``svg_of`` on white, for papers."""
+    head, opening, body = svg.partition("<svg")
+    tag, _, inside = body.partition(">")
+    return f'{head}{opening}{tag}><rect width="100%" height="100%" fill="white"/>{inside}'
+
+
+def svg_inline(svg: str, *, name: str) -> str:
+    """Fit the result of ``svg_of`` into the page: ink in the page's own colour, ids of its own.
+
+    Parameters
+    ----------
+    svg : str
+    name : str
+        Goes before every id, so that several figures live in one page.
+    """
+    # A style element inside an inline SVG would style the whole page.
+    body = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    head, _, body = body.partition(">")
+    box = re.search(r'viewBox="[^"]*"', head)
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    body = body.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'href="#{name}-')
+    body = body.replace(INK, "currentColor").replace("'DejaVu Sans'", "system-ui, sans-serif")
+    return f'<svg {box.group() if box else ""} aria-hidden="true" focusable="false">{body}'.strip()

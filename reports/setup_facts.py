@@ -1,0 +1,124 @@
+"""What was done, in words: the setup card, the protocol statement, versions and the command."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from latecomer.reports.frames import group_sizes
+from latecomer.reports.words import FAMILIES, MASKING, PROTOCOLS, count, listing
+
+Facts = list[tuple[str, str]]
+
+
+def setup_card(rows: pd.DataFrame, study: Mapping[str, Any], env: Mapping[str, Any]) -> Facts:
+    """List the setup as (name, words) pairs."""
+    split, sizes = dict(study.get("split") or {}), group_sizes(rows)
+    train = dict(study.get("train") or {})
+    seeds = list(study.get("seeds") or sorted(rows["seed"].dropna().unique()))
+    masking = str((study.get("evaluation") or {}).get("classes", "all"))
+    data = dict(study.get("data") or {})
+    rounds = train.pop("rounds", None)
+    facts = [
+        ("Data", _settings(data, first="name")),
+        ("Split", _settings(split, first="kind")),
+        ("Clients", ", ".join(f"{n} {name}" for name, n in sizes.items())),
+        ("Samples per novel client", samples_per_client(rows)),
+        ("Training", f"{rounds} rounds; {_settings(train)}" if rounds else _settings(train)),
+        ("Seeds", f"{count(len(seeds), 'training seed')}: {', '.join(str(s) for s in seeds)}"),
+        ("Masking", f"{masking}: {MASKING.get(masking, masking)}"),
+        ("Selection", selection(rows, rounds)),
+    ]
+    return [(name, words) for name, words in facts if words] + versions(env)
+
+
+def selection(rows: pd.DataFrame, rounds: int | None) -> str:
+    """State the selection rule as the rows bear it out."""
+    seen = sorted({int(n) for n in rows.loc[rows["method"] != "", "round"].dropna()})
+    if seen and rounds is not None and seen == [int(rounds)]:
+        return "none: every model is the one after the last round"
+    if seen:
+        return f"models after round {listing([str(n) for n in seen], 'or')}"
+    return ""
+
+
+def samples_per_client(rows: pd.DataFrame) -> str:
+    """Say how much data the unshifted novel clients have."""
+    own = rows[
+        (rows["group"] == "novel")
+        & (rows["metric"] == "error")
+        & (rows["client"] != "")
+        & rows["shift"].isin(["", "none"])
+    ]
+    parts = []
+    for column, role in (("n_support", "support"), ("n_query", "query")):
+        known = own[column].dropna()
+        if len(known):
+            low, high = int(known.min()), int(known.max())
+            parts.append(f"{low if low == high else f'{low} to {high}'} {role}")
+    return ", ".join(parts)
+
+
+def versions(env: Mapping[str, Any]) -> Facts:
+    """List what ``env.json`` knows, nested entries as one line each."""
+    hidden = ("command", "argv")
+    return [
+        (str(name).replace("_", " ").capitalize(), _plain(value))
+        for name, value in env.items()
+        if name not in hidden and value not in (None, "", [], {})
+    ]
+
+
+def command(study: Mapping[str, Any], env: Mapping[str, Any]) -> str:
+    """Give the command that made the run, from ``env.json`` or else from the study's name."""
+    known = env.get("command") or env.get("argv")
+    if isinstance(known, list):
+        return shlex.join(str(word) for word in known)
+    return str(known) if known else f"latecomer run {study.get('study', '')}".strip()
+
+
+def protocols(
+    rows: pd.DataFrame, study: Mapping[str, Any], labels: Sequence[str]
+) -> list[dict[str, str]]:
+    """Say for each method how it serves a novel client and which settings the study gave it.
+
+    Returns
+    -------
+    list of dict
+        ``label family protocol settings``.
+    """
+    served = rows[rows["method"] != ""].drop_duplicates("label").set_index("label")
+    given: dict[str, dict[str, Any]] = {}
+    for entry in study.get("methods") or ():
+        options = dict(entry) if isinstance(entry, dict) else {"name": entry}
+        label = str(options.pop("label", None) or options["name"])
+        given[label] = options
+    return [
+        {
+            "label": label,
+            "family": FAMILIES.get(kind, kind),
+            "protocol": PROTOCOLS.get(kind, kind),
+            "settings": _settings(given.get(label, {}), first="name"),
+        }
+        for label in labels
+        for kind in [str(served.loc[label, "personalization"])]
+    ]
+
+
+def _settings(options: Mapping[str, Any], first: str = "") -> str:
+    head = [str(options[first])] if options.get(first) else []
+    rest = [
+        f"{str(name).replace('_', ' ')} {_plain(value)}"
+        for name, value in options.items()
+        if name != first and value is not None
+    ]
+    return ", ".join(head + rest)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_plain(inner) for inner in value)
+    return str(value)

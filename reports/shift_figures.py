@@ -1,0 +1,185 @@
+"""Shift figures: error of novel clients against the severity of one shift."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from latecomer.reports.figures import Looks, styled
+from latecomer.reports.style import MUTED, NARROW
+from latecomer.reports.words import span
+
+SHIFT_AXES = {
+    "blur": "Gaussian blur, sigma (pixels)",
+    "rotation": "rotation (degrees)",
+    "extrapolation": "Dirichlet alpha of the new clients",
+}
+# Severities at which these shifts do nothing: their curves start at the unshifted control.
+SHIFT_STARTS = {"blur": 0.0, "rotation": 0.0}
+
+
+@styled
+def shift_figure(
+    frame: pd.DataFrame,
+    shift: str,
+    looks: Looks,
+    *,
+    heuristic: pd.DataFrame | None = None,
+    width: float = NARROW,
+) -> Figure:
+    """Draw error against severity for one shift: a curve per method, a ribbon of one sd over seeds.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``shift_frame`` of the rows; the unshifted control is taken from it.
+    shift : str
+        Which shift.
+    looks : mapping
+        Colour and mark per label.
+    heuristic : pandas.DataFrame, optional
+        Rows of ``bound_frame`` of the Ben-David value for this shift.
+    width : float
+        Inches.
+    """
+    figure = Figure(figsize=(width, 0.78 * width))
+    figure.set_layout_engine("constrained")
+    axes = figure.subplots()
+    place = severity_places(frame, shift)
+    top, ends = 0.0, {}
+    for label in dict.fromkeys(frame["label"]):
+        own = frame[frame["label"] == label]
+        curve = own[own["shift"] == shift].assign(x=lambda f: [place[s] for s in f["severity"]])
+        control = own[own["shift"] == "none"].assign(x=place[None])
+        curve = curve.sort_values("x")
+        if shift in SHIFT_STARTS:
+            curve = pd.concat([control, curve])
+        if curve.empty:
+            continue
+        look = looks[label]
+        x, mean = curve["x"].to_numpy(float), 100 * curve["mean"].to_numpy(float)
+        spread = 100 * curve["sd_seeds"].fillna(0.0).to_numpy(float)
+        axes.fill_between(
+            x, np.maximum(mean - spread, 0), mean + spread, color=look.colour, alpha=0.16, lw=0
+        )
+        axes.plot(x, mean, look.mark, color=look.colour, linestyle=look.line, markersize=4.2)
+        if shift not in SHIFT_STARTS and len(control):
+            axes.errorbar(
+                control["x"],
+                100 * control["mean"],
+                100 * control["sd_seeds"].fillna(0.0),
+                fmt=look.mark,
+                color=look.colour,
+                markersize=4.2,
+                elinewidth=1,
+            )
+        top = max(top, float((mean + spread).max()), 100 * float(control["mean"].max()))
+        ends[label] = float(mean[-1])
+    top = min(max(top * 1.06, 1.0), 100.0)
+    axes.set_ylim(0, top)
+    axes.set_ylabel("error of novel clients (%)")
+    axes.set_xlabel(SHIFT_AXES.get(shift, f"{shift}: severity"))
+    _severity_ticks(axes, place, shift)
+    axes.grid(axis="y")
+    if heuristic is not None and len(heuristic):
+        _heuristic(axes, heuristic, place, looks, top)
+    _direct_labels(axes, ends, looks, top, figure.get_figheight())
+    return figure
+
+
+def severity_places(frame: pd.DataFrame, shift: str) -> dict[float | None, float]:
+    """Where each severity stands on the axis; the control's place is under None.
+
+    Shifts that start at "nothing" have a true scale; others stand at equal distances, from mild to
+    strong (Dirichlet alpha falls), one step right of the control.
+    """
+    severities = sorted(frame.loc[frame["shift"] == shift, "severity"].unique())
+    if shift in SHIFT_STARTS:
+        return {None: SHIFT_STARTS[shift]} | {s: float(s) for s in severities}
+    if shift == "extrapolation":
+        severities = severities[::-1]
+    return {None: 0.0} | {s: float(1 + i) for i, s in enumerate(severities)}
+
+
+def _severity_ticks(axes: Axes, place: Mapping[float | None, float], shift: str) -> None:
+    if shift in SHIFT_STARTS:
+        axes.set_xticks(list(place.values()), [f"{x:g}" for x in place.values()])
+        return
+    words = ["unshifted" if s is None else ("" if np.isnan(s) else f"{s:g}") for s in place]
+    axes.set_xticks(list(place.values()), words)
+    axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+    axes.set_xlim(-0.4, max(place.values()) + 0.15)
+
+
+def _heuristic(
+    axes: Axes,
+    frame: pd.DataFrame,
+    place: Mapping[float | None, float],
+    looks: Looks,
+    top: float,
+) -> None:
+    values = frame["value"].to_numpy(float)
+    for label, own in frame[100 * frame["value"] <= top].groupby("label", sort=False):
+        middle = own.groupby("severity")["value"].median()
+        axes.plot(
+            [place[s] for s in middle.index], 100 * middle, color=looks[str(label)].colour, ls=":"
+        )
+    if (100 * values > top).any():
+        off = span(list(values[100 * values > top]))
+        axes.set_title(
+            f"Ben-David value (heuristic): {off}, off this scale",
+            fontsize=7.5,
+            fontweight="normal",
+            loc="left",
+        )
+
+
+def _direct_labels(
+    axes: Axes, ends: Mapping[str, float], looks: Looks, top: float, height: float
+) -> None:
+    """Write each label at its curve's end, pushed apart so that none overlap."""
+    order = sorted(ends, key=lambda label: ends[label])
+    places = apart([ends[label] for label in order], step=top * 0.17 / height, top=top)
+    for label, y in zip(order, places, strict=True):
+        axes.annotate(
+            label,
+            (1.015, ends[label]),
+            (1.07, y),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords=axes.get_yaxis_transform(),
+            color=looks[label].colour,
+            va="center",
+            fontsize=8,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": looks[label].colour,
+                "lw": 0.7,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0.0, 0.5),
+            },
+        )
+
+
+def apart(heights: Sequence[float], *, step: float, top: float) -> list[float]:
+    """Move sorted heights as little as possible so that neighbours are ``step`` apart.
+
+    The result is the least-squares solution (pool adjacent violators), shifted into [0, top].
+
+    >>> [round(y, 6) for y in apart([1.0, 1.0, 5.0], step=1.0, top=10.0)]
+    [0.5, 1.5, 5.0]
+    """
+    blocks: list[tuple[float, int]] = []
+    for position, height in enumerate(heights):
+        mean, size = height - position * step, 1
+        while blocks and blocks[-1][0] > mean:
+            other, n = blocks.pop()
+            mean, size = (mean * size + other * n) / (size + n), size + n
+        blocks.append((mean, size))
+    flat = [mean for mean, size in blocks for _ in range(size)]
+    placed = [mean + position * step for position, mean in enumerate(flat)]
+    placed = [min(y, top - (len(placed) - 1 - i) * step) for i, y in enumerate(placed)]
+    return [max(y, i * step) for i, y in enumerate(placed)]

@@ -1,0 +1,121 @@
+"""One look for every figure: fonts, sizes, and a colour and mark per method that never change.
+
+Colours keep a contrast of 3:1 or more against white and against the page's dark ground, so one
+figure serves both.  Marks and line styles repeat what colours say.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import seaborn
+
+INK = "#1b1f24"
+MUTED = "#7d858f"
+WIDE = 7.2
+NARROW = 3.6
+
+_COLOURS = (
+    *("#2f6fe0", "#e87500", "#0fa17f", "#c04d9c", "#6c7480", "#b5382f", "#8f7be0", "#8a7400"),
+)
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "h")
+_LINES = ((0, ()), (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
+# The methods met most often keep their colour from report to report.
+_FIXED = {
+    "pefll": 0,
+    "pfedhn": 1,
+    "fedavg": 2,
+    "per_fedavg": 3,
+    "local": 4,
+    "pefll-stochastic": 5,
+}
+# Terms of a bound are no methods: greys, told apart by hatching.
+TERM_FILLS = ("#59626e", "#a9b2bd", "#838c98", "#c9d0d8", "#707986", "#959eaa")
+TERM_HATCHES = ("", "", "///", "...", "\\\\\\", "xxx")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one method is drawn."""
+
+    colour: str
+    mark: str
+    line: tuple[int, tuple[float, ...]]
+
+
+def looks(labels: Sequence[str]) -> dict[str, Look]:
+    """Give every label its colour, mark and line.
+
+    Well-known labels keep theirs in every report; the others take the first free place in order.
+    With more than eight labels colours repeat under another mark and line.
+
+    Examples
+    --------
+    >>> looks(["mine", "pefll"])["pefll"] == looks(["pefll"])["pefll"]
+    True
+    """
+    taken = {label: _FIXED[label] for label in labels if label in _FIXED}
+    used, free = set(taken.values()), 0
+    for label in labels:
+        if label in taken:
+            continue
+        while free in used:
+            free += 1
+        taken[label] = free
+        used.add(free)
+    return {label: _look(taken[label]) for label in labels}
+
+
+def _look(place: int) -> Look:
+    n = len(_COLOURS)
+    round_, colour = divmod(place, n)
+    return Look(
+        colour=_COLOURS[colour],
+        mark=_MARKS[(colour + 3 * round_) % len(_MARKS)],
+        line=_LINES[round_ % len(_LINES)],
+    )
+
+
+def settings() -> dict[str, Any]:
+    """Matplotlib settings for ``matplotlib.rc_context``."""
+    return {
+        **seaborn.axes_style("ticks"),
+        **seaborn.plotting_context("paper"),
+        "font.family": ["sans-serif"],
+        "font.sans-serif": ["DejaVu Sans"],
+        "font.size": 8.5,
+        "axes.titlesize": 9.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.labelsize": 8.5,
+        "xtick.labelsize": 8.0,
+        "ytick.labelsize": 8.0,
+        "legend.fontsize": 8.0,
+        "legend.frameon": False,
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "axes.edgecolor": MUTED,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+        "grid.color": MUTED,
+        "grid.alpha": 0.25,
+        "grid.linewidth": 0.6,
+        "axes.linewidth": 0.8,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "hatch.color": INK,
+        "hatch.linewidth": 0.5,
+        "lines.markersize": 5.0,
+        "lines.linewidth": 1.5,
+        "axes.unicode_minus": True,
+        # Labels are the user's: a dollar sign is a dollar sign.
+        "text.parse_math": False,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "latecomer",
+        "path.simplify": True,
+    }

@@ -1,0 +1,157 @@
+"""Numbers and tags in words: one spelling for every table, caption and sentence."""
+
+import math
+from collections.abc import Sequence
+
+DASH = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
+
+PROTOCOLS = {
+    "forward": "One forward pass: the encoder reads the client's labelled support data, the "
+    "hypernetwork writes its model. Nothing is trained.",
+    "global": "The global model as it is; the client's support data are not used.",
+    "unlabelled": "The client's support inputs, without their labels, make or choose its model.",
+    "finetune": "Gradient steps on the client's support data, starting from the trained model.",
+    "embedding": "A new descriptor is fitted on the client's support data through the frozen "
+    "hypernetwork.",
+    "knn": "The global model beside the nearest support samples of the client.",
+    "local": "A model trained from scratch on the client's own support data.",
+}
+FAMILIES = {
+    "forward": "a generated model",
+    "global": "the global model",
+    "unlabelled": "a model made without labels",
+    "finetune": "a fine-tuned model",
+    "embedding": "a model from a fitted descriptor",
+    "knn": "the global model and neighbours",
+    "local": "their own model",
+}
+MASKING = {
+    "all": "all classes compete (no masking)",
+    "known": "classes absent from the client's support labels are ruled out",
+    "zero": "logits of classes absent from the client's support labels are multiplied by 0",
+}
+BOUNDS = {
+    "r0:product": "held-out clients, product rule",
+    "r0:wsr": "held-out clients, betting",
+    "r0:wsr_wor": "held-out clients, betting without replacement",
+    "r0:chernoff_kl": "held-out clients, Chernoff-kl",
+    "r0:conformal": "held-out clients, conformal quantile",
+    "pefll_32": "PeFLL, Theorem 3.2",
+    "pfedhn_eps": "pFedHN, Theorem 1 (Baxter)",
+    "ben_david": "Ben-David et al., Theorem 2",
+}
+METRICS = {
+    "label_kl": "label KL to the nearest training client (nats)",
+    "label_tv": "label TV to the nearest training client",
+    "a_distance": "proxy A-distance to the nearest training client",
+}
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """Write a fraction as per cent.
+
+    >>> percent(0.1314), percent(math.nan) == DASH
+    ('13.1%', True)
+    """
+    return DASH if math.isnan(value) else f"{100 * value:.{digits}f}%".replace("-", MINUS)
+
+
+def points(value: float) -> str:
+    """Write a difference of fractions in signed percentage points.
+
+    >>> points(0.0123), points(-0.0123) == MINUS + "1.2", points(0.0)
+    ('+1.2', True, '0.0')
+    """
+    if math.isnan(value):
+        return DASH
+    text = f"{100 * value:+.1f}".replace("-", MINUS)
+    return "0.0" if text[1:] == "0.0" else text
+
+
+def magnitude(value: float) -> str:
+    """Write a bound: per cent below 1, a plain number where it is vacuous.
+
+    >>> magnitude(0.217), magnitude(31.42), magnitude(3120.4), magnitude(5.6e9)
+    ('21.7%', '31.4', '3,120', '5.6e9')
+    """
+    if math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "infinite"
+    if value < 1:
+        return percent(value)
+    if value < 100:
+        return f"{value:.3g}"
+    if value < 1e6:
+        return f"{value:,.0f}"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def number(value: float) -> str:
+    """Write an input of a bound with four significant digits.
+
+    >>> number(12000.0), number(0.000123456), number(2.5)
+    ('12,000', '0.0001235', '2.5')
+    """
+    if math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "infinite"
+    if value == int(value) and abs(value) < 1e9:
+        return f"{int(value):,}".replace("-", MINUS)
+    return f"{value:.4g}".replace("-", MINUS)
+
+
+def count(n: int, noun: str) -> str:
+    """Write a count with its noun.
+
+    >>> count(1, "seed"), count(12, "client")
+    ('1 seed', '12 clients')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def span(values: Sequence[float]) -> str:
+    """Write several bounds as their range.
+
+    >>> span([0.21, 0.25]), span([0.21, 0.2100001]), span([40.0, 55.0])
+    ('21.0% to 25.0%', '21.0%', '40 to 55')
+    """
+    low, high = magnitude(min(values)), magnitude(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def listing(items: Sequence[str], last: str = "and") -> str:
+    """Join items as a sentence does.
+
+    >>> listing(["a", "b", "c"])
+    'a, b and c'
+    """
+    return "".join(items) if len(items) < 2 else f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def bound_name(bound: str) -> str:
+    """Name a bound for readers; an unknown one keeps its identifier."""
+    return BOUNDS.get(bound, bound)
+
+
+def shift_name(shift: str, severity: float) -> str:
+    """Name a shift with its severity.
+
+    >>> shift_name("rotation", 30.0), shift_name("none", math.nan)
+    ('rotation 30', 'unshifted')
+    """
+    if shift in ("", "none"):
+        return "unshifted"
+    return shift if math.isnan(severity) else f"{shift} {severity:g}"
+
+
+def sentence_case(text: str) -> str:
+    """Raise the first letter and leave the others.
+
+    >>> sentence_case("proxy A-distance")
+    'Proxy A-distance'
+    """
+    return text[:1].upper() + text[1:]
