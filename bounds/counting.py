@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincc, betainccinv
-from scipy.stats import hypergeom
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import (
@@ -195,6 +194,9 @@ def pool_fraction(
     >>> float(pool_fraction(n_exceeding=0, n_sampled=30, pool_size=40, delta=0.05))
     0.05
     """
+    # Imported here, since it takes most of a second and no other bound needs it.
+    from scipy.stats import hypergeom
+
     seen = checks.count("n_exceeding", n_exceeding, minimum=0)
     n = checks.count("n_sampled", n_sampled)
     pool = checks.count("pool_size", pool_size)

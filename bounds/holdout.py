@@ -270,7 +270,7 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
     Examples
     --------
     >>> round(float(product(losses=[0.1] * 30, delta=0.05)), 10)
-    0.1855304675
+    0.1855304676
     """
     top = checks.largest_loss("loss_max", loss_max)
     scores = checks.losses_in("losses", losses, loss_max=top)

@@ -125,7 +125,7 @@ def catoni_grid(
     >>> cert = catoni_grid(empirical_risk=0.05, kl=100, n_samples=5000, delta=0.05,
     ...                    grid=[0.25, 0.5, 1.0, 2.0])
     >>> round(float(cert), 4)
-    0.1083
+    0.1082
     """
     risk, nats, n, failure, top = inputs(empirical_risk, kl, n_samples, delta, loss_max)
     constants = checks.positive("grid", grid)

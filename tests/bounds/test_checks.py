@@ -1,0 +1,80 @@
+"""Input checks: what passes, what is refused, and that the message names argument, range, value."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from latecomer.bounds import checks
+
+REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] = [
+    (checks.real, ("x", "abc"), TypeError, "x must be a finite number, got x='abc'"),
+    (checks.real, ("x", None), TypeError, "got x=None"),
+    (checks.real, ("x", True), TypeError, "got x=True"),
+    (checks.real, ("x", 1 + 2j), TypeError, "got x="),
+    (checks.real, ("x", [1.0, np.nan]), ValueError, "got x[1]=nan"),
+    (checks.real, ("x", [[1.0], [np.inf]]), ValueError, "got x[1, 0]=inf"),
+    (checks.real, ("x", [[1.0], [1.0, 2.0]]), ValueError, "must be a finite number"),
+    (checks.interval, ("x", 1.5, 0, 1), ValueError, "x must lie in [0, 1], got x=1.5"),
+    (checks.interval, ("x", [0.5, -1], 0, 1), ValueError, "got x[1]=-1"),
+    (checks.nonnegative, ("x", -0.1), ValueError, "x must be at least 0, got x=-0.1"),
+    (checks.positive, ("x", 0), ValueError, "x must be greater than 0, got x=0"),
+    (checks.above, ("x", 1, 1.0), ValueError, "x must be greater than 1, got x=1"),
+    (checks.between, ("x", 2, 0, 2), ValueError, "x must lie strictly between 0 and 2, got x=2"),
+    (checks.failure_probability, ("d", 0), ValueError, "strictly between 0 and 1, got d=0"),
+    (checks.failure_probability, ("d", 1), ValueError, "strictly between 0 and 1, got d=1"),
+    (checks.count, ("n", 1.5), ValueError, "n must be a whole number of at least 1, got n=1.5"),
+    (checks.count, ("n", 0), ValueError, "at least 1, got n=0"),
+    (checks.count, ("n", -3), ValueError, "at least 1, got n=-3"),
+    (checks.count, ("n", 1e300), ValueError, "got n=1e+300"),
+    (checks.losses_in, ("l", 0.3), ValueError, "got shape ()"),
+    (checks.losses_in, ("l", []), ValueError, "got shape (0,)"),
+    (checks.losses_in, ("l", [0.1, 1.2]), ValueError, "[0, 1] along its last axis, got l[1]=1.2"),
+    (checks.largest_loss, ("m", [1.0, 2.0]), ValueError, "must be one number greater than 0"),
+    (checks.largest_loss, ("m", 0.0), ValueError, "got m=0"),
+    (checks.flag, ("f", 1), TypeError, "f must be True or False, got f=1"),
+    (checks.one_of, ("v", "b", ("a", "c")), ValueError, "v must be one of a, c, got v='b'"),
+    (checks.one_of, ("v", 3, ("a", "c")), ValueError, "got v=3"),
+    (
+        checks.at_most,
+        ("k", np.array([1, 5]), "n", np.array(4)),
+        ValueError,
+        "k must be at most n, got k=5 and n=4",
+    ),
+    (checks.sample_variance, ("v", 0.6, np.array(100), 1.0), ValueError, "got v=0.6"),
+]
+
+
+@pytest.mark.parametrize(("check", "arguments", "kind", "message"), REFUSED)
+def test_refuses(
+    check: Callable[..., Any], arguments: tuple[Any, ...], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(message)) as caught:
+        check(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_accepts() -> None:
+    assert checks.real("x", [1, 2]).dtype == np.float64
+    assert checks.interval("x", [0.0, 1.0], 0, 1).tolist() == [0, 1]
+    assert checks.count("n", 3.0).dtype == np.int64
+    assert checks.count("n", 0, minimum=0) == 0
+    assert checks.losses_in("l", [[0.0, 2.0]], loss_max=2.0).shape == (1, 2)
+    assert checks.largest_loss("m", np.float32(2)) == 2.0
+    assert checks.flag("f", np.True_) is True
+    assert checks.one_of("v", "a", ("a", "c")) == "a"
+    assert checks.same_length(a=np.zeros((2, 3)), b=np.zeros(3)) == 3
+
+
+def test_largest_possible_sample_variance_passes() -> None:
+    losses = np.array([0.0, 1.0] * 3)
+    assert checks.sample_variance("v", losses.var(ddof=1), np.array(6), 1.0) == 0.3
+
+
+def test_lengths_must_agree() -> None:
+    with pytest.raises(ValueError, match="a and b must be lists of one same length"):
+        checks.same_length(a=np.zeros(2), b=np.zeros(3))
+    with pytest.raises(ValueError, match="one same length"):
+        checks.same_length(a=np.zeros(()), b=np.zeros(()))

@@ -1,0 +1,340 @@
+"""Hold-out bounds: check values, brute force, orderings, limits, monotonicity, scaling, shapes."""
+
+from fractions import Fraction
+from itertools import product as every
+from math import comb, log
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from latecomer.bounds import (
+    betting_mixture,
+    chernoff_kl,
+    clopper_pearson,
+    conformal,
+    dkw_band,
+    emp_bernstein,
+    hoeffding,
+    kl,
+    pool_fraction,
+    product,
+    wsr,
+    wsr_wor,
+)
+
+TIGHT = 1e-12
+risks = st.floats(0.0, 1.0)
+sizes = st.integers(1, 5000)
+deltas = st.floats(1e-9, 0.999)
+scores = arrays(np.float64, st.integers(1, 40), elements=st.floats(0.0, 1.0))
+SCORE_RULES = {
+    "product": lambda losses, delta, top=1.0: product(losses=losses, delta=delta, loss_max=top),
+    "wsr": lambda losses, delta, top=1.0: wsr(losses=losses, delta=delta, loss_max=top),
+    "wsr_wor": lambda losses, delta, top=1.0: wsr_wor(
+        losses=losses, delta=delta, pool_size=90, loss_max=top
+    ),
+    "betting_mixture": lambda losses, delta, top=1.0: betting_mixture(
+        losses=losses, delta=delta, loss_max=top
+    ),
+}
+SUMMARY_RULES: dict[str, Any] = {
+    "hoeffding": lambda r, n, d, top=1.0: hoeffding(
+        empirical_risk=r, n_samples=n, delta=d, loss_max=top
+    ),
+    "chernoff_kl": lambda r, n, d, top=1.0: chernoff_kl(
+        empirical_risk=r, n_samples=n, delta=d, loss_max=top
+    ),
+    "emp_bernstein": lambda r, n, d, top=1.0: emp_bernstein(
+        empirical_risk=r,
+        variance=np.asarray(r) * (top - np.asarray(r)),
+        n_samples=np.asarray(n) + 1,
+        delta=d,
+        loss_max=top,
+    ),
+}
+
+
+def test_check_values() -> None:
+    mean = {"empirical_risk": 0.08, "n_samples": 200, "delta": 0.05}
+    assert float(hoeffding(**mean)) == pytest.approx(0.1665409191, abs=1e-10)
+    assert float(chernoff_kl(**mean)) == pytest.approx(0.1352668477, abs=1e-10)
+    assert float(emp_bernstein(variance=0.0736, **mean)) == pytest.approx(0.1753590014, abs=1e-10)
+    exact = clopper_pearson(n_errors=16, n_samples=200, delta=0.05)
+    assert float(exact) == pytest.approx(0.1189717743, abs=1e-10)
+    losses = [0.1, 0.05, 0.2, 0.15, 0.1] * 8
+    as_mean = chernoff_kl(empirical_risk=np.mean(losses), n_samples=40, delta=0.05)
+    assert float(as_mean) == pytest.approx(0.2799733345, abs=1e-10)
+    assert float(wsr(losses=losses, delta=0.05)) == pytest.approx(0.1995426893, abs=1e-10)
+    mixture = betting_mixture(losses=losses, delta=0.05)
+    assert float(mixture) == pytest.approx(0.2586384373, abs=1e-10)
+
+
+@pytest.mark.parametrize("rule", SUMMARY_RULES)
+@given(risks, risks, sizes, sizes, deltas, deltas)
+@settings(max_examples=60)
+def test_summary_rules_are_monotone(
+    rule: str, r1: float, r2: float, n1: int, n2: int, d1: float, d2: float
+) -> None:
+    function = SUMMARY_RULES[rule]
+    (low, high), (few, many), (sure, unsure) = sorted((r1, r2)), sorted((n1, n2)), sorted((d1, d2))
+    if rule != "emp_bernstein":  # its variance moves with the risk here
+        assert float(function(low, few, sure)) <= float(function(high, few, sure)) + TIGHT
+    assert float(function(low, many, sure)) <= float(function(low, few, sure)) + TIGHT
+    assert float(function(low, few, unsure)) <= float(function(low, few, sure)) + TIGHT
+
+
+def test_emp_bernstein_grows_with_the_variance_and_the_risk() -> None:
+    grid = np.linspace(0, 0.25, 30)
+    made = emp_bernstein(empirical_risk=0.2, variance=grid, n_samples=30, delta=0.05)
+    assert np.all(np.diff(made.value) > 0)
+    made = emp_bernstein(empirical_risk=grid, variance=0.1, n_samples=30, delta=0.05)
+    assert np.all(np.diff(made.value) > 0)
+
+
+# The bets of wsr follow delta and the scores, so that nothing forces it to be monotone in them.
+@pytest.mark.parametrize("rule", ["product", "betting_mixture"])
+@given(losses=scores, delta=deltas, other=deltas, raised=st.floats(0.0, 1.0))
+@settings(max_examples=40)
+def test_order_free_rules_are_monotone(
+    rule: str, losses: Any, delta: float, other: float, raised: float
+) -> None:
+    function = SCORE_RULES[rule]
+    sure, unsure = sorted((delta, other))
+    value = float(function(losses, sure))
+    assert losses.mean() - 1e-11 <= value <= 1.0
+    assert float(function(losses, unsure)) <= value + 1e-11
+    higher = losses + raised * (1 - losses)
+    assert float(function(higher, sure)) >= value - 1e-11
+
+
+@pytest.mark.parametrize("rule", SCORE_RULES)
+@given(losses=scores, delta=deltas, top=st.floats(1e-3, 1e3))
+@settings(max_examples=40)
+def test_score_rules_scale_with_the_largest_loss(
+    rule: str, losses: Any, delta: float, top: float
+) -> None:
+    function = SCORE_RULES[rule]
+    scaled = function(np.minimum(losses * top, top), delta, top)
+    assert float(scaled) == pytest.approx(top * float(function(losses, delta)), rel=1e-9)
+    assert scaled.loss_max == top
+
+
+@pytest.mark.parametrize("rule", SUMMARY_RULES)
+@given(risks, sizes, deltas, st.floats(1e-3, 1e3))
+@settings(max_examples=40)
+def test_summary_rules_scale_with_the_largest_loss(
+    rule: str, r: float, n: int, delta: float, top: float
+) -> None:
+    function = SUMMARY_RULES[rule]
+    scaled = function(min(r * top, top), n, delta, top)
+    assert float(scaled) == pytest.approx(top * float(function(r, n, delta)), rel=1e-9)
+
+
+@pytest.mark.parametrize("rule", SCORE_RULES)
+def test_score_rules_broadcast_like_a_loop(rule: str) -> None:
+    rng = np.random.default_rng(5)
+    losses, delta = rng.beta(1, 6, (3, 1, 20)), np.array([0.01, 0.05, 0.3, 0.9])
+    whole = SCORE_RULES[rule](losses, delta)
+    assert whole.value.shape == (3, 4)
+    for i, j in every(range(3), range(4)):
+        one = SCORE_RULES[rule](losses[i, 0], delta[j])
+        assert one.value.shape == ()
+        assert whole.value[i, j] == pytest.approx(float(one), rel=1e-13)
+    parts = sum(np.broadcast_to(part, (3, 4)) for part in whole.terms.values())
+    np.testing.assert_allclose(parts, whole.value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", SUMMARY_RULES)
+def test_summary_rules_broadcast_like_a_loop(rule: str) -> None:
+    r, n, d = np.array([[0.1], [0.4]]), np.array([5, 50, 500]), 0.05
+    whole = SUMMARY_RULES[rule](r, n, d)
+    for i, j in every(range(2), range(3)):
+        assert whole.value[i, j] == pytest.approx(
+            float(SUMMARY_RULES[rule](r[i, 0], n[j], d)), rel=1e-13
+        )
+    parts = sum(np.broadcast_to(part, (2, 3)) for part in whole.terms.values())
+    np.testing.assert_allclose(parts, whole.value, rtol=1e-12)
+
+
+@given(st.integers(0, 60), st.integers(1, 60), deltas)
+@settings(max_examples=80)
+def test_exact_below_chernoff_below_hoeffding(k: int, n: int, delta: float) -> None:
+    k = min(k, n)
+    mean = {"empirical_risk": k / n, "n_samples": n, "delta": delta}
+    exact = float(clopper_pearson(n_errors=k, n_samples=n, delta=delta))
+    assert exact <= float(chernoff_kl(**mean)) + TIGHT
+    assert float(chernoff_kl(**mean)) <= float(hoeffding(**mean)) + TIGHT
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.floats(1e-6, 0.99))
+@settings(max_examples=60, deadline=None)
+def test_clopper_pearson_spends_exactly_delta(k: int, n: int, delta: float) -> None:
+    k = min(k, n)
+    p = float(clopper_pearson(n_errors=k, n_samples=n, delta=delta))
+    if k == n:
+        assert p == 1.0
+        return
+    share = Fraction(p)
+    tail = sum(comb(n, j) * share**j * (1 - share) ** (n - j) for j in range(k + 1))
+    assert tail <= Fraction(delta), "rounded inward"
+    assert float(tail) == pytest.approx(delta, rel=1e-8)
+
+
+def test_clopper_pearson_grows_with_errors() -> None:
+    made = clopper_pearson(n_errors=np.arange(31), n_samples=30, delta=0.05)
+    assert np.all(np.diff(made.value) > 0)
+    assert made.value[0] == pytest.approx(1 - 0.05 ** (1 / 30), rel=1e-13)
+
+
+@given(scores, deltas, st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_order_free_rules(losses: Any, delta: float, random: Any) -> None:
+    shuffled = losses.copy()
+    random.shuffle(shuffled)
+    for rule in ("product", "betting_mixture"):
+        one, other = SCORE_RULES[rule](losses, delta), SCORE_RULES[rule](shuffled, delta)
+        assert float(one) == pytest.approx(float(other), rel=1e-11)
+
+
+@given(scores, deltas)
+@settings(max_examples=60)
+def test_no_order_free_rule_beats_the_price_on_equal_scores(losses: Any, delta: float) -> None:
+    level, k = float(losses.mean()), losses.size
+    floor = level + (1 - delta ** (1 / k)) * (1 - level)
+    equal = product(losses=[level] * k, delta=delta)
+    assert float(equal) == pytest.approx(floor, rel=1e-12)
+    # Spread only costs (the geometric mean of 1 - L is at most the arithmetic one).
+    assert float(product(losses=losses, delta=delta)) >= floor * (1 - 1e-12)
+
+
+def wealth(losses: Any, delta: float, risk: float, pool: float | None = None) -> float:
+    """Largest log wealth along the way, by plain loops from the definition."""
+    k, best, gained = len(losses), -np.inf, 0.0
+    total, squares, spread = 0.0, 0.0, 0.25
+    for i, loss in enumerate(losses, start=1):
+        bet = min(1.0, np.sqrt(2 * log(1 / delta) / (k * spread)))
+        mean = risk if pool is None else (pool * risk - total) / (pool - i + 1)
+        step = 1 - bet * (loss - mean)
+        gained += log(step) if step > 0 else -np.inf
+        best = max(best, gained)
+        total += loss
+        squares += (loss - (0.5 + total) / (i + 1)) ** 2
+        spread = (0.25 + squares) / (i + 1)
+    return best
+
+
+@pytest.mark.parametrize("pool", [None, 20, 31, 4000])
+def test_wsr_is_the_first_refused_risk(pool: int | None) -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(25):
+        losses, delta = rng.beta(1, 4, 20), rng.uniform(0.01, 0.3)
+        if pool is None:
+            bound = float(wsr(losses=losses, delta=delta))
+        else:
+            bound = float(wsr_wor(losses=losses, delta=delta, pool_size=pool))
+        cap = 1.0 if pool is None else min(1.0, (losses.sum() + pool - 20) / pool)
+        target = log(1 / delta)
+        if bound < cap * (1 - 1e-9):
+            assert wealth(losses, delta, bound * (1 + 1e-10), pool) >= target
+            assert wealth(losses, delta, bound * (1 - 1e-9), pool) <= target
+        else:
+            assert bound == pytest.approx(cap, rel=1e-12)
+            assert wealth(losses, delta, cap * (1 - 1e-9), pool) <= target
+
+
+def test_wsr_wor_of_a_whole_pool_is_its_mean() -> None:
+    losses = np.linspace(0.0, 0.6, 13)
+    made = wsr_wor(losses=losses, delta=0.05, pool_size=13)
+    assert losses.mean() <= float(made) == pytest.approx(losses.mean(), rel=1e-13)
+
+
+def test_wsr_wor_approaches_wsr_in_a_large_pool() -> None:
+    losses = np.random.default_rng(2).beta(1, 8, 40)
+    pools = [60, 200, 10**4, 10**9]
+    made = wsr_wor(losses=losses, delta=0.05, pool_size=pools).value
+    assert np.all(np.diff(made) > 0)
+    assert made[-1] == pytest.approx(float(wsr(losses=losses, delta=0.05)), rel=1e-6)
+
+
+def test_many_bad_clients_leave_nothing_to_certify() -> None:
+    assert float(wsr(losses=[0.2], delta=0.05)) == 1.0
+    assert float(product(losses=[0.0, 1.0, 0.0], delta=0.05)) == 1.0
+    for rule in SCORE_RULES.values():
+        assert float(rule(np.ones(30), 0.05)) == 1.0
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("k", [1, 4, 9, 10, 19, 30, 99])
+def test_conformal_takes_the_right_rank(k: int, alpha: float) -> None:
+    losses = np.random.default_rng(k).permutation(np.arange(1, k + 1) / (k + 1))
+    exact = Fraction(str(alpha))
+    rank = -((-(1 - exact) * (k + 1)) // 1)
+    expected = 1.0 if rank > k else float(np.sort(losses)[int(rank) - 1])
+    assert float(conformal(losses=losses, alpha=alpha)) == expected
+
+
+def test_conformal_broadcasts_and_scales() -> None:
+    losses = np.random.default_rng(0).random((4, 1, 25)) * 3
+    made = conformal(losses=losses, alpha=[0.02, 0.1, 0.5], loss_max=3.0)
+    assert made.value.shape == (4, 3)
+    assert made.value[2, 1] == float(conformal(losses=losses[2, 0], alpha=0.1, loss_max=3.0))
+    assert np.all(made.value[:, 0] == 3.0)
+    assert made.population == "next-client"
+
+
+def test_pool_fraction_by_exact_counting() -> None:
+    def most(x: int, n: int, pool: int, delta: Fraction) -> int:
+        largest = x
+        for bad in range(x, pool - n + x + 1):
+            ways = sum(comb(bad, j) * comb(pool - bad, n - j) for j in range(x + 1))
+            if Fraction(ways, comb(pool, n)) >= delta:
+                largest = bad
+        return largest
+
+    for x, n, pool in [(0, 1, 1), (0, 5, 5), (0, 10, 23), (2, 7, 30), (7, 7, 30), (3, 29, 30)]:
+        for delta in (0.01, 0.05, 0.5):
+            made = pool_fraction(n_exceeding=x, n_sampled=n, pool_size=pool, delta=delta)
+            assert float(made) == pytest.approx(most(x, n, pool, Fraction(delta)) / pool, rel=1e-14)
+
+
+def test_pool_fraction_approaches_the_binomial_limit() -> None:
+    shares = pool_fraction(
+        n_exceeding=3, n_sampled=40, pool_size=[60, 400, 10**5], delta=0.05
+    ).value
+    assert np.all(np.diff(shares) > 0)
+    binomial = float(clopper_pearson(n_errors=3, n_samples=40, delta=0.05))
+    assert shares[-1] == pytest.approx(binomial, abs=1e-3)
+    assert shares[-1] <= binomial
+
+
+@given(st.integers(0, 30), st.integers(1, 30), st.integers(0, 40), deltas, deltas)
+@settings(max_examples=40, deadline=None)
+def test_pool_fraction_is_monotone(x: int, n: int, extra: int, d1: float, d2: float) -> None:
+    x, sure, unsure = min(x, n), min(d1, d2), max(d1, d2)
+    made = pool_fraction(
+        n_exceeding=[x, max(x - 1, 0)], n_sampled=n, pool_size=n + extra, delta=[[sure], [unsure]]
+    ).value
+    assert made[0, 0] >= made[0, 1]
+    assert made[0, 0] >= made[1, 0]
+
+
+def test_dkw_band_is_hoeffding_width_for_all_thresholds() -> None:
+    width = dkw_band(n_clients=[10, 100], delta=0.05)
+    made = hoeffding(empirical_risk=0.0, n_samples=[10, 100], delta=0.05)
+    np.testing.assert_allclose(width, made.value, rtol=1e-12)
+    with pytest.raises(ValueError, match=r"delta must lie in \[0, 0.5\], got delta=0.6"):
+        dkw_band(n_clients=10, delta=0.6)
+
+
+def test_limits_in_n() -> None:
+    many = 10**12
+    for r in (0.0, 0.3, 1.0):
+        for rule in SUMMARY_RULES.values():
+            assert float(rule(r, many, 0.05)) == pytest.approx(r, abs=1e-5)
+        made = chernoff_kl(empirical_risk=r, n_samples=40, delta=0.05)
+        if r < 1:
+            assert float(kl(r, float(made))) == pytest.approx(log(20) / 40, rel=1e-9)
