@@ -130,7 +130,7 @@ def _repeat(items: Sequence[str]) -> list[str]:
 
 def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) -> list[Any]:
     handles: list[Any] = [
-        Patch(facecolor=looks[label].colour, label=shown(label))
+        Patch(facecolor=looks[label].colour, linewidth=0, label=shown(label))
         for label in dict.fromkeys(frame["label"])
     ]
     for bound, mark in marks.items():

@@ -13,7 +13,7 @@ from latecomer.reports.frames import (
     gap_summary,
     primary_predictor,
 )
-from latecomer.reports.guarantees import bound_frame
+from latecomer.reports.guarantees import bound_frame, claim
 from latecomer.reports.words import (
     METRICS,
     bound_name,
@@ -33,15 +33,14 @@ def ranking(rows: pd.DataFrame) -> str:
         return "No novel client was measured."
     best = frame.loc[frame["mean"].idxmin()]
     clients = count(int(best["n_clients"]), "novel client")
-    text = f"Lowest error on {clients}: {best['label']} with {percent(best['mean'])}."
-    tied = frame[(frame["tied"] == True) & (frame["label"] != best["label"])]  # noqa: E712
+    text = f"Lowest error on {clients}: {best['label']} with {percent(best['mean'])}"
+    tied = frame[frame["tied"].astype(bool) & (frame["label"] != best["label"])]
     if len(tied):
-        names = listing(list(tied["label"]))
         verb = "is" if len(tied) == 1 else "are"
-        text += f" Not significantly worse {verb} {names} (paired over clients, Holm, 5%)."
+        text += f"; {listing(list(tied['label']))} {verb} not significantly worse"
     elif len(frame) > 1:
-        text += " All others are significantly worse (paired over clients, Holm, 5%)."
-    return text
+        text += "; all others are significantly worse"
+    return text + (" (paired over clients, Holm, 5%)." if len(frame) > 1 else ".")
 
 
 def answers(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -50,8 +49,8 @@ def answers(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[dict[str, str]
     Returns
     -------
     list of dict
-        ``label``, ``measured`` (the sentence about the measured error) and ``certified`` (the
-        sentence about its certificate, empty when there is none).
+        ``label``, ``measured`` (about the measured error), ``certified`` (about its certificate,
+        empty when there is none) and ``terms`` (what the certificate is about and what it cost).
     """
     frame = accuracy_frame(rows)
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
@@ -60,10 +59,16 @@ def answers(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[dict[str, str]
         {
             "label": str(row["label"]),
             "measured": _measured(row),
-            "certified": _certified(bounds, row, study),
+            **_certified(bounds, row, study),
         }
         for _, row in frame.iterrows()
     ]
+
+
+def shared_terms(given: Sequence[Mapping[str, str]]) -> str:
+    """Give the terms that all certified answers share; empty when they differ."""
+    terms = {answer["terms"] for answer in given if answer["terms"]}
+    return terms.pop() if len(terms) == 1 else ""
 
 
 def _measured(row: pd.Series) -> str:
@@ -74,7 +79,7 @@ def _measured(row: pd.Series) -> str:
     return f"serves clients it never saw with {percent(row['mean'])} error ({counts})"
 
 
-def _certified(bounds: pd.DataFrame, row: pd.Series, study: Mapping[str, Any]) -> str:
+def _certified(bounds: pd.DataFrame, row: pd.Series, study: Mapping[str, Any]) -> dict[str, str]:
     own = bounds[
         (bounds["label"] == row["label"])
         & (bounds["predictor"] == row["predictor"])
@@ -83,20 +88,19 @@ def _certified(bounds: pd.DataFrame, row: pd.Series, study: Mapping[str, Any]) -
         & (bounds["shift"] == "none")
     ]
     if own.empty:
-        return ""
+        return {"certified": "", "terms": ""}
     # The first certificate the study declares: choosing the smallest would void the guarantee.
     declared = [f"{c['route']}:{c['rule']}" for c in study.get("certificates") or ()]
     names = [name for name in declared if (own["bound"] == name).any()]
     own = own[own["bound"] == (names[0] if names else own["bound"].iloc[0])]
     own = own[own["delta"] == own["delta"].iloc[0]]
-    first = own.iloc[0]
-    whose = f"the {count(int(first['pool']), 'client')} not trained on"
-    if first["sampling"] != "finite-pool":
-        whose = "fresh clients of the same environment"
-    text = f"certified at most {span(list(own['value']))} on average over {whose} "
-    text += f"(delta {first['delta']:g}, {count(int(first['n_clients']), 'certification client')}"
-    text += f"; one certificate for each of {len(own)} seeds)" if len(own) > 1 else ")"
-    return text + (", vacuous where it reaches 100%" if own["vacuous"].any() else "")
+    text = f"certified at most {span(list(own['value']))}"
+    if own["vacuous"].any():
+        text += " (vacuous where it reaches 100%)"
+    terms = f"{bound_name(str(own['bound'].iloc[0]))}: {claim(own.iloc[0].to_dict(), 'the value')}"
+    if len(own) > 1:
+        terms += f" One certificate for each of {len(own)} seeds; two values are their range."
+    return {"certified": text, "terms": terms}
 
 
 def describe_gap(gaps: pd.DataFrame) -> str:

@@ -57,6 +57,12 @@ def labels_in(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> list[
     return [x for x in declared if x in present] + sorted(present - set(declared))
 
 
+def personalization(rows: pd.DataFrame) -> dict[str, str]:
+    """Map each label to how its method serves novel clients; failed cells do not know it."""
+    known = rows[(rows["method"] != "") & (rows["personalization"] != "")]
+    return dict(known.drop_duplicates("label")[["label", "personalization"]].to_numpy().tolist())
+
+
 def in_order(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     """Sort a frame by the position of its label in ``labels``, otherwise stably."""
     place = {label: position for position, label in enumerate(labels)}

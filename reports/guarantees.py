@@ -217,7 +217,7 @@ def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]
         found[kind] = [
             {
                 "name": name,
-                "text": next((text for text in part["text"] if text), ""),
+                "text": _one_of(list(dict.fromkeys(part["text"]))),
                 "range": _range(part["value"]),
                 "n": len(part),
             }
@@ -229,3 +229,7 @@ def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]
 def _range(values: pd.Series) -> str:
     low, high = number(float(values.min())), number(float(values.max()))
     return low if low == high else f"{low} to {high}"
+
+
+def _one_of(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"For example: {texts[0]}"

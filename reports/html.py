@@ -137,14 +137,17 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
     look = looks(labels)
     gaps = in_order(gap_frame(rows), labels)
     failures = failures_frame(rows)
+    answers = captions.answers(rows, study)
     unfinished = [cell.id for cell in run.cells if cell.status == "unfinished"]
     return {
         "title": str(study.get("study", run.path.name)),
         "question": str(study.get("question") or ""),
         "ranking": captions.ranking(rows),
-        "answers": captions.answers(rows, study),
+        "answers": answers,
+        "shared": captions.shared_terms(answers),
         "colours": {label: look[label].colour for label in labels},
-        "setup": setup_facts.setup_card(rows, study, run.env),
+        "setup": setup_facts.setup_card(rows, study)
+        + setup_facts.machine(run.env, [cell.timing for cell in run.cells]),
         "command": setup_facts.command(study, run.env),
         "protocols": setup_facts.protocols(rows, study, labels),
         "accuracy": writer.table(tables.accuracy_table(rows, labels)),
@@ -181,7 +184,11 @@ def _guarantees(
     writer.files["tables/certificates.csv"] = bounds.to_csv(index=False, lineterminator="\n")
     writer.files["tables/bound-inputs.csv"] = ledger.to_csv(index=False, lineterminator="\n")
     proven = bounds.groupby("bound")["rigorous"].any()
-    names = sorted(proven.index, key=lambda name: (not proven[name], name))
+    declared = [f"{c['route']}:{c['rule']}" for c in run.study.get("certificates") or ()]
+    place = {name: i for i, name in enumerate([*declared, *(run.study.get("bounds") or ())])}
+    names = sorted(
+        proven.index, key=lambda name: (not proven[name], place.get(name, len(place)), name)
+    )
     picture = None
     if len(drawable_bounds(bounds)):
         picture = writer.picture(

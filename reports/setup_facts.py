@@ -1,18 +1,17 @@
 """What was done, in words: the setup card, the protocol statement, versions and the command."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from latecomer.reports.frames import group_sizes
-from latecomer.reports.words import FAMILIES, MASKING, PROTOCOLS, count, listing
+from latecomer.reports.frames import group_sizes, personalization
+from latecomer.reports.words import MASKING, PROTOCOLS, count, listing
 
 Facts = list[tuple[str, str]]
 
 
-def setup_card(rows: pd.DataFrame, study: Mapping[str, Any], env: Mapping[str, Any]) -> Facts:
+def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Facts:
     """List the setup as (name, words) pairs."""
     split, sizes = dict(study.get("split") or {}), group_sizes(rows)
     train = dict(study.get("train") or {})
@@ -30,7 +29,7 @@ def setup_card(rows: pd.DataFrame, study: Mapping[str, Any], env: Mapping[str, A
         ("Masking", f"{masking}: {MASKING.get(masking, masking)}"),
         ("Selection", selection(rows, rounds)),
     ]
-    return [(name, words) for name, words in facts if words] + versions(env)
+    return [(name, words) for name, words in facts if words]
 
 
 def selection(rows: pd.DataFrame, rounds: int | None) -> str:
@@ -60,22 +59,33 @@ def samples_per_client(rows: pd.DataFrame) -> str:
     return ", ".join(parts)
 
 
-def versions(env: Mapping[str, Any]) -> Facts:
-    """List what ``env.json`` knows, nested entries as one line each."""
-    hidden = ("command", "argv")
-    return [
-        (str(name).replace("_", " ").capitalize(), _plain(value))
-        for name, value in env.items()
-        if name not in hidden and value not in (None, "", [], {})
+def machine(env: Mapping[str, Any], timings: Sequence[Mapping[str, Any]]) -> Facts:
+    """List versions, machine, date and time spent, as far as they are known."""
+    packages = {"python": env.get("python"), **dict(env.get("versions") or {})}
+    seconds = sum(float(timing.get("seconds") or 0.0) for timing in timings)
+    cores, threads = env.get("cpu_count"), env.get("threads")
+    hardware = [
+        str(env.get("device") or ""),
+        count(int(cores), "core") if cores else "",
+        f"{count(int(threads), 'thread')} a worker" if threads else "",
+        str(env.get("platform") or ""),
     ]
+    facts = [
+        (
+            "Versions",
+            ", ".join(f"{name} {version}" for name, version in packages.items() if version),
+        ),
+        ("Commit", str(env.get("git_commit") or "")),
+        ("Machine", ", ".join(part for part in hardware if part)),
+        ("Date", str(env.get("date") or "")),
+        ("Time", f"{seconds:,.0f} s of work in {count(len(timings), 'cell')}" if seconds else ""),
+    ]
+    return [(name, words) for name, words in facts if words]
 
 
 def command(study: Mapping[str, Any], env: Mapping[str, Any]) -> str:
     """Give the command that made the run, from ``env.json`` or else from the study's name."""
-    known = env.get("command") or env.get("argv")
-    if isinstance(known, list):
-        return shlex.join(str(word) for word in known)
-    return str(known) if known else f"latecomer run {study.get('study', '')}".strip()
+    return str(env.get("command") or f"latecomer run {study.get('study', '')}".strip())
 
 
 def protocols(
@@ -86,9 +96,9 @@ def protocols(
     Returns
     -------
     list of dict
-        ``label family protocol settings``.
+        ``label protocol settings``.
     """
-    served = rows[rows["method"] != ""].drop_duplicates("label").set_index("label")
+    served = personalization(rows)
     given: dict[str, dict[str, Any]] = {}
     for entry in study.get("methods") or ():
         options = dict(entry) if isinstance(entry, dict) else {"name": entry}
@@ -97,12 +107,11 @@ def protocols(
     return [
         {
             "label": label,
-            "family": FAMILIES.get(kind, kind),
             "protocol": PROTOCOLS.get(kind, kind),
             "settings": _settings(given.get(label, {}), first="name"),
         }
         for label in labels
-        for kind in [str(served.loc[label, "personalization"])]
+        for kind in [served.get(label, "")]
     ]
 
 

@@ -15,6 +15,7 @@ from latecomer.reports.frames import (
     gap_frame,
     gap_summary,
     in_order,
+    personalization,
     rank_frame,
 )
 from latecomer.reports.words import DASH, FAMILIES, METRICS, magnitude, percent, points, shift_name
@@ -125,7 +126,7 @@ def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
     if frame.empty:
         return None
     names = model_names(frame)
-    served = rows[rows["method"] != ""].drop_duplicates("label").set_index("label")
+    served = personalization(rows)
     groups = {name: frame[frame["group"] == name].set_index(MODEL) for name in ("seen", "novel")}
     gaps = gap_summary(gap_frame(rows)).set_index(MODEL)
     heads = {
@@ -135,7 +136,7 @@ def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
     }
     records, bold = [], []
     for place, (pair, name) in enumerate(names.items()):
-        family = str(served.loc[pair[0], "personalization"])
+        family = served.get(pair[0], "")
         record = {"method": name}
         for group, head in heads.items():
             known = pair in groups[group].index
@@ -173,7 +174,7 @@ def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
 
 
 def _novel_cells(row: "pd.Series | None") -> dict[str, str]:
-    heads = ("95% over clients", "worst client", "above the best (95%)")
+    heads = ("95% over clients", "above the best (95%)", "worst client")
     if row is None:
         return dict.fromkeys(heads, DASH)
     best = row["difference"] == 0 and pd.isna(row["p_holm"])
@@ -183,8 +184,8 @@ def _novel_cells(row: "pd.Series | None") -> dict[str, str]:
             heads,
             (
                 f"{percent(row['lower'])} to {percent(row['upper'])}",
-                percent(row["worst"]),
                 "best" if best else f"{points(row['difference'])} {ends}",
+                percent(row["worst"]),
             ),
             strict=True,
         )

@@ -149,9 +149,9 @@ def shift_name(shift: str, severity: float) -> str:
 
 
 def sentence_case(text: str) -> str:
-    """Raise the first letter and leave the others.
+    """Raise the first letter of a plain word and leave names as they are.
 
-    >>> sentence_case("proxy A-distance")
-    'Proxy A-distance'
+    >>> sentence_case("proxy A-distance"), sentence_case("pFedHN")
+    ('Proxy A-distance', 'pFedHN')
     """
-    return text[:1].upper() + text[1:]
+    return text[:1].upper() + text[1:] if text[1:2].islower() else text
