@@ -185,8 +185,8 @@ def gauss_analytic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Arra
     width = positive("sensitivity", sensitivity)
     eps, delta, width = np.broadcast_arrays(eps, delta, width)
     # Without epsilon, delta is at most 1/(sigma sqrt(2 pi)) in units of the sensitivity; where the
-    # first argument of the formula is 40, delta is 1.
-    high = np.log(1.0 / (delta * np.sqrt(2.0 * np.pi)))
+    # first argument of the formula is 40, delta is 1. The logarithm is moved past its rounding.
+    high = 1e-9 - np.log(delta) - 0.5 * np.log(2.0 * np.pi)
     low = np.minimum(-np.log(40.0 + np.sqrt(1600.0 + 2.0 * eps)), high)
     for _ in range(70):
         middle = 0.5 * (low + high)

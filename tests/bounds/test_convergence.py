@@ -1,0 +1,125 @@
+"""PeFLL's Theorem 3.1 against its own proof; a statement about gradients, not simulated."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latecomer.bounds.convergence import pefll_31, pefll_31_minT
+
+SETTINGS = settings(max_examples=50, deadline=None, derandomize=True)
+SIZE = st.floats(1e-3, 1e3)
+REALS = (
+    *("initial_gap", "smoothness", "loss_smoothness", "loss_gradient", "generator_gradient"),
+    *("loss_noise", "generator_noise", "model_noise", "client_dissimilarity"),
+)
+CALL = st.fixed_dictionaries(
+    {
+        **dict.fromkeys(REALS, SIZE),
+        **dict.fromkeys(("cohort", "local_steps", "batch_size"), st.integers(1, 200)),
+        "n_rounds": st.integers(1, 10**7),
+    }
+)
+
+
+def value(call: dict[str, Any], **changed: Any) -> float:
+    return float(pefll_31(**call | changed))
+
+
+@SETTINGS
+@given(CALL)
+def test_derived_constants_are_those_of_the_stated_learning_rate(call: dict[str, Any]) -> None:
+    c, k, t = call["cohort"], call["local_steps"], call["n_rounds"]
+    rate = 2 * math.sqrt(c) / (k * math.sqrt(t))
+    inner, slope = call["loss_smoothness"] ** 2, call["generator_gradient"] ** 2
+    b1, lip = call["loss_gradient"] ** 2, call["smoothness"]
+    before_substitution = (
+        2 * call["initial_gap"] / (rate * k * t)
+        + 56 * inner * b1 * slope * rate**2 * k**2
+        + 8 * b1 * call["generator_noise"] ** 2 / call["batch_size"]
+        + 14 * inner * slope * call["model_noise"] ** 2 / call["batch_size"]
+        + 6 * lip * rate / c * call["loss_noise"] ** 2
+        + 4 * lip * rate * k / c * call["client_dissimilarity"] ** 2
+    )
+    assert value(call) == pytest.approx(before_substitution, rel=1e-12)
+
+
+@SETTINGS
+@given(CALL)
+def test_variants(call: dict[str, Any]) -> None:
+    derived, printed = value(call), value(call, variant="printed")
+    assert printed <= derived <= 2 * printed
+    appendix = value(call, variant="printed_appendix")
+    assert printed <= appendix
+    assert appendix == value(call, variant="printed_appendix", batch_size=1)
+    quiet = {"generator_noise": 0.0, "model_noise": 0.0}
+    assert value(call, **quiet) == value(call, **quiet, batch_size=1)
+
+
+@SETTINGS
+@given(CALL, st.sampled_from(REALS))
+def test_monotone(call: dict[str, Any], grows: str) -> None:
+    assert value(call, **{grows: 2 * call[grows]}) >= value(call)
+    assert value(call, n_rounds=2 * call["n_rounds"]) <= value(call)
+    assert value(call, batch_size=2 * call["batch_size"]) <= value(call)
+
+
+@SETTINGS
+@given(SIZE, SIZE, SIZE, st.integers(1, 50), st.integers(1, 200))
+def test_smallest_number_of_rounds(lip: float, inner: float, slope: float, c: int, k: int) -> None:
+    least = float(
+        pefll_31_minT(
+            smoothness=lip,
+            loss_smoothness=inner,
+            generator_gradient=slope,
+            cohort=c,
+            local_steps=k,
+        )
+    )
+
+    def steps_are_small(rounds: float) -> bool:
+        rate = 2 * math.sqrt(c) / (k * math.sqrt(rounds))
+        # The fourth-order drift must vanish in the third-order one, that in the noise term.
+        fourth = 56 * lip * rate * k <= 1
+        third = 28 * inner**2 * slope**2 * rate * k**2 * c <= lip
+        return fourth and third
+
+    assert steps_are_small(least * (1 + 1e-9))
+    assert not steps_are_small(least * (1 - 1e-9))
+
+
+def test_known_number_and_broadcasting() -> None:
+    table = pefll_31_minT(
+        smoothness=[1.0, 2.0],
+        loss_smoothness=1,
+        generator_gradient=1,
+        cohort=[[5], [10]],
+        local_steps=50,
+    )
+    assert table.shape == (2, 2)
+    assert table[0, 0] == 9.8e8
+    rounds = np.array([100, 10**6])
+    call = dict.fromkeys(REALS, 0.5) | dict(cohort=5, local_steps=50, batch_size=32)
+    both = pefll_31(**call, n_rounds=rounds)
+    assert both.tolist() == [value(call, n_rounds=100), value(call, n_rounds=10**6)]
+
+
+@pytest.mark.parametrize("argument", [*REALS, "cohort", "local_steps", "batch_size", "n_rounds"])
+def test_bad_input(argument: str) -> None:
+    good = dict.fromkeys(REALS, 1.0) | dict(cohort=5, local_steps=5, batch_size=5, n_rounds=100)
+    for bad in (-1, math.nan, math.inf, "x", None):
+        with pytest.raises((ValueError, TypeError), match=f"{argument} must"):
+            pefll_31(**good | {argument: bad})
+    if argument not in REALS:
+        for bad in (0, 2.5):
+            with pytest.raises(ValueError, match=f"{argument} must be a whole number"):
+                pefll_31(**good | {argument: bad})
+
+
+def test_unknown_variant() -> None:
+    good = dict.fromkeys(REALS, 1.0) | dict(cohort=5, local_steps=5, batch_size=5, n_rounds=100)
+    with pytest.raises(ValueError, match="variant must be one of derived, printed"):
+        pefll_31(**good, variant="proved")
