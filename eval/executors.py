@@ -13,6 +13,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Literal, Protocol
@@ -168,6 +169,7 @@ def _one_thread() -> Iterator[None]:
 @contextlib.contextmanager
 def _no_interrupt() -> Iterator[None]:
     """Let a process started inside never see Ctrl-C, which is for its parent to answer."""
+    resource_tracker.ensure_running()  # starting it unblocks the signal again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
