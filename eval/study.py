@@ -77,7 +77,7 @@ def load_study(name_or_path: str | Path, overrides: Iterable[str] = ()) -> Study
 
     Examples
     --------
-    >>> load_study("quickstart", ["train.rounds=300", "seeds=[0]"]).train.rounds  # doctest: +SKIP
+    >>> load_study("quickstart", ["train.rounds=300", "seeds=[0]"]).train.rounds
     300
     """
     raw = _read_source(name_or_path)
