@@ -1,4 +1,4 @@
-"""latecomer: how well will a federation serve a client that joins after training?
+"""How well a federation serves clients that join after training.
 
 The package trains personalised federated-learning methods, measures them on clients they never
 saw, computes the theory's bounds on the very same models and renders one report.  Everything

@@ -1,0 +1,98 @@
+"""``key=value`` arguments of the command line, and the calculators they are for."""
+
+import inspect
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from latecomer.bounds.certificate import Entry
+from latecomer.eval.errors import InputError, nearest
+
+__all__ = ["call", "parse_assignments", "signature"]
+
+
+def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:
+    """Read ``["kl=100", "losses=[.1, .2]"]`` as YAML values under their keys.
+
+    Raises
+    ------
+    InputError
+        For a pair without ``=``, a key that occurs twice, an empty value or broken YAML.
+
+    Examples
+    --------
+    >>> parse_assignments(["kl=1e2", "losses=[.1, 1e-3]"])
+    {'kl': 100.0, 'losses': [0.1, 0.001]}
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise InputError(f"arguments are written key=value, got {pair!r}")
+        if key in values:
+            raise InputError(f"{key} is given twice")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise InputError(
+                f"{key} must be a number or a list in brackets, got {pair!r}"
+            ) from error
+        if value is None:
+            raise InputError(f"{key} must be a number or a list in brackets, got {pair!r}")
+        values[key] = _numbers(value)
+    return values
+
+
+def call(entry: Entry, values: Mapping[str, Any]) -> Any:
+    """Call a calculator with checked names, or name what is unknown or missing."""
+    parameters = inspect.signature(entry.function).parameters
+    for key in values:
+        if key not in parameters:
+            raise InputError(
+                f"{entry.name} has no argument {key!r}{nearest(key, parameters)};"
+                f" it takes {', '.join(parameters)}"
+            )
+    missing = [
+        name for name, p in parameters.items() if p.default is p.empty and name not in values
+    ]
+    if missing:
+        raise InputError(f"{entry.name} needs {_listed(missing)}: {signature(entry)}")
+    try:
+        return entry.function(**values)
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+
+
+def signature(entry: Entry) -> str:
+    """Return how the calculator is called from a shell.
+
+    Optional arguments stand in brackets with their default.
+    """
+    words = [f"latecomer bound {entry.name}"]
+    for name, parameter in inspect.signature(entry.function).parameters.items():
+        if parameter.default is parameter.empty:
+            words.append(f"{name}=...")
+        else:
+            default = "..." if parameter.default is None else parameter.default
+            words.append(f"[{name}={default}]")
+    return " ".join(words)
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _numbers(value: Any) -> Any:
+    """Read what YAML 1.1 leaves as text though it is a number: ``1e-3`` has no point."""
+    if isinstance(value, list):
+        return [_numbers(entry) for entry in value]
+    if isinstance(value, str):
+        try:
+            number = float(value)
+        except ValueError:
+            return value
+        return number if math.isfinite(number) else value
+    return value

@@ -1,0 +1,233 @@
+"""The command ``latecomer``: run studies, compute bounds, certify losses, look things up.
+
+Each command imports what it needs when it runs, so that those that only compute or look up load
+no torch and answer at once.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from latecomer.eval.errors import InputError, nearest
+from latecomer.one_line_errors import OneLineErrors
+from latecomer.tables import show_json, show_table
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="latecomer",
+    cls=OneLineErrors,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    help="How well will a federation serve a client that joins after training?",
+)
+
+
+def _reader(option: str, kind: type[float], legal: str) -> Callable[[Any], Any]:
+    """Read an option's value, or say which option holds what instead of a number."""
+
+    def read(text: Any) -> Any:
+        try:
+            return kind(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"must be {legal}, got {text!r}", param_hint=option) from error
+
+    return read
+
+
+def _real(option: str, meaning: str) -> Any:
+    read = _reader(option, float, "a number")
+    return typer.Option(option, parser=read, metavar="NUMBER", help=meaning)
+
+
+def _whole(option: str, meaning: str) -> Any:
+    read = _reader(option, int, "a whole number")
+    return typer.Option(option, parser=read, metavar="COUNT", help=meaning)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Greet with the help when no command is given."""
+    if version:
+        from latecomer import __version__
+
+        typer.echo(f"latecomer {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("run")
+def run_study(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="Name of a shipped study, or a YAML file.")
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Change the study, as in train.rounds=300."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory; runs/<study> unless given.")
+    ] = None,
+    workers: Annotated[
+        int | None, _whole("--workers", "Processes; one per core unless given.")
+    ] = None,
+) -> None:
+    """Run a study: train, evaluate, certify, report.
+
+    Finished cells are never run again; the same command continues an interrupted run.
+    """
+    from latecomer.run_display import run_and_report
+
+    if not run_and_report(study, overrides or [], out=out, workers=workers):
+        raise typer.Exit(1)
+
+
+@app.command("report")
+def make_report(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
+    ],
+) -> None:
+    """Write the report of a run.
+
+    Makes report.html, figures and tables, of an unfinished run too.
+    """
+    from latecomer.reports.html import report
+
+    typer.echo(report(directory))
+
+
+@app.command("studies")
+def list_studies(as_json: Json = False) -> None:
+    """List the shipped studies."""
+    from latecomer.listings import studies
+
+    _show(studies(), ("name", "scale", "question"), as_json)
+
+
+@app.command("methods")
+def list_methods(as_json: Json = False) -> None:
+    """List the methods and how each serves a new client."""
+    from latecomer.listings import methods
+
+    _show(methods(), ("name", "personalization", "needs_labels", "predictors", "paper"), as_json)
+
+
+@app.command("bounds")
+def list_bounds(as_json: Json = False) -> None:
+    """List the bound calculators."""
+    from latecomer.listings import bounds
+
+    _show(bounds(), ("name", "family", "population", "claim"), as_json)
+
+
+@app.command("datasets")
+def list_datasets(as_json: Json = False) -> None:
+    """List the data sets."""
+    from latecomer.listings import datasets
+
+    _show(datasets(), ("name", "description"), as_json)
+
+
+@app.command("bound")
+def compute_bound(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A calculator of 'latecomer bounds'.")
+    ],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Numbers, or lists in brackets."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compute a bound, or show what it says and takes.
+
+    Without arguments it shows the calculator's claim, assumptions and arguments.
+    """
+    from latecomer.arguments import call, parse_assignments, signature
+    from latecomer.bounds import CATALOGUE
+    from latecomer.render import bound_lines, bound_record, entry_lines, entry_record
+
+    if name not in CATALOGUE:
+        raise InputError(
+            f"no bound {name!r}{nearest(name, CATALOGUE)}; 'latecomer bounds' lists them"
+        )
+    entry = CATALOGUE[name]
+    if not arguments:
+        usage = signature(entry)
+        if as_json:
+            show_json(entry_record(entry, usage))
+        else:
+            _print(entry_lines(entry, usage))
+        return
+    inputs = parse_assignments(arguments)
+    result = call(entry, inputs)
+    if as_json:
+        show_json(bound_record(entry, inputs, result))
+    else:
+        _print(bound_lines(entry, inputs, result))
+
+
+@app.command("certify")
+def certify_file(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="CSV with columns client, loss, optionally weight."),
+    ],
+    delta: Annotated[float, _real("--delta", "Failure probability for the mean loss.")] = 0.05,
+    rule: Annotated[
+        str, typer.Option(help="product, wsr, chernoff_kl or conformal; choose beforehand.")
+    ] = "product",
+    alpha: Annotated[float, _real("--alpha", "Failure probability for the next client.")] = 0.1,
+    pool_size: Annotated[
+        int | None, _whole("--pool-size", "Untrained clients these were drawn from, if finite.")
+    ] = None,
+    loss_max: Annotated[float, _real("--loss-max", "Largest possible loss.")] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Certify any model from its losses on new clients.
+
+    The clients must have played no part in training.  Rows of one client are averaged.
+    """
+    from latecomer.eval.client_losses import certify_losses
+    from latecomer.render import loss_certificate_lines, plain
+
+    found = certify_losses(
+        file, delta=delta, rule=rule, alpha=alpha, pool_size=pool_size, loss_max=loss_max
+    )
+    if as_json:
+        show_json(plain(found.to_dict()))
+    else:
+        _print(loss_certificate_lines(found))
+
+
+def main() -> None:
+    """Entry point of the command ``latecomer``."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets a question mark, not a traceback.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    app(prog_name="latecomer")
+
+
+def _show(records: list[dict[str, Any]], columns: tuple[str, ...], as_json: bool) -> None:
+    if as_json:
+        show_json(records)
+    else:
+        show_table(records, columns)
+
+
+def _print(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line)

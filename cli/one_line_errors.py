@@ -1,0 +1,78 @@
+"""Errors of the command line: one plain line on stderr, exit code 2; 130 on Ctrl-C.
+
+The libraries underneath draw boxes around errors, wrap them at the terminal's width and spread a
+usage error over three lines; a script reading stderr wants the cause and nothing else.
+"""
+
+import re
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from latecomer.eval.errors import InputError, nearest
+
+__all__ = ["OneLineErrors", "fail"]
+
+# Typer carries its own copy of click or imports the installed one; this finds whichever it is.
+_CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+class OneLineErrors(TyperGroup):
+    """A command group whose every expected error is one line and an exit code."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line and exit with 0, 1, 2 or 130."""
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(*args, **extra)
+        except InputError as error:
+            code = fail(str(error))
+        except _CommandLineError as error:
+            code = fail(_usage(error))
+        except OSError as error:
+            code = fail(_system(error))
+        raise SystemExit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; Ctrl-C ends it with exit code 130 and what the command says then."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            fail(str(error) or "interrupted")
+            raise typer.Exit(130) from error
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a subcommand, or name the nearest one."""
+        names = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in names:
+            raise InputError(
+                f"no command {args[0]!r}{nearest(args[0], names)}; commands: {', '.join(names)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+def fail(message: str) -> int:
+    """Print ``latecomer: message`` as one line on stderr and return exit code 2."""
+    # A list that was written on lines of its own becomes a list within one.
+    line = re.sub(r"(?<=[:;,])\s*[\r\n]+\s*", " ", message.strip())
+    line = re.sub(r"\s*[\r\n]+\s*", "; ", line)
+    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    typer.echo(f"latecomer: {plain}", err=True)
+    return 2
+
+
+def _usage(error: Any) -> str:
+    if hasattr(error, "possibilities") and error.ctx is not None:
+        given = error.option_name
+        options = [
+            o for parameter in error.ctx.command.get_params(error.ctx) for o in parameter.opts
+        ]
+        return f"no option {given!r} of {error.ctx.command_path!r}{nearest(given, options)}"
+    message = str(error.format_message()).strip().removesuffix(".")
+    return message[:1].lower() + message[1:]
+
+
+def _system(error: OSError) -> str:
+    cause = error.strerror or str(error)
+    return f"{error.filename}: {cause}" if error.filename else cause

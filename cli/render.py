@@ -1,0 +1,261 @@
+"""What the command line prints: numbers, certificates in words, tables.  Text in, text out.
+
+Upper bounds are rounded up, so that what is printed is still a bound.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate, Entry
+from latecomer.eval.client_losses import LossCertificate, certificate_dict
+
+__all__ = [
+    "bound_lines",
+    "bound_record",
+    "entry_lines",
+    "entry_record",
+    "loss_certificate_lines",
+    "number",
+    "plain",
+]
+
+_POPULATION = {
+    "unseen-client": "clients never seen in training",
+    "next-client": "the next client",
+    "seen-clients": "unseen data of the training clients",
+    "one-client": "unseen data of one client",
+}
+_SAMPLING = {
+    "iid": "i.i.d. sampling",
+    "finite-pool": "sampling without replacement from a finite pool",
+    "martingale": "a martingale in time order",
+    "iid or finite-pool": "i.i.d. sampling or without replacement from a finite pool",
+}
+_PREDICTOR = {
+    "gibbs": "Gibbs predictor",
+    "deterministic": "deterministic predictor",
+    "mixture": "mixture predictor",
+    "random-checkpoint": "random checkpoint",
+    "any": "any predictor",
+}
+
+_RULE = {
+    "product": "product rule",
+    "wsr": "WSR betting rule",
+    "wsr_wor": "WSR betting rule without replacement",
+    "chernoff_kl": "Chernoff-kl rule",
+}
+
+
+def number(value: float, *, decimals: int = 4, up: bool = False) -> str:
+    """Format a number with at least ``decimals`` significant digits, rounded up on request.
+
+    Examples
+    --------
+    >>> number(0.15389), number(0.12341, up=True), number(2.5e9)
+    ('0.1539', '0.1235', '2.500e+9')
+    """
+    value = float(value)
+    if not math.isfinite(value):
+        return "infinite" if value > 0 else str(value)
+    exact = Decimal(repr(value))
+    rounding = ROUND_CEILING if up else ROUND_HALF_EVEN
+    if value == 0 or 1e-3 <= abs(value) < 1e6:
+        return format(exact.quantize(Decimal(1).scaleb(-decimals), rounding), "f")
+    grain = Decimal(1).scaleb(exact.adjusted() - decimals + 1)
+    return f"{exact.quantize(grain, rounding):.{decimals - 1}e}"
+
+
+def bound_lines(entry: Entry, inputs: dict[str, Any], result: Any) -> list[str]:
+    """Show what a calculator returned: a line per value, then what the value is about."""
+    if not isinstance(result, Certificate):
+        return [*_quantity_lines(result), entry.claim, f"source: {entry.source}"]
+    lines = [
+        f"{label}{_sum(result, index)}" for label, index in _labelled(inputs, result.value.shape)
+    ]
+    lines.append(
+        f"{_POPULATION[result.population]}, {_PREDICTOR[result.predictor]},"
+        f" {_SAMPLING[result.sampling]}; {result.source}"
+    )
+    lines.append(f"holds if: {'; '.join(result.assumptions)}")
+    if result.delta:
+        lines.append(f"failure probability: {_ledger(result)}")
+    if bool(np.all(result.vacuous)):
+        lines.append(f"says nothing: at or above the largest loss, {result.loss_max:g}")
+    elif bool(np.any(result.vacuous)):
+        lines.append(f"says nothing where it is at or above the largest loss, {result.loss_max:g}")
+    if not result.rigorous:
+        lines.append(f"not a proven bound: {result.reason}")
+    return lines
+
+
+def bound_record(entry: Entry, inputs: dict[str, Any], result: Any) -> dict[str, Any]:
+    """Return what a calculator returned as plain data for JSON."""
+    record = {"name": entry.name, "kind": entry.kind, "inputs": inputs}
+    if isinstance(result, Certificate):
+        return plain(record | certificate_dict(result))  # type: ignore[no-any-return]
+    return plain(record | {"value": result, "source": entry.source})  # type: ignore[no-any-return]
+
+
+def entry_lines(entry: Entry, usage: str) -> list[str]:
+    """Show what the catalogue knows about one calculator."""
+    lines = [f"{entry.name}: {entry.claim}", f"source: {entry.source}"]
+    if entry.population:
+        lines.append(
+            f"about: {_POPULATION[entry.population]}, {_PREDICTOR[entry.predictor]},"
+            f" {_SAMPLING[entry.sampling]}"
+        )
+    if entry.assumptions:
+        lines.append(f"holds if: {'; '.join(entry.assumptions)}")
+    if entry.vacuous_when:
+        lines.append(f"vacuous when: {entry.vacuous_when}")
+    if not entry.rigorous:
+        lines.append(f"not a proven bound: {entry.reason}")
+    return [*lines, f"usage: {usage}"]
+
+
+def entry_record(entry: Entry, usage: str) -> dict[str, Any]:
+    """Return a catalogue entry as plain data for JSON."""
+    return {
+        "name": entry.name,
+        "family": entry.family,
+        "kind": entry.kind,
+        "claim": entry.claim,
+        "source": entry.source,
+        "population": entry.population,
+        "predictor": entry.predictor,
+        "sampling": entry.sampling,
+        "assumptions": list(entry.assumptions),
+        "vacuous_when": entry.vacuous_when,
+        "rigorous": entry.rigorous,
+        "reason": entry.reason,
+        "usage": usage,
+    }
+
+
+def loss_certificate_lines(found: LossCertificate) -> list[str]:
+    """Show what the losses of untrained clients prove, in words."""
+    clients = "1 client" if found.n_clients == 1 else f"{found.n_clients} clients"
+    spread = f" (sd {number(found.sd, decimals=3)})" if found.n_clients > 1 else ""
+    lines = [f"{clients}, mean loss {number(found.mean, decimals=3)}{spread}"]
+    pool = found.pool_size
+    who = "clients like these" if pool is None else f"the pool of {pool} clients"
+    spent = []
+    if found.certificate is not None and found.price_paid is not None:
+        sure = float(found.certificate.delta_total)
+        lines += [
+            f"With probability at least {_percent(1 - sure)} over the choice of these clients:",
+            f"  {f'mean loss of {who}':<34} <= {_up(found.certificate)}"
+            f"   {_RULE[found.certificate.name]};"
+            f" reference price for {clients} {number(found.reference_price, decimals=3)},"
+            f" paid {number(found.price_paid, decimals=3)}{_empty(found.certificate)}",
+        ]
+        spent.append(f"{_ledger(found.certificate)} for the mean loss")
+    which = (
+        f"conformal quantile (rank {found.rank} of {found.n_clients})"
+        if found.rank <= found.n_clients
+        else f"says nothing: needs {found.clients_needed} clients or more at this alpha"
+    )
+    sure = 1 - found.alpha
+    lines += [
+        f"With probability at least {_percent(sure)} over these clients and the next one together:",
+        f"  {'loss of the next client':<34} <= {_up(found.next_client)}   {which}",
+    ]
+    spent.append(f"{found.alpha:g} on the next client (alpha), a statement of its own")
+    held = [found.certificate] if found.certificate is not None else []
+    assumed = dict.fromkeys(a for c in [*held, found.next_client] for a in c.assumptions)
+    lines += [
+        f"Holds if: {'; '.join(assumed)}.",
+        f"Failure probability: {'; '.join(spent)}.",
+        "Does not say: anything about a different kind of client, or about the model after"
+        " further training.",
+    ]
+    return lines
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays and tuples into lists, named tuples into dicts, infinities into text."""
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _up(bound: Certificate) -> str:
+    return number(float(bound), decimals=3, up=True)
+
+
+def _empty(bound: Certificate) -> str:
+    return "; says nothing: it is the largest loss" if bool(bound.vacuous) else ""
+
+
+def _percent(probability: float) -> str:
+    return f"{100 * probability:.10g}%"
+
+
+def _labelled(
+    inputs: dict[str, Any], shape: tuple[int, ...]
+) -> Iterable[tuple[str, tuple[int, ...]]]:
+    """Label each entry of an array result by the one input that varies, else by its index."""
+    lists = {name: np.asarray(value) for name, value in inputs.items() if np.ndim(value)}
+    varies = [name for name, value in lists.items() if value.shape == shape]
+    for index in np.ndindex(shape):
+        if not index:
+            yield "", index
+        elif len(lists) == len(varies) == 1:
+            yield f"{varies[0]}={lists[varies[0]][index]:g}  ", index
+        else:
+            yield f"[{', '.join(map(str, index))}]  ", index
+
+
+def _sum(bound: Certificate, index: tuple[int, ...]) -> str:
+    value = float(bound.value[index])
+    terms = {
+        name: float(np.broadcast_to(part, bound.value.shape)[index])
+        for name, part in bound.terms.items()
+    }
+    listed = ""
+    for name, part in terms.items():
+        sign = "" if not listed else " + " if part >= 0 else " - "
+        shown = number(part if not listed else abs(part))
+        listed += f"{sign}{shown} {name.replace('_', ' ')}"
+    adds_up = math.isclose(sum(terms.values()), value, rel_tol=1e-6, abs_tol=1e-9)
+    # An inverted kl has no summands: its parts are named, not added.
+    return f"{number(value, up=True)}   {'=' if adds_up else 'from'} {listed}"
+
+
+def _ledger(bound: Certificate) -> str:
+    shares = {name: np.unique(share) for name, share in bound.delta.items()}
+    return " + ".join(
+        f"{' or '.join(f'{share:g}' for share in values)} on the {name.replace('_', ' ')}"
+        for name, values in shares.items()
+    )
+
+
+def _quantity_lines(result: Any) -> list[str]:
+    if hasattr(result, "_asdict"):
+        return [f"{name} = {_shown(value)}" for name, value in result._asdict().items()]
+    if isinstance(result, Sequence) and not isinstance(result, str):
+        return [_shown(value) for value in result]
+    return [_shown(result)]
+
+
+def _shown(value: Any) -> str:
+    """Show numbers in full: a quantity is copied into the next calculation, not only read."""
+    array = np.asarray(value)
+    return (
+        f"{array[()]:.10g}"
+        if array.ndim == 0
+        else " ".join(f"{entry:.10g}" for entry in array.ravel())
+    )

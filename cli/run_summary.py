@@ -1,0 +1,103 @@
+"""The last lines of ``latecomer run``: measured error and certificate of every model."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from latecomer.eval.rows import read_rows
+from latecomer.render import number
+
+__all__ = ["summary_lines"]
+
+_ABOUT = {
+    ("unseen-client", "finite-pool"): "mean error of the clients not trained on",
+    ("unseen-client", "iid"): "mean error of clients like these",
+    ("next-client", "finite-pool"): "error of the next client",
+    ("next-client", "iid"): "error of the next client",
+}
+
+
+def summary_lines(directory: Path, *, labels: Sequence[str] = ()) -> list[str]:
+    """Show novel error and certificates, a line per model, and what the columns mean.
+
+    A certificate is the largest over the seeds: each holds for its own trained model.  Models
+    come in the order of ``labels``, others after them.
+    """
+    rows = read_rows(directory / "rows.csv")
+    done = rows[(rows["status"] != "failed") & (rows["method"] != "")]
+    errors = done[
+        (done["metric"] == "error")
+        & (done["group"] == "novel")
+        & (done["client"] == "")
+        & done["shift"].isin(["", "none"])
+        & (done["aggregation"] == "per-client")
+    ]
+    proved = done[
+        (done["metric"] == "certificate")
+        & (done["group"] == "certification")
+        & done["shift"].isin(["", "none"])
+        & (done["term"] == "")
+    ]
+    if errors.empty and proved.empty:
+        return []
+    bounds = sorted(set(proved["bound"]), key=lambda bound: (bound.endswith("conformal"), bound))
+    header = ["", *(["novel error"] if len(errors) else []), *bounds]
+    table = [header]
+    for (label, predictor), name in _models(done, labels).items():
+        model = (done["label"] == label) & (done["predictor"] == predictor)
+        line = [name]
+        if len(errors):
+            line.append(_error(errors[model.loc[errors.index]]["value"]))
+        for bound in bounds:
+            values = proved[model.loc[proved.index] & (proved["bound"] == bound)]["value"]
+            line.append(f"<= {number(values.max(), decimals=3, up=True)}" if len(values) else "-")
+        if set(line[1:]) != {"-"}:
+            table.append(line)
+    widths = [max(len(line[i]) for line in table) for i in range(len(header))]
+    shown = [
+        "   " + "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        for line in table
+    ]
+    return [*(line.rstrip() for line in shown), *_legend(errors, proved, bounds)]
+
+
+def _models(rows: pd.DataFrame, labels: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Name the models; the predictor is said where a label has two."""
+    place = {label: i for i, label in enumerate(labels)}
+    given = rows[rows["predictor"] != ""]
+    pairs = sorted(
+        set(zip(given["label"], given["predictor"], strict=True)),
+        key=lambda pair: (place.get(pair[0], len(place)), pair),
+    )
+    counts = Counter(label for label, _ in pairs)
+    return {
+        (label, predictor): f"{label} ({predictor})" if counts[label] > 1 else label
+        for label, predictor in pairs
+    }
+
+
+def _error(values: "pd.Series[float]") -> str:
+    if values.empty:
+        return "-"
+    spread = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{spread}"
+
+
+def _legend(errors: pd.DataFrame, proved: pd.DataFrame, bounds: Sequence[str]) -> list[str]:
+    lines = []
+    if len(errors):
+        seeds = errors["seed"].nunique()
+        spread = f", ± sd over {seeds} seeds" if seeds > 1 else ", 1 seed"
+        clients = int(errors["n_clients"].max())
+        lines.append(f" novel error  mean over {clients} clients that joined late{spread}")
+    largest = ", largest over the seeds" if proved["seed"].nunique() > 1 else ""
+    for bound in bounds:
+        first = proved[proved["bound"] == bound].iloc[0]
+        about = _ABOUT.get((first["population"], first["sampling"]), first["population"])
+        lines.append(
+            f" {bound:<12} bounds the {about} with probability {1 - first['delta']:.10g},"
+            f" from {first['n_clients']} certification clients{largest}"
+        )
+    return lines

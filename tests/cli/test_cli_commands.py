@@ -1,0 +1,204 @@
+"""What the commands print, for people and for machines, and what they do not load."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import latecomer
+from latecomer.bounds import CATALOGUE
+from latecomer.cli import app
+from latecomer.render import number
+
+RUNNER = CliRunner()
+MAURER = ["bound", "maurer", "empirical_risk=0.05", "kl=100", "n_samples=5000", "delta=0.05"]
+FIVE = "client,loss\nann,0.05\nbob,0.12\ncid,0.00\ndee,0.21\neve,0.08\n"
+
+
+def text(*arguments: str) -> str:
+    result = RUNNER.invoke(app, list(arguments), prog_name="latecomer")
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def record(*arguments: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text(*arguments, "--json"), parse_constant=refuse)
+
+
+@pytest.fixture
+def five(tmp_path: Path) -> str:
+    path = tmp_path / "losses.csv"
+    path.write_text(FIVE)
+    return str(path)
+
+
+def test_version_and_help() -> None:
+    assert text("--version") == f"latecomer {latecomer.__version__}\n"
+    assert text() == text("--help")
+    for command in ("run", "report", "studies", "methods", "bounds", "datasets", "bound"):
+        assert f"  {command} " in text("--help")
+
+
+def test_bound_shows_the_sum_and_what_it_is_about() -> None:
+    first, about, *rest = text(*MAURER).splitlines()
+    assert first == "0.1539   = 0.0500 empirical risk + 0.1039 complexity"
+    assert about.startswith("unseen data of one client, Gibbs predictor, i.i.d. sampling; Maurer")
+    assert rest[0].startswith("holds if: ")
+    assert rest[1] == "failure probability: 0.05 on the samples"
+
+
+def test_bound_as_json() -> None:
+    found = record(*MAURER)
+    assert found["value"] == pytest.approx(0.1538978, abs=1e-7)
+    assert sum(found["terms"].values()) == pytest.approx(found["value"])
+    assert found["inputs"] == {
+        "empirical_risk": 0.05,
+        "kl": 100,
+        "n_samples": 5000,
+        "delta": 0.05,
+    }
+    assert found["population"] == "one-client"
+    assert (found["name"], found["kind"]) == ("maurer", "certificate")
+    assert (found["rigorous"], found["vacuous"]) == (True, False)
+
+
+def test_bound_takes_lists_and_exponents() -> None:
+    lines = text(
+        "bound", "maurer", "empirical_risk=0", "kl=[1e1, 1e9]", "n_samples=100", "delta=5e-2"
+    )
+    first, second = lines.splitlines()[:2]
+    assert first.startswith("kl=10  0.2828   = 0.0000 empirical risk + 0.2828 complexity")
+    assert second.startswith("kl=1e+09  2236.0680 ")
+    assert "says nothing where it is at or above the largest loss, 1" in lines
+    two = text("bound", "maurer", "empirical_risk=[.1,.2]", "kl=[1,2]", "n_samples=100", "delta=.1")
+    assert [line[:5] for line in two.splitlines()[:2]] == ["[0]  ", "[1]  "]
+
+
+def test_vacuous_and_unproven_bounds_say_so() -> None:
+    shown = text("bound", "maurer", "empirical_risk=.5", "kl=1e4", "n_samples=10", "delta=.1")
+    assert "says nothing: at or above the largest loss, 1" in shown
+    printed = [
+        *("bound", "pefll_b1", "empirical_risk=.1", "kl_hyper=0", "sum_kl=0", "n_clients=2"),
+        *("n_samples=100", "delta=.05", "variant=printed"),
+    ]
+    assert "not a proven bound: " in text(*printed)
+    assert record(*printed)["rigorous"] is False
+
+
+def test_quantities_are_printed_in_full() -> None:
+    assert text("bound", "kl", "q=.1", "p=.2").splitlines()[0] == "0.03669001403"
+    assert record("bound", "kl", "q=.1", "p=0")["value"] == "inf"
+    nearest = record("bound", "nearest", "novel_counts=[5,40]", "train_counts=[[1,0],[0,1]]")
+    assert nearest["value"]["divergence"] == pytest.approx(0.05298, abs=1e-5)
+
+
+def test_bound_without_arguments_explains_itself() -> None:
+    shown = text("bound", "pefll_32")
+    assert "source: PeFLL (ICLR 2024), Theorem 3.2" in shown
+    assert "usage: latecomer bound pefll_32 empirical_risk=... " in shown
+    assert "[n_samples=...]" in shown
+
+
+def test_lists_have_a_name_each() -> None:
+    assert {entry["name"] for entry in record("bounds")} == set(CATALOGUE)
+    assert {"digits", "npz"} <= {entry["name"] for entry in record("datasets")}
+    assert "quickstart" in {entry["name"] for entry in record("studies")}
+    methods = {entry["name"]: entry for entry in record("methods")}
+    assert {"local", "fedavg", "per_fedavg", "pfedhn", "pefll"} <= set(methods)
+    assert methods["pefll"]["personalization"] == "forward"
+
+
+def test_lists_in_a_pipe_are_a_line_an_entry() -> None:
+    head, *lines = text("bounds").splitlines()
+    assert head.split() == ["name", "family", "population", "claim"]
+    assert len(lines) == len(CATALOGUE)
+    claims = head.index("claim")
+    assert all(CATALOGUE[line.split()[0]].claim == line[claims:] for line in lines)
+
+
+def test_certify_on_five_clients(five: str) -> None:
+    assert text("certify", five).splitlines() == [
+        "5 clients, mean loss 0.092 (sd 0.079)",
+        "With probability at least 95% over the choice of these clients:",
+        "  mean loss of clients like these    <= 0.503   product rule; reference price for"
+        " 5 clients 0.409, paid 0.411",
+        "With probability at least 90% over these clients and the next one together:",
+        "  loss of the next client            <= 1.000   says nothing: needs 9 clients or more"
+        " at this alpha",
+        "Holds if: the clients were drawn at random, independently or without replacement from the"
+        " untrained ones; these clients played no part in training or in choosing the model; the"
+        " rule was chosen before looking at their losses; losses lie in [0, 1]; the next client is"
+        " drawn like these.",
+        "Failure probability: 0.05 on the clients for the mean loss; 0.1 on the next client"
+        " (alpha), a statement of its own.",
+        "Does not say: anything about a different kind of client, or about the model after further"
+        " training.",
+    ]
+
+
+def test_certify_options(five: str) -> None:
+    found = record("certify", five, "--rule", "wsr", "--pool-size", "50", "--alpha", "0.2")
+    assert found["certificate"]["name"] == "wsr_wor"
+    assert found["certificate"]["sampling"] == "finite-pool"
+    assert found["next_client"]["value"] == 0.21
+    assert found["next_client"]["rank"] == 5
+    assert "the pool of 50 clients" in text("certify", five, "--pool-size", "50")
+    assert "quantile (rank 5 of 5)" in text("certify", five, "--rule", "conformal", "--alpha", ".2")
+    assert "mean loss of" not in text("certify", five, "--rule", "conformal")
+    scaled = record("certify", five, "--loss-max", "2")
+    assert scaled["certificate"]["loss_max"] == 2
+    assert scaled["certificate"]["value"] > record("certify", five)["certificate"]["value"]
+
+
+def test_certify_json_agrees_with_python(five: str) -> None:
+    assert record("certify", five, "--delta", ".1") == latecomer.certify(five, delta=0.1).to_dict()
+
+
+def test_one_client_and_a_loss_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "one.csv"
+    path.write_text("client,loss\na,1\n")
+    shown = text("certify", str(path))
+    assert shown.startswith("1 client, mean loss 1.000\n")
+    assert "says nothing: it is the largest loss" in shown
+    assert record("certify", str(path))["sd"] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "shown"),
+    [
+        (0.15380001, True, "0.1539"),
+        (0.1538, True, "0.1538"),
+        (0.15384, False, "0.1538"),
+        (0.0, True, "0.0000"),
+        (-0.00012345, False, "-1.234e-4"),
+        (1.23401e-7, True, "1.235e-7"),
+        (9.9999e-4, True, "1.000e-3"),
+        (1234567.0, True, "1.235e+6"),
+        (float("inf"), True, "infinite"),
+    ],
+)
+def test_numbers_are_rounded_outward(value: float, up: bool, shown: str) -> None:
+    assert number(value, up=up) == shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["bounds"], ["studies"], ["bound", "kl", "q=.1", "p=.2"], ["certify", "FIVE"]],
+)
+def test_light_commands_load_no_torch(arguments: list[str], five: str) -> None:
+    code = (
+        "import sys\nfrom latecomer.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "heavy = {'torch', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    command = [sys.executable, "-c", code, *(five if a == "FIVE" else a for a in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,176 @@
+"""What a run shows: plan, progress in a pipe and on a terminal, summary, exit code."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from latecomer.cli import app
+from latecomer.eval.rows import make_row, write_rows
+from latecomer.eval.runner import Event, Failure, RunResult
+from latecomer.eval.study import load_study
+from latecomer.run_display import BarDisplay, LineDisplay
+from latecomer.run_summary import summary_lines
+
+STUDY = load_study("quickstart")
+CELL = {"total": 19, "workers": 2, "cell": "c1", "label": "pefll", "seed": 1, "rounds": 150}
+EVENTS = [
+    Event(kind="plan", done=0, total=19, workers=2),
+    Event(kind="start", done=0, **CELL),
+    Event(kind="round", done=0, round=95, loss=0.2131, **CELL),
+    Event(kind="retry", done=0, message="its process was killed by SIGKILL", **CELL),
+    Event(kind="start", done=0, **CELL),
+    Event(kind="done", done=1, **CELL),
+    Event(kind="start", done=1, total=19, workers=2, cell="c2", label="split"),
+    Event(kind="failed", done=2, total=19, workers=2, cell="c2", label="split", message="no room"),
+]
+
+
+def rows_of(model: dict[str, Any], errors: list[float], bounds: list[float]) -> list[Any]:
+    made = []
+    for seed, (error, bound) in enumerate(zip(errors, bounds, strict=True)):
+        shared = {**model, "cell": model["label"], "seed": seed, "shift": "none", "n_clients": 12}
+        shared |= {"status": "done", "study": "tiny"}
+        novel = {**shared, "group": "novel", "metric": "error"}
+        made += [
+            make_row(**novel, aggregation="per-client", value=error),
+            make_row(**novel, aggregation="pooled", value=0.99),
+            make_row(
+                **novel | {"shift": "blur", "severity": 1.0}, aggregation="per-client", value=0.9
+            ),
+            make_row(**novel, client="7", value=0.8),
+        ]
+        proof = {
+            **shared,
+            "group": "certification",
+            "metric": "certificate",
+            "bound": "r0:product",
+            "population": "unseen-client",
+            "sampling": "finite-pool",
+            "rigorous": True,
+            "delta": 0.05,
+        }
+        made += [make_row(**proof, value=bound), make_row(**proof, term="price", value=0.7)]
+    return made
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    gibbs = {"method": "pefll", "label": "pefll-stochastic", "predictor": "gibbs"}
+    rows = [
+        *rows_of(
+            {"method": "pefll", "label": "pefll", "predictor": "deterministic"},
+            [0.02, 0.04],
+            [0.25, 0.2501],
+        ),
+        *rows_of(
+            {"method": "local", "label": "local", "predictor": "deterministic"},
+            [0.01, 0.01],
+            [0.2, 0.3],
+        ),
+        *rows_of(gibbs, [0.5, 0.5], [1.2, 0.9]),
+        *rows_of(gibbs | {"predictor": "deterministic"}, [0.1, 0.1], [0.4, 0.4]),
+        make_row(method="fedavg", label="fedavg", cell="x", seed=0, status="failed", message="no"),
+    ]
+    write_rows(tmp_path / "rows.csv", rows)
+    return tmp_path
+
+
+def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with LineDisplay(STUDY, clock=iter([0, 0, 0, 5, 6, 7, 8, 9, 10]).__next__) as show:
+        for event in EVENTS:
+            show(event)
+    assert capsys.readouterr().out.splitlines() == [
+        "quickstart: 19 cells (6 methods x 3 seeds, 1 split), 0 done, 19 to run on 2 workers",
+        " 0/19  pefll seed 1  tried again: its process was killed by SIGKILL",
+        " 1/19  pefll seed 1  done",
+        " 2/19  split  FAILED: no room",
+    ]
+
+
+def test_long_cells_show_a_round_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter([0.0, 0.0, 29.0, 31.0, 32.0])
+    with LineDisplay(STUDY, clock=times.__next__) as show:
+        show(EVENTS[0])
+        for _ in range(3):
+            show(EVENTS[2])
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        " 0/19  pefll seed 1  round 96/150  loss 0.213"
+    ]
+
+
+def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+
+    def terminal(**options: Any) -> Console:
+        return Console(file=screen, force_terminal=True, width=60, **options)
+
+    monkeypatch.setattr("rich.console.Console", terminal)
+    with BarDisplay(STUDY) as show:
+        for event in EVENTS[:3]:
+            show(event)
+        show._bars.refresh()
+        middle = screen.getvalue()
+        for event in EVENTS[3:]:
+            show(event)
+    assert "quickstart: 19 cells (6 methods x 3 seeds, 1 split), 0 done, 19 to run on 2" in middle
+    assert "round 96/150  loss 0.213" in middle
+    assert " 2/19  split  FAILED: no room" in screen.getvalue()
+
+
+def test_resumed_run_with_nothing_left(capsys: pytest.CaptureFixture[str]) -> None:
+    with LineDisplay(STUDY) as show:
+        show(Event(kind="plan", done=19, total=19, workers=1))
+    assert capsys.readouterr().out.endswith("19 done, nothing to run\n")
+
+
+def test_summary(finished: Path) -> None:
+    assert summary_lines(finished, labels=["local", "pefll", "pefll-stochastic"]) == [
+        "                                      novel error     r0:product",
+        "   local                              0.010 ± 0.000   <= 0.300",
+        "   pefll                              0.030 ± 0.014   <= 0.251",
+        "   pefll-stochastic (deterministic)   0.100 ± 0.000   <= 0.400",
+        "   pefll-stochastic (gibbs)           0.500 ± 0.000   <= 1.200",
+        " novel error  mean over 12 clients that joined late, ± sd over 2 seeds",
+        " r0:product   bounds the mean error of the clients not trained on with probability 0.95,"
+        " from 12 certification clients, largest over the seeds",
+    ]
+
+
+def test_summary_of_a_run_without_results(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows.csv", [])
+    assert summary_lines(tmp_path) == []
+
+
+@pytest.mark.parametrize("n_failed", [0, 1])
+def test_run_reports_and_its_exit_code_counts_failures(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, n_failed: int
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def run(study: Any, **options: Any) -> RunResult:
+        asked.update(options, rounds=study.train.rounds)
+        options["on_event"](EVENTS[0])
+        return RunResult(
+            path=finished,
+            n_cells=19,
+            n_done=19 - n_failed,
+            n_failed=n_failed,
+            n_skipped=0,
+            failures=(Failure("c2", "split", None, "no room"),) * n_failed,
+            seconds=112.4,
+        )
+
+    monkeypatch.setattr("latecomer.run_display.run", run)
+    monkeypatch.setattr("latecomer.reports.html.report", lambda path: path / "report.html")
+    result = CliRunner().invoke(
+        app, ["run", "quickstart", "train.rounds=7", "--out", str(finished), "--workers", "2"]
+    )
+    lines = result.stdout.splitlines()
+    assert result.exit_code == n_failed
+    assert lines[1] == f" {19 - n_failed}/19 cells, {n_failed} failed, 1 m 52 s"
+    assert lines[-1] == f" report       {finished / 'report.html'}"
+    assert (asked["rounds"], asked["workers"], asked["out"]) == (7, 2, finished)
