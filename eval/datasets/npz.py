@@ -101,7 +101,6 @@ def _read_one(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
         with archive.open(f"{name}.npy") as member, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # NumPy's remarks on old or odd headers
             array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-            member.read(1)  # the checksum is compared at the end of the member
     except _DAMAGE as error:
         if "allow_pickle" in str(error):
             raise InputError(f"{name} holds Python objects, which are never loaded") from error

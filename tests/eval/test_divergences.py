@@ -55,6 +55,12 @@ def test_unequal_sizes_are_balanced():
     assert far.standard_error == pytest.approx(0.5 * np.sqrt(0.25 / 50 + 0.25 / 950), rel=0.05)
 
 
+def test_the_error_is_the_mean_of_both_domains_rates():
+    # Half of the larger domain looks like the smaller one: 50% and 0% wrong, 42% of all samples.
+    a, b = np.repeat([[0.0], [1.0]], 50, axis=0), np.ones((20, 1))
+    assert a_distance(a, b, seed=0).error == pytest.approx(0.25)
+
+
 def test_standard_error_is_the_spread_over_draws():
     rng = np.random.default_rng(0)
     results = [

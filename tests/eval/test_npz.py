@@ -167,6 +167,18 @@ def test_pickles_inside_are_not_executed(tmp_path):
     assert not ran.exists()
 
 
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_checksums_are_compared(tmp_path, save):
+    save(tmp_path / "sum.npz", x=X, y=Y)
+    with zipfile.ZipFile(tmp_path / "sum.npz") as archive:
+        sums = [member.CRC.to_bytes(4, "little") for member in archive.infolist()]
+    content = (tmp_path / "sum.npz").read_bytes()
+    for name, checksum in zip("xy", sums, strict=True):
+        assert checksum in content
+        (tmp_path / "bad.npz").write_bytes(content.replace(checksum, b"\1\2\3\4"))
+        assert f"{name} is damaged or cut short (Bad CRC-32" in refusal(tmp_path / "bad.npz")
+
+
 @pytest.fixture(scope="module")
 def whole_file():
     rng = np.random.default_rng(0)

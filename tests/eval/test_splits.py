@@ -192,6 +192,15 @@ def test_log_dirichlet_has_the_moments_of_a_dirichlet(alpha):
     np.testing.assert_allclose(pi.var(axis=0), variance, rtol=0.05)
 
 
+def test_samples_are_dealt_in_random_order():
+    data = make_dataset("ordered", np.zeros((1000, 1)), np.repeat([0, 1], 500), provenance="")
+    split = make_split(data, kind="by_class", clients=2, classes_per_client=2)
+    first = split.seen[0].rows("all")
+    # Of 500 samples of a class the first half would go to one client, were they not shuffled.
+    assert 90 < np.sum(first < 250) < 160
+    assert 90 < np.sum((first >= 500) & (first < 750)) < 160
+
+
 def test_small_alpha_makes_one_sided_clients_and_large_alpha_even_ones():
     def spread(alpha):
         split = make_split(DIGITS, kind="dirichlet", clients=30, alpha=alpha)
@@ -244,6 +253,21 @@ def test_publishers_test_rows_are_dealt_by_the_same_classes_and_shares():
             assert not test[client.support].any()
 
 
+def test_dirichlet_clients_all_get_test_rows():
+    data = toy(600, 6, test=np.arange(600) % 10 == 0)
+    for seed in range(5):
+        split = make_split(data, kind="dirichlet", clients=24, alpha=0.2, seed=seed)
+        check_livable(split.clients)
+
+
+def test_reserve_holds_its_share_of_train_and_test_rows():
+    test = np.arange(600) % 5 == 0
+    data = make_dataset("toy", np.zeros((600, 1)), np.arange(600) % 3, provenance="", test=test)
+    split = make_split(data, kind="by_class", clients=5, classes_per_client=3, reserve=0.25)
+    for rows in split.reserve:
+        assert (np.sum(~test[rows]), np.sum(test[rows])) == (40, 10)
+
+
 def test_natural_clients_keep_their_numbers_and_their_samples():
     owners = np.random.default_rng(2).integers(0, 30, 600)
     data = toy(client=owners)
@@ -257,6 +281,12 @@ def test_natural_clients_keep_their_numbers_and_their_samples():
     assert [c.id for c in split.clients] != list(range(30))
     some = make_split(data, kind="natural", clients=12)
     assert len(some.clients) == 12
+    drawn = {
+        c.id
+        for seed in range(4)
+        for c in make_split(data, kind="natural", clients=12, seed=seed).clients
+    }
+    assert len(drawn) > 20
 
 
 def test_natural_clients_too_small_are_refused_or_left_out_by_name():
