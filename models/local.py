@@ -94,10 +94,9 @@ def fine_tune(
     task: Task,
     params: Mapping[str, Tensor],
     support: Samples,
-    *,
+    rule: LocalSGD,
     n_steps: int,
     batch_size: int,
-    rule: LocalSGD,
     generator: torch.Generator,
 ) -> Params:
     """Train ``params`` on one client's labelled support with cross-entropy.

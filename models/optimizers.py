@@ -1,6 +1,6 @@
 """Server optimizers as pure functions over tables of tensors; their memory lies in the state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ def adamw_memory(params: Mapping[str, Tensor]) -> Params:
 
 def adamw(
     params: Mapping[str, Tensor],
-    slopes: Sequence[Tensor],
+    slopes: Mapping[str, Tensor],
     memory: Mapping[str, Tensor],
     *,
     lr: float,
@@ -29,13 +29,13 @@ def adamw(
     """Take one step of AdamW (betas .9 and .999, eps 1e-8) and return weights and memory.
 
     Decay is decoupled: weights shrink by ``1 - lr * weight_decay`` whatever the gradient is
-    (Loshchilov and Hutter, 2019). ``slopes`` are gradients in the order of ``params``.
+    (Loshchilov and Hutter, 2019). ``slopes`` holds a gradient for each of ``params``.
     """
     new = {key: value.detach().clone() for key, value in params.items()}
     kept = {key: value.clone() for key, value in memory.items()}
     torch_adamw.adamw(
         list(new.values()),
-        list(slopes),
+        [slopes[key] for key in new],
         [kept[f"mean.{key}"] for key in new],
         [kept[f"square.{key}"] for key in new],
         [],
@@ -60,9 +60,8 @@ def sgd_memory(params: Mapping[str, Tensor]) -> Params:
 
 def sgd(
     params: Mapping[str, Tensor],
-    slopes: Sequence[Tensor],
+    slopes: Mapping[str, Tensor],
     memory: Mapping[str, Tensor],
-    *,
     lr: float,
     momentum: float,
     weight_decay: float,
@@ -70,7 +69,7 @@ def sgd(
     """Take one step of SGD, ``m <- momentum * m + g + weight_decay * p``, ``p <- p - lr * m``."""
     new: Params = {}
     kept: Params = {}
-    for (key, value), slope in zip(params.items(), slopes, strict=True):
-        kept[key] = momentum * memory[key] + slope + weight_decay * value
-        new[key] = value - lr * kept[key]
+    for key, value in params.items():
+        kept[key] = momentum * memory[key] + slopes[key] + weight_decay * value.detach()
+        new[key] = value.detach() - lr * kept[key]
     return new, kept

@@ -93,13 +93,8 @@ class Local(Method):
     ) -> Predictor:
         """Train a fresh model on the support."""
         self.refuse_predictor(predictor)
-        tuned = fine_tune(
-            task,
-            task.initial(generator),
-            support,
-            n_steps=self.novel_steps,
-            batch_size=self.novel_batch_size,
-            rule=self.local,
-            generator=generator,
+        steps, size = self.novel_steps, self.novel_batch_size
+        fresh = task.initial(generator)
+        return predict_with(
+            task, fine_tune(task, fresh, support, self.local, steps, size, generator)
         )
-        return predict_with(task, tuned)

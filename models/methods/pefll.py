@@ -5,18 +5,18 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
-from latecomer.models.encoders import encoder
-from latecomer.models.hypernetworks import embedding_length, hypernetwork, pull_back
+from latecomer.models import generation
+from latecomer.models.hypernetworks import embedding_length, pull_back
 from latecomer.models.hyperparameters import choice, count, number
 from latecomer.models.local import LocalSGD, clip_by_norm
 from latecomer.models.method import Method, Personalization, Predictor, Start, predict_with
-from latecomer.models.objectives import ridge_decay, squared_norm
+from latecomer.models.objectives import ridge_decay
 from latecomer.models.optimizers import adamw, adamw_memory
 from latecomer.models.posterior import PosteriorNorms, sample
 from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, detached, leaves, move, nest, part, row
+from latecomer.models.state import Params, State, detached, leaves, nest, part
 from latecomer.models.task import Clients, Samples, Task
 
 
@@ -31,10 +31,8 @@ class PeFLL(Method):
 
     Attributes
     ----------
-    server_lr : float
-        Learning rate of the server's AdamW.
-    local_lr, local_momentum, clip_norm : float
-        The local step; ``clip_norm`` holds for the server's gradient too.
+    server_lr, local_lr, local_momentum, clip_norm : float
+        The server's AdamW and the local step; ``clip_norm`` holds for both gradients.
     lambda_h, lambda_v, lambda_theta : float
         Regularisers of hypernetwork, encoder and target weights.
     descriptor_dim : int or None
@@ -78,27 +76,20 @@ class PeFLL(Method):
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw both networks; standardise by the first client's descriptor, once and for all."""
         dim = self.descriptor_dim or embedding_length(len(clients))
-        eta_h = move(hypernetwork(task, dim).initial(generator), clients.device)
-        eta_v = move(encoder(task, dim).initial(generator), clients.device)
-        rows = first.descriptor_rows[:1]
-        with torch.no_grad():
-            raw = encoder(task, dim)(eta_v, clients.inputs(rows), clients.labels(rows))
-        sd = raw.std() if dim > 1 else torch.ones_like(raw.mean())
-        server = nest("hyper", eta_h) | nest("encoder", eta_v)
-        server |= nest("hyper_adamw", adamw_memory(eta_h))
-        server |= nest("encoder_adamw", adamw_memory(eta_v))
-        return State(server | {"descriptor.mean": raw.mean(), "descriptor.sd": sd})
+        server = generation.initial_table(task, dim, clients, first, generator)
+        for section in generation.NETWORKS:
+            server |= nest(f"{section}_adamw", adamw_memory(part(server, section)))
+        return State(server)
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
         """Make the cohort's weights from a batch each, keeping the graph for the way back."""
-        eta = {"hyper": leaves(part(state.server, "hyper"))}
-        eta["encoder"] = leaves(part(state.server, "encoder"))
-        drawn = self._draw(eta, generator)
+        eta = leaves(generation.weights_of(state.server))
         x, y = clients.inputs(cohort.descriptor_rows), clients.labels(cohort.descriptor_rows)
         with torch.enable_grad():
-            made = _generate(task, state, drawn, x, y)
+            drawn = self._draw_networks(eta, generator)
+            made = generation.generate(task, {**state.server, **drawn}, x, y)
         return Start(self._draw_target(detached(made), generator), memory=(eta, made))
 
     def aggregate(
@@ -106,25 +97,20 @@ class PeFLL(Method):
     ) -> State:
         """Pull the changes back through both networks and take a step of AdamW."""
         eta, made = start.memory
-        ends = [*eta["hyper"].values(), *eta["encoder"].values()]
-        slopes = [slope / len(cohort) for slope in pull_back(made, uploads, ends)]
-        slopes = clip_by_norm(slopes, self.clip_norm)
-        cut = len(eta["hyper"])
-        server = state.server
-        for section, strength, own in (
-            ("hyper", self.lambda_h, slopes[:cut]),
-            ("encoder", self.lambda_v, slopes[cut:]),
+        slopes = [slope / len(cohort) for slope in pull_back(made, uploads, [*eta.values()])]
+        against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
+        server = dict(state.server)
+        for section, strength in zip(
+            generation.NETWORKS, (self.lambda_h, self.lambda_v), strict=True
         ):
-            memory = f"{section}_adamw"
-            decay = ridge_decay(strength)
-            weights, kept = adamw(
+            weights, memory = adamw(
                 part(server, section),
-                own,
-                part(server, memory),
+                part(against, section),
+                part(server, f"{section}_adamw"),
                 lr=self.server_lr,
-                weight_decay=decay,
+                weight_decay=ridge_decay(strength),
             )
-            server = server | nest(section, weights) | nest(memory, kept)
+            server |= nest(section, weights) | nest(f"{section}_adamw", memory)
         return State(server, state.clients)
 
     def personalize(
@@ -138,53 +124,25 @@ class PeFLL(Method):
     ) -> Predictor:
         """Make the client's weights from its whole support; ``gibbs`` draws all of them anew."""
         self.refuse_predictor(predictor)
-        eta = {name: part(state.server, name) for name in ("hyper", "encoder")}
-        gibbs = predictor == "gibbs"
-        with torch.no_grad():
-            eta = self._draw(eta, generator) if gibbs else eta
-            made = _generate(task, state, eta, support.x[None], support.labels()[None])
-            made = self._draw_target(made, generator) if gibbs else made
-        return predict_with(task, row(made, 0))
+        if predictor == "deterministic":
+            return predict_with(task, generation.generate_one(task, state.server, support))
+        drawn = self._draw_networks(generation.weights_of(state.server), generator)
+        made = generation.generate_one(task, {**state.server, **drawn}, support)
+        return predict_with(task, self._draw_target(made, generator))
 
     def posterior_norms(self, task: Task, state: State, clients: Clients) -> PosteriorNorms:
-        """Return the squared norms of the posterior means, each client's from its whole support.
-
-        Raises
-        ------
-        ValueError
-            Without ``posterior="gaussian"``.
-        """
+        """Return the squared norms of the posterior means; ``ValueError`` without a posterior."""
         if self.posterior == "none":
             raise ValueError("posterior must be gaussian to have norms, got posterior='none'")
-        eta = {name: part(state.server, name) for name in ("hyper", "encoder")}
-        theta = []
-        for index in range(len(clients)):
-            support = clients.support_of(index)
-            with torch.no_grad():
-                made = _generate(task, state, eta, support.x[None], support.labels()[None])
-            theta.append(squared_norm(made).item())
-        return PosteriorNorms(
-            squared_norm(eta["hyper"]).item(),
-            squared_norm(eta["encoder"]).item(),
-            np.array(theta, dtype=np.float64),
-            self.alpha_h,
-            self.alpha_v,
-            self.alpha_theta,
-        )
+        eta_h, eta_v, theta = generation.squared_norms(task, state.server, clients)
+        variances = (self.alpha_h, self.alpha_v, self.alpha_theta)
+        return PosteriorNorms(eta_h, eta_v, np.array(theta, dtype=np.float64), *variances)
 
-    def _draw(self, eta: dict[str, Params], generator: Generator) -> dict[str, Params]:
+    def _draw_networks(self, eta: Params, generator: Generator) -> Params:
         if self.posterior == "none":
             return eta
-        hyper = sample(eta["hyper"], self.alpha_h, generator)
-        return {"hyper": hyper, "encoder": sample(eta["encoder"], self.alpha_v, generator)}
+        hyper = sample(nest("hyper", part(eta, "hyper")), self.alpha_h, generator)
+        return hyper | sample(nest("encoder", part(eta, "encoder")), self.alpha_v, generator)
 
     def _draw_target(self, theta: Params, generator: Generator) -> Params:
         return theta if self.posterior == "none" else sample(theta, self.alpha_theta, generator)
-
-
-def _generate(task: Task, state: State, eta: dict[str, Params], x: Tensor, y: Tensor) -> Params:
-    """Return target weights ``[c, ...]`` for sets ``x [c, b, ...]``, ``y [c, b]``."""
-    dim = eta["hyper"]["trunk0.weight"].shape[1]
-    raw = encoder(task, dim)(eta["encoder"], x, y)
-    descriptor = (raw - state.server["descriptor.mean"]) / state.server["descriptor.sd"]
-    return hypernetwork(task, dim)(eta["hyper"], descriptor)

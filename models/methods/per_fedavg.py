@@ -104,13 +104,7 @@ class PerFedAvg(Method):
     ) -> Predictor:
         """Fine-tune the global model on the support."""
         self.refuse_predictor(predictor)
-        tuned = fine_tune(
-            task,
-            part(state.server, "target"),
-            support,
-            n_steps=self.finetune_steps,
-            batch_size=self.finetune_batch_size,
-            rule=LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm),
-            generator=generator,
-        )
-        return predict_with(task, tuned)
+        rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm)
+        steps, size = self.finetune_steps, self.finetune_batch_size
+        weights = part(state.server, "target")
+        return predict_with(task, fine_tune(task, weights, support, rule, steps, size, generator))

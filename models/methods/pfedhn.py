@@ -12,18 +12,7 @@ from latecomer.models.local import LocalSGD, clip_by_norm, fine_tune
 from latecomer.models.method import Method, Personalization, Predictor, Start, predict_with
 from latecomer.models.optimizers import sgd, sgd_memory
 from latecomer.models.schedule import Cohort
-from latecomer.models.state import (
-    Params,
-    State,
-    detached,
-    gather,
-    leaves,
-    nest,
-    part,
-    row,
-    scatter,
-    subtract,
-)
+from latecomer.models.state import Params, State, detached, gather, leaves, nest, part, row, scatter
 from latecomer.models.task import Clients, Samples, Task
 
 
@@ -38,7 +27,7 @@ class PFedHN(Method):
     Attributes
     ----------
     server_lr, server_momentum, server_weight_decay : float
-        SGD of the hypernetwork and of the embeddings (moved only when their client is drawn).
+        SGD of hypernetwork and embeddings (moved only when their client is drawn).
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
@@ -94,12 +83,13 @@ class PFedHN(Method):
         eta, embedding, made = start.memory
         *slopes, own = pull_back(made, uploads, [*eta.values(), embedding])
         slopes = clip_by_norm([slope / len(cohort) for slope in slopes], self.clip_norm)
-        weights, kept = sgd(eta, slopes, part(state.server, "hyper_sgd"), **self._server)
-        memory = gather(part(state.clients, "sgd"), cohort.members)
-        moved, moment = sgd({"embedding": embedding}, [own], memory, **self._server)
-        rows = moved | nest("sgd", moment)
-        server = nest("hyper", weights) | nest("hyper_sgd", kept)
-        return State(server, scatter(state.clients, cohort.members, rows))
+        against = dict(zip(eta, slopes, strict=True))
+        weights, memory = self._step(eta, against, part(state.server, "hyper_sgd"))
+        server = nest("hyper", weights) | nest("hyper_sgd", memory)
+        drawn = gather(state.clients, cohort.members)
+        moved, memory = self._step({"embedding": embedding}, {"embedding": own}, part(drawn, "sgd"))
+        kept = moved | nest("sgd", memory)
+        return State(server, scatter(state.clients, cohort.members, kept))
 
     def serve(
         self,
@@ -129,35 +119,23 @@ class PFedHN(Method):
         self.refuse_predictor(predictor)
         eta = part(state.server, "hyper")
         dim = state.clients["embedding"].shape[1]
-        own = {"embedding": torch.randn(1, dim, generator=generator, dtype=task.dtype)}
-        own["embedding"] = own["embedding"].to(support.x.device)
-        memory = sgd_memory(own)
+        fresh = torch.randn(1, dim, generator=generator, dtype=task.dtype)
+        own = {"embedding": fresh.to(support.x.device)}
+        memory, size = sgd_memory(own), (self.novel_steps, self.novel_batch_size)
         for _ in range(self.novel_rounds):
             point = leaves(own)
             with torch.enable_grad():
                 made = _made(task, eta, point["embedding"])
             first = row(detached(made), 0)
-            tuned = fine_tune(
-                task,
-                first,
-                support,
-                n_steps=self.novel_steps,
-                batch_size=self.novel_batch_size,
-                rule=self.local,
-                generator=generator,
-            )
-            delta = {key: value[None] for key, value in subtract(tuned, first).items()}
-            slopes = pull_back(made, delta, [point["embedding"]])
-            own, memory = sgd(own, slopes, memory, **self._server)
+            tuned = fine_tune(task, first, support, self.local, *size, generator)
+            delta = {key: tuned[key] - value.detach() for key, value in made.items()}
+            (slope,) = pull_back(made, delta, [point["embedding"]])
+            own, memory = self._step(own, {"embedding": slope}, memory)
         return predict_with(task, row(_made(task, eta, own["embedding"]), 0))
 
-    @property
-    def _server(self) -> dict[str, float]:
-        return {
-            "lr": self.server_lr,
-            "momentum": self.server_momentum,
-            "weight_decay": self.server_weight_decay,
-        }
+    def _step(self, params: Params, slopes: Params, memory: Params) -> tuple[Params, Params]:
+        rule = (self.server_lr, self.server_momentum, self.server_weight_decay)
+        return sgd(params, slopes, memory, *rule)
 
 
 def _made(task: Task, eta: Params, embedding: Tensor) -> Params:
