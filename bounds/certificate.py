@@ -27,6 +27,13 @@ def rounded_up(value: Array) -> Array:
     return np.asarray(value + np.abs(value) * _OUTWARD)
 
 
+def scaled_up(unit: Array, loss_max: float) -> Array:
+    """Return a bound on the unit scale times ``loss_max``, rounded up but never past it."""
+    return np.asarray(
+        np.minimum(rounded_up(loss_max * unit), np.maximum(loss_max * unit, loss_max))
+    )
+
+
 @dataclass(frozen=True)
 class Entry:
     """What the catalogue knows about one calculator.

@@ -140,7 +140,9 @@ def losses_in(name: str, value: ArrayLike, *, loss_max: float = 1.0, minimum: in
     """Return losses in ``[0, loss_max]``, shape [..., k] with ``k >= minimum``."""
     legal = f"must hold at least {minimum} losses in [0, {loss_max:g}] along its last axis"
     array = real(name, value, legal=legal)
-    if array.ndim == 0 or array.shape[-1] < minimum:
+    if array.ndim == 0:
+        raise ValueError(f"{name} {legal}, got the single number {name}={array:g}")
+    if array.shape[-1] < minimum:
         raise ValueError(f"{name} {legal}, got shape {array.shape}")
     _refuse(name, legal, array, (array < 0) | (array > loss_max))
     return array

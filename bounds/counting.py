@@ -76,7 +76,7 @@ def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLi
         limit = np.where(short, np.minimum(limit * (1.0 + step), 1.0), limit)
         short = (betaincc(errors + 1.0, left, limit) > failure * (1.0 - 1e-13)) & (limit < 1.0)
         step *= 2.0
-    closed = -np.expm1(np.log(failure) / n) * (1.0 + 1e-14)
+    closed = np.minimum(rounded_up(-np.expm1(np.log(failure) / n)), 1.0)
     value = np.where(errors == 0, closed, np.where(errors == n, 1.0, limit))
     risk = errors / n
     return certificate(

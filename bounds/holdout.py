@@ -16,6 +16,7 @@ from latecomer.bounds.certificate import (
     catalogued,
     certificate,
     rounded_up,
+    scaled_up,
 )
 from latecomer.bounds.counting import clopper_pearson, conformal, dkw_band, pool_fraction
 
@@ -150,7 +151,8 @@ def chernoff_kl(
     risk = checks.interval("empirical_risk", empirical_risk, 0.0, top)
     n = checks.count("n_samples", n_samples)
     failure = checks.failure_probability("delta", delta)
-    value = top * kl_inverse_upper(risk / top, rounded_up(-np.log(failure) / n))
+    unit = kl_inverse_upper(risk / top, rounded_up(-np.log(failure) / n))
+    value = scaled_up(unit, top)
     return certificate(
         "chernoff_kl",
         value=value,
@@ -278,7 +280,7 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
     with np.errstate(divide="ignore"):
         log_product = np.log1p(-scores / top).sum(axis=-1)
     exponent = rounded_up(-(np.log(failure) + log_product) / scores.shape[-1])
-    value = top * -np.expm1(-exponent)
+    value = scaled_up(-np.expm1(-exponent), top)
     risk = scores.mean(axis=-1)
     return certificate(
         "product",

@@ -16,6 +16,7 @@ from latecomer.bounds.certificate import (
     catalogued,
     certificate,
     rounded_up,
+    scaled_up,
 )
 
 __all__ = [
@@ -252,7 +253,7 @@ def _sum(name: str, risk: Array, complexity: Array, failure: Array, top: float) 
 
 
 def _inverted(name: str, risk: Array, budget: Array, failure: Array, top: float) -> Certificate:
-    value = top * kl_inverse_upper(risk / top, rounded_up(budget))
+    value = scaled_up(kl_inverse_upper(risk / top, rounded_up(budget)), top)
     return certificate(
         name,
         value=value,

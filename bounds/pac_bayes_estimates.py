@@ -8,7 +8,13 @@ from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
 from latecomer.bounds.binary_kl import kl_inverse_upper
-from latecomer.bounds.certificate import Certificate, catalogued, certificate, rounded_up
+from latecomer.bounds.certificate import (
+    Certificate,
+    catalogued,
+    certificate,
+    rounded_up,
+    scaled_up,
+)
 from latecomer.bounds.pac_bayes import ASSUMPTIONS, inputs
 
 __all__ = ["mc_then_kl", "tolstikhin_seldin"]
@@ -84,7 +90,7 @@ def mc_then_kl(
     checks.failure_probability("delta + delta_draws", failure + failure_draws)
     inner = kl_inverse_upper(risk / top, rounded_up(np.log(sides / failure_draws) / draws))
     budget = (nats + np.log(2.0 * np.sqrt(n) / failure)) / n
-    value = top * kl_inverse_upper(inner, rounded_up(budget))
+    value = scaled_up(kl_inverse_upper(inner, rounded_up(budget)), top)
     return certificate(
         "mc_then_kl",
         value=value,

@@ -22,7 +22,7 @@ __all__ = ["catoni", "catoni_grid", "pbb_quad", "thiemann", "thiemann_opt"]
 
 
 def _catoni(unit: Array, budget: Array, c: Array) -> Array:
-    return np.asarray(np.expm1(-rounded_up(c * unit + budget)) / np.expm1(-c))
+    return rounded_up(np.expm1(-rounded_up(c * unit + budget)) / np.expm1(-c))
 
 
 @catalogued(

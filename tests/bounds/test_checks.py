@@ -29,7 +29,7 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] 
     (checks.count, ("n", 0), ValueError, "at least 1, got n=0"),
     (checks.count, ("n", -3), ValueError, "at least 1, got n=-3"),
     (checks.count, ("n", 1e300), ValueError, "got n=1e+300"),
-    (checks.losses_in, ("l", 0.3), ValueError, "got shape ()"),
+    (checks.losses_in, ("l", 0.3), ValueError, "got the single number l=0.3"),
     (checks.losses_in, ("l", []), ValueError, "got shape (0,)"),
     (checks.losses_in, ("l", [0.1, 1.2]), ValueError, "[0, 1] along its last axis, got l[1]=1.2"),
     (checks.largest_loss, ("m", [1.0, 2.0]), ValueError, "must be one number greater than 0"),

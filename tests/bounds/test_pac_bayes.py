@@ -1,6 +1,7 @@
 """PAC-Bayes bounds over one data set: check values, orderings, limits, monotonicity, shapes."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from itertools import product as every
 from typing import Any
 
@@ -134,7 +135,7 @@ def test_order_of_the_forms(r: float, kl: float, n: int, delta: float, lam: floa
         float(pbb_quad(**common)),
         float(thiemann(lam=lam, **common)),
     ]
-    for tighter, looser in zip(chain, chain[1:], strict=False):
+    for tighter, looser in pairwise(chain):
         assert tighter <= looser * (1 + 1e-11)
     assert chain[1] <= float(maurer(**common)) * (1 + 1e-11)
     assert float(thiemann_opt(**common)) == pytest.approx(chain[2], rel=1e-11)
@@ -183,11 +184,11 @@ def test_broadcasting_equals_a_loop(rule: str) -> None:
     np.testing.assert_allclose(whole.delta_total, expected)
 
 
-@rules
+# The forms with a fixed trade-off or a fixed number of draws keep its price for ever.
+@pytest.mark.parametrize(
+    "rule", sorted(RULES.keys() - {"catoni", "catoni_grid", "thiemann", "mc_then_kl"})
+)
 def test_limit_of_many_samples(rule: str) -> None:
-    # Forms with a fixed trade-off keep its price for ever.
-    if rule in ("catoni", "catoni_grid", "thiemann", "mc_then_kl"):
-        pytest.skip("does not tend to the empirical risk")
     assert number(rule, 0.2, 5.0, 10**13, 0.05) == pytest.approx(0.2, abs=1e-4)
 
 
