@@ -11,8 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from latecomer.reports.comparison import MODEL
 from latecomer.reports.figures import Looks, shown, styled
-from latecomer.reports.frames import CONDITION, MODEL
+from latecomer.reports.frames import CONDITION, records
 from latecomer.reports.style import INK, MUTED, TERM_FILLS, TERM_HATCHES, WIDE
 from latecomer.reports.words import magnitude, number, shift_name, span
 
@@ -45,15 +46,15 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     else:
         band, axes = None, figure.subplots()
     marks = dict(zip(dict.fromkeys(frame["bound"]), _repeat(BOUND_MARKS), strict=False))
-    for row in frame.itertuples():
-        place = band if row.vacuous and band is not None else axes
-        colour = looks[row.label].colour
+    for row in records(frame):
+        place = band if row["vacuous"] and band is not None else axes
+        colour = looks[row["label"]].colour
         place.plot(
-            100 * row.measured,
-            row.value if row.vacuous else 100 * row.value,
-            marks[row.bound],
+            100 * row["measured"],
+            row["value"] if row["vacuous"] else 100 * row["value"],
+            marks[row["bound"]],
             color=colour,
-            markerfacecolor=colour if row.rigorous else "none",
+            markerfacecolor=colour if row["rigorous"] else "none",
             markersize=6,
             clip_on=False,
             zorder=3,
@@ -93,7 +94,8 @@ def drawable_bounds(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows of ``bound_frame`` that ``bound_figure`` draws."""
     unshifted = frame["shift"] == "none"
     mean = frame["population"] != "next-client"
-    return frame[unshifted & mean & frame["measured"].notna() & np.isfinite(frame["value"])]
+    finite = frame["value"].abs() < np.inf
+    return frame[unshifted & mean & finite & frame["measured"].notna()]
 
 
 def _vacuous_band(axes: Axes, frame: pd.DataFrame, marks: Mapping[str, str]) -> None:
@@ -172,7 +174,7 @@ def _stacked(frame: pd.DataFrame, width: float) -> Figure:
     terms = list(dict.fromkeys(frame["term"]))
     figure, axes = _rows(len(bars), width, each=0.17)
     names, previous = [], ""
-    for row, (key, part) in enumerate(bars):
+    for row, (_, part) in enumerate(bars):
         left, amounts = 0.0, part.set_index("term")["value"]
         for place, term in enumerate(terms):
             amount = 100 * float(amounts.get(term, 0.0))
@@ -182,8 +184,9 @@ def _stacked(frame: pd.DataFrame, width: float) -> Figure:
         axes.annotate(
             total, (left, row), (3, 0), textcoords="offset points", va="center", fontsize=7
         )
-        name = _row_name(key)
-        names.append(f"seed {key[4]}" if name == previous else f"{name}, seed {key[4]}")
+        first = records(part)[0]
+        name, seed = _row_name(first), f"seed {first['seed']}"
+        names.append(seed if name == previous else f"{name}, {seed}")
         previous = name
     axes.set_yticks(range(len(names)), names)
     axes.margins(x=0.12)
@@ -219,8 +222,11 @@ def _spread_terms(frame: pd.DataFrame, width: float) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes.xaxis.set_major_locator(LogLocator(base=10, numticks=5 if width < 5 else 8))
     axes.xaxis.set_minor_locator(NullLocator())
-    shifted = keys == CONDITION
-    names = [shift_name(*key) if shifted else _row_name((*key, "none", np.nan)) for key, _ in rows]
+    firsts = [records(part)[0] for _, part in rows]
+    names = [
+        shift_name(row["shift"], row["severity"]) if keys == CONDITION else _row_name(row)
+        for row in firsts
+    ]
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel("value of the term (1 is an error of 100%)")
     handles = [
@@ -258,7 +264,6 @@ def _words(term: str) -> str:
     return shown(term.replace("_", " "))
 
 
-def _row_name(key: Sequence[Any]) -> str:
-    label, predictor, shift, severity = key[:4]
-    where = "" if shift == "none" else f", {shift_name(shift, severity)}"
-    return f"{label}{' Gibbs' if predictor == 'gibbs' else ''}{where}"
+def _row_name(row: Mapping[str, Any]) -> str:
+    where = "" if row["shift"] == "none" else f", {shift_name(row['shift'], row['severity'])}"
+    return f"{row['label']}{' Gibbs' if row['predictor'] == 'gibbs' else ''}{where}"

@@ -8,10 +8,11 @@ import pandas as pd
 from latecomer.reports.bound_figures import drawable_bounds, stackable
 from latecomer.reports.figures import model_names
 from latecomer.reports.frames import (
-    MODEL,
     accuracy_frame,
+    by_model,
     gap_summary,
     primary_predictor,
+    records,
 )
 from latecomer.reports.guarantees import bound_frame, claim
 from latecomer.reports.words import (
@@ -31,7 +32,7 @@ def ranking(rows: pd.DataFrame) -> str:
     frame = primary_predictor(frame[frame["group"] == "novel"])
     if frame.empty:
         return "No novel client was measured."
-    best = frame.loc[frame["mean"].idxmin()]
+    best = min(records(frame), key=lambda row: float(row["mean"]))
     clients = count(int(best["n_clients"]), "novel client")
     text = f"Lowest error on {clients}: {best['label']} with {percent(best['mean'])}"
     tied = frame[frame["tied"].astype(bool) & (frame["label"] != best["label"])]
@@ -61,7 +62,7 @@ def answers(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[dict[str, str]
             "measured": _measured(row),
             **_certified(bounds, row, study),
         }
-        for _, row in frame.iterrows()
+        for row in records(frame)
     ]
 
 
@@ -71,7 +72,7 @@ def shared_terms(given: Sequence[Mapping[str, str]]) -> str:
     return terms.pop() if len(terms) == 1 else ""
 
 
-def _measured(row: pd.Series) -> str:
+def _measured(row: Mapping[str, Any]) -> str:
     n_clients, n_seeds = int(row["n_clients"]), int(row["n_seeds"])
     counts = f"{count(n_clients, 'client')} \N{MULTIPLICATION SIGN} {count(n_seeds, 'seed')}"
     if n_clients > 1:
@@ -79,7 +80,9 @@ def _measured(row: pd.Series) -> str:
     return f"serves clients it never saw with {percent(row['mean'])} error ({counts})"
 
 
-def _certified(bounds: pd.DataFrame, row: pd.Series, study: Mapping[str, Any]) -> dict[str, str]:
+def _certified(
+    bounds: pd.DataFrame, row: Mapping[str, Any], study: Mapping[str, Any]
+) -> dict[str, str]:
     own = bounds[
         (bounds["label"] == row["label"])
         & (bounds["predictor"] == row["predictor"])
@@ -106,10 +109,10 @@ def _certified(bounds: pd.DataFrame, row: pd.Series, study: Mapping[str, Any]) -
 def describe_gap(gaps: pd.DataFrame) -> str:
     """Describe ``gap_figure`` for readers who cannot see it."""
     names = model_names(gaps)
-    means = gap_summary(gaps).set_index(MODEL)
+    means = by_model(gap_summary(gaps))
     said = []
     for pair, name in names.items():
-        mean = means.loc[pair]
+        mean = means[pair]
         said.append(f"{name} {points(mean['gap'])} ({count(int(mean['n_seeds']), 'seed')})")
     return f"Novel minus seen accuracy in points: {'; '.join(said)}."
 
@@ -130,7 +133,7 @@ def describe_shift(frame: pd.DataFrame, shift: str) -> str:
     own = frame[frame["shift"] == shift]
     said = []
     for label, part in own.groupby("label", sort=False):
-        cells = [f"{percent(row['mean'])} at {row['severity']:g}" for _, row in part.iterrows()]
+        cells = [f"{percent(row['mean'])} at {row['severity']:g}" for row in records(part)]
         if part["severity"].isna().any():
             cells = [percent(mean) for mean in part["mean"]]
         said.append(f"{label} {', '.join(cells)}")

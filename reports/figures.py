@@ -15,7 +15,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from latecomer.reports.frames import MODEL, gap_summary
+from latecomer.reports.comparison import MODEL
+from latecomer.reports.frames import by_model, gap_summary
 from latecomer.reports.style import (
     INK,
     NARROW,
@@ -55,16 +56,17 @@ def shown(label: str) -> str:
     return f" {label}" if label.startswith("_") else label
 
 
-def model_name(label: str, predictor: str, both: bool) -> str:
-    """Name a model; the predictor is named where a label has two."""
-    return f"{label} ({predictor})" if both else label
-
-
 def model_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """Name every (label, predictor) of a frame, in order of appearance."""
-    pairs = list(frame[MODEL].drop_duplicates().itertuples(index=False, name=None))
-    several = {label for label, _ in pairs if sum(label == other for other, _ in pairs) > 1}
-    return {pair: model_name(*pair, both=pair[0] in several) for pair in pairs}
+    """Name every (label, predictor) of a frame in order of appearance.
+
+    The predictor is named where a label has two.
+    """
+    pairs = list(by_model(frame[MODEL]))
+    labels = [label for label, _ in pairs]
+    return {
+        (label, predictor): f"{label} ({predictor})" if labels.count(label) > 1 else label
+        for label, predictor in pairs
+    }
 
 
 @styled
@@ -80,14 +82,14 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     width : float
         Inches.
     """
-    names, summary = model_names(frame), gap_summary(frame).set_index(MODEL)
+    names, summary = model_names(frame), by_model(gap_summary(frame))
     narrow = width < 5
     figure = Figure(figsize=(width, 0.9 + (0.52 if narrow else 0.42) * max(len(names), 1)))
     figure.set_layout_engine("constrained")
     axes = figure.subplots()
     axes.axvline(0, color=INK, linewidth=0.8)
     for row, (pair, name) in enumerate(names.items()):
-        look, mean = looks[pair[0]], summary.loc[pair]
+        look, mean = looks[pair[0]], summary[pair]
         seeds = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]["gap"]
         ends = [100 * mean["lower"], 100 * mean["upper"]]
         text = points(mean["gap"])

@@ -6,14 +6,25 @@ is averaged over clients before any spread over seeds is.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-CONFIDENCE = 0.95
-MODEL = ["label", "predictor"]
+from latecomer.reports.comparison import MODEL, comparison_frame, half_width
+
 CONDITION = ["shift", "severity"]
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """List a frame's rows as dicts."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def by_model(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
+    """Map (label, predictor) to the model's row."""
+    return {(row["label"], row["predictor"]): row for row in records(frame)}
 
 
 def client_errors(rows: pd.DataFrame) -> pd.DataFrame:
@@ -70,15 +81,6 @@ def in_order(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     return frame.iloc[np.argsort(position.to_numpy(), kind="stable")].reset_index(drop=True)
 
 
-def half_width(values: pd.Series) -> float:
-    """Half of the 95% t-interval of a mean; NaN for fewer than two values."""
-    n = len(values)
-    if n < 2:
-        return float("nan")
-    quantile = stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1)
-    return float(quantile * values.std(ddof=1) / np.sqrt(n))
-
-
 def primary_predictor(frame: pd.DataFrame) -> pd.DataFrame:
     """Keep one predictor per label: the deterministic one where there is one."""
     has = frame.groupby("label")["predictor"].transform(lambda p: (p == "deterministic").any())
@@ -121,57 +123,8 @@ def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
     errors = client_errors(rows)
     errors = errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
     frame = _spread(errors, [*MODEL, "group"])
-    return frame.merge(comparison_frame(rows), on=[*MODEL, "group"], how="left")
-
-
-def comparison_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Novel error of every model against the best one, paired over clients and seeds.
-
-    The difference of two models is taken client by client on the seeds both have, averaged over
-    seeds, and put to a paired t-test over clients; p-values are corrected after Holm.  ``tied``:
-    the best model itself, and those whose corrected p-value is above 0.05.
-    """
-    errors = client_errors(rows)
-    errors = errors[(errors["shift"] == "none") & (errors["group"] == "novel")]
-    names = ["difference", "difference_lower", "difference_upper", "p_holm", "tied"]
-    if errors.empty:
-        return pd.DataFrame(columns=[*MODEL, "group", *names])
-    table = errors.pivot_table(index=["client", "seed"], columns=MODEL, values="error")
-    means = table.groupby("seed").mean().mean()
-    best = means.idxmin()
-    records = []
-    for model in table.columns:
-        paired = (table[model] - table[best]).dropna().groupby("client").mean()
-        middle, half = float(paired.mean()), half_width(paired)
-        records.append((*model, "novel", middle, middle - half, middle + half, _paired_p(paired)))
-    frame = pd.DataFrame(records, columns=[*MODEL, "group", *names[:3], "p"])
-    others = np.array([tuple(model) != tuple(best) for model in table.columns])
-    frame["p_holm"] = np.nan
-    frame.loc[others, "p_holm"] = holm(frame.loc[others, "p"].to_numpy())
-    frame["tied"] = ~others | ~(frame["p_holm"] <= 1 - CONFIDENCE)
-    return frame[[*MODEL, "group", *names]]
-
-
-def _paired_p(differences: pd.Series) -> float:
-    if len(differences) < 2:
-        return float("nan")
-    if differences.std(ddof=1) == 0:
-        return 1.0 if differences.iloc[0] == 0 else 0.0
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
-
-
-def holm(p: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> list[float]:
-    """Correct p-values for being several, after Holm (1979); NaN stays NaN.
-
-    >>> [round(x, 3) for x in holm(np.array([0.01, 0.04, 0.03]))]
-    [0.03, 0.06, 0.06]
-    """
-    known = np.flatnonzero(~np.isnan(p))
-    order = known[np.argsort(p[known], kind="stable")]
-    corrected = np.full(len(p), np.nan)
-    steps = p[order] * np.arange(len(order), 0, -1)
-    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return [float(x) for x in corrected]
+    novel = errors[errors["group"] == "novel"]
+    return frame.merge(comparison_frame(novel), on=[*MODEL, "group"], how="left")
 
 
 def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:

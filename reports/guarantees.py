@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from latecomer.reports.frames import CONDITION, MODEL, client_errors, group_sizes
+from latecomer.reports.comparison import MODEL
+from latecomer.reports.frames import CONDITION, client_errors, group_sizes, records
 from latecomer.reports.words import count, magnitude, number, percent, shift_name
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
@@ -89,6 +90,8 @@ clients not trained on is at most 25.0%.
         )
     else:
         text = f"With probability at least {chance}, {scope} is at most {value}."
+    if not certificate["rigorous"]:
+        text = f"As published: {text[0].lower()}{text[1:]}"
     if certificate["predictor"] == "gibbs":
         text += " It is about a model drawn from the posterior anew for every client."
     return text
@@ -99,7 +102,7 @@ def claims(own: pd.DataFrame) -> list[str]:
     kinds = ["population", "sampling", "delta", "n_clients", "rigorous"]
     plain = {**UNNAMED, "predictor": ""}
     said = [
-        claim(part.iloc[0].to_dict() | plain, "the value below")
+        claim(records(part)[0] | plain, "the value below")
         for _, part in own.groupby(kinds, sort=False, dropna=False)
     ]
     drawn = own["predictor"] == "gibbs"

@@ -4,16 +4,13 @@ The page holds everything: figures are inline SVG, data are links that carry the
 asks the network for nothing and needs no other file.
 """
 
-import base64
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from latecomer.eval.rows import RunRecord, load_run, write_atomic
 from latecomer.reports import captions, guarantees, setup_facts, tables
@@ -27,69 +24,10 @@ from latecomer.reports.frames import (
     labels_in,
     shift_frame,
 )
-from latecomer.reports.rendering import png_file, svg_file, svg_inline, svg_of
+from latecomer.reports.pictures import Writer
 from latecomer.reports.shift_figures import shift_figure
-from latecomer.reports.style import NARROW, WIDE, looks
+from latecomer.reports.style import looks
 from latecomer.reports.words import METRICS, bound_name, sentence_case
-
-Draw = Callable[[float], Figure]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure in the page: its layouts as inline SVG, its words, its data as CSV."""
-
-    name: str
-    title: str
-    alt: str
-    caption: str
-    wide: Markup
-    narrow: Markup | None
-    data: str
-
-
-class Writer:
-    """Draws pictures and keeps the files that go beside the page."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes | str] = {}
-
-    def picture(
-        self,
-        name: str,
-        draw: Draw,
-        data: pd.DataFrame,
-        *,
-        title: str,
-        alt: str,
-        caption: str = "",
-        small: bool = False,
-    ) -> Picture:
-        """Draw a figure for page, paper and phone; a small one has one layout for all."""
-        wide = draw(NARROW if small else WIDE)
-        svg = svg_of(wide)
-        self.files[f"figures/{name}.svg"] = svg_file(svg)
-        self.files[f"figures/{name}.png"] = png_file(wide)
-        # The SVG is our own and its labels were escaped when it was drawn.
-        inline, narrow = Markup(svg_inline(svg, name=name)), None
-        if not small:
-            narrow = Markup(svg_inline(svg_of(draw(NARROW)), name=f"{name}-narrow"))
-        csv = data.to_csv(index=False, lineterminator="\n")
-        return Picture(name, title, alt, caption, inline, narrow, data_link(csv))
-
-    def table(self, table: tables.Table | None) -> dict[str, Any] | None:
-        """Keep a table's files and hand the template what it shows."""
-        if table is None:
-            return None
-        csv = table.csv()
-        self.files[f"tables/{table.name}.csv"] = csv
-        self.files[f"tables/{table.name}.tex"] = table.latex()
-        return {"table": table, "data": data_link(csv)}
-
-
-def data_link(text: str) -> str:
-    """Put a text file into a link."""
-    return "data:text/csv;base64," + base64.b64encode(text.encode("utf-8")).decode("ascii")
 
 
 def report(directory: str | Path) -> Path:
@@ -153,7 +91,7 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
         "accuracy": writer.table(tables.accuracy_table(rows, labels)),
         "gap": writer.picture(
             "gap",
-            lambda width: gap_figure(gaps, look, width=width),
+            partial(gap_figure, gaps, look),
             gaps,
             title="Generalization gap",
             alt=captions.describe_gap(gaps),
@@ -193,7 +131,7 @@ def _guarantees(
     if len(drawable_bounds(bounds)):
         picture = writer.picture(
             "bounds",
-            lambda width: bound_figure(bounds, look, width=width),
+            partial(bound_figure, bounds, look),
             drawable_bounds(bounds),
             title="Bounds beside measured errors",
             alt=captions.describe_bounds(bounds),
@@ -228,7 +166,7 @@ def _bound(
     if len(parts):
         anatomy = writer.picture(
             f"{stem}-terms",
-            lambda width: anatomy_figure(parts, width=width),
+            partial(anatomy_figure, parts),
             parts,
             title=f"Terms of {bound_name(name)}",
             alt=captions.describe_anatomy(parts),
@@ -254,21 +192,19 @@ def _shift(
         return None
     bounds = guarantees.bound_frame(rows)
     ben_david = bounds[bounds["bound"] == "ben_david"]
-    pictures = []
-    for shift in sorted(shifts):
-        heuristic = ben_david[ben_david["shift"] == shift]
-        pictures.append(
-            writer.picture(
-                "shift-" + "".join(c if c.isalnum() else "-" for c in shift),
-                lambda width, shift=shift, heuristic=heuristic: shift_figure(
-                    frame, shift, look, heuristic=heuristic, width=width
-                ),
-                frame[frame["shift"].isin([shift, "none"])],
-                title=sentence_case(shift),
-                alt=captions.describe_shift(frame, shift),
-                small=True,
-            )
+    pictures = [
+        writer.picture(
+            "shift-" + "".join(c if c.isalnum() else "-" for c in shift),
+            partial(
+                shift_figure, frame, shift, look, heuristic=ben_david[ben_david["shift"] == shift]
+            ),
+            frame[frame["shift"].isin([shift, "none"])],
+            title=sentence_case(shift),
+            alt=captions.describe_shift(frame, shift),
+            small=True,
         )
+        for shift in sorted(shifts)
+    ]
     return {
         "pictures": pictures,
         "table": writer.table(tables.shift_table(frame, labels)),
@@ -285,7 +221,7 @@ def _clients(
     pictures = [
         writer.picture(
             f"distance-{metric.replace('_', '-')}",
-            lambda width, metric=metric: diagnostics_figure(frame, metric, look, width=width),
+            partial(diagnostics_figure, frame, metric, look),
             frame[frame["metric"] == metric],
             title=sentence_case(METRICS[metric].split(" to ")[0]),
             alt=captions.describe_diagnostics(frame, metric, labels),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import seaborn
+import seaborn  # type: ignore[import-untyped, unused-ignore]
 
 INK = "#1b1f24"
 MUTED = "#7d858f"
@@ -76,8 +76,8 @@ def _look(place: int) -> Look:
     )
 
 
-def settings() -> dict[str, Any]:
-    """Matplotlib settings for ``matplotlib.rc_context``."""
+def settings() -> Any:
+    """Matplotlib settings for ``matplotlib.rc_context``, a dict."""
     return {
         **seaborn.axes_style("ticks"),
         **seaborn.plotting_context("paper"),

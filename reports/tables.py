@@ -3,20 +3,23 @@
 The CSV holds the frame's raw numbers; HTML and LaTeX show the same formatted cells.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
+from latecomer.reports.comparison import MODEL
 from latecomer.reports.figures import model_names
 from latecomer.reports.frames import (
-    MODEL,
     accuracy_frame,
+    by_model,
     gap_frame,
     gap_summary,
     in_order,
     personalization,
     rank_frame,
+    records,
 )
 from latecomer.reports.words import DASH, FAMILIES, METRICS, magnitude, percent, points, shift_name
 
@@ -111,51 +114,33 @@ def escape(text: str) -> str:
     return "".join(_LATEX.get(char, char) for char in text)
 
 
-def _with_spread(mean: float, sd: float) -> str:
-    return f"{percent(mean)} {PLUS_MINUS} {points(sd).lstrip('+')}"
-
-
-def _counted(heading: str, counts: pd.Series) -> str:
-    known = sorted({int(n) for n in counts.dropna()}) or [0]
-    return f"{heading} ({DASH.join(str(n) for n in (known[0], known[-1])[: len(known)])} clients)"
-
-
 def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
     """Seen and novel error per model, gap and comparison with the best; None without errors."""
     frame = in_order(accuracy_frame(rows), labels)
     if frame.empty:
         return None
-    names = model_names(frame)
     served = personalization(rows)
-    groups = {name: frame[frame["group"] == name].set_index(MODEL) for name in ("seen", "novel")}
-    gaps = gap_summary(gap_frame(rows)).set_index(MODEL)
-    heads = {
-        name: _counted(f"{name} error", part["n_clients"])
-        for name, part in groups.items()
-        if len(part)
-    }
-    records, bold = [], []
-    for place, (pair, name) in enumerate(names.items()):
+    parts = {name: frame[frame["group"] == name] for name in ("seen", "novel")}
+    seen, novel = by_model(parts["seen"]), by_model(parts["novel"])
+    gaps = by_model(gap_summary(gap_frame(rows)))
+    heads = {name: _counted(f"{name} error", part["n_clients"]) for name, part in parts.items()}
+    shown, bold = [], []
+    for place, (pair, name) in enumerate(model_names(frame).items()):
+        both = [group[pair] for group in (seen, novel) if pair in group]
         family = served.get(pair[0], "")
-        record = {"method": name}
-        for group, head in heads.items():
-            known = pair in groups[group].index
-            row = groups[group].loc[pair] if known else None
-            record[head] = DASH if row is None else _with_spread(row["mean"], row["sd_seeds"])
-            if group == "novel":
-                record |= _novel_cells(row)
-                if row is not None and row["tied"]:
-                    bold.append((place, head))
-        gap = gaps.loc[pair] if pair in gaps.index else None
-        record["gap (points)"] = (
-            DASH
-            if gap is None
-            else f"{points(gap['gap'])} {PLUS_MINUS} {points(gap['sd_seeds']).lstrip('+')}"
+        shown.append(
+            {
+                "method": name,
+                heads["seen"]: _with_spread(seen.get(pair)),
+                heads["novel"]: _with_spread(novel.get(pair)),
+                **_novel_cells(novel.get(pair)),
+                "gap (points)": _gap_cell(gaps.get(pair)),
+                "seeds": str(max(int(row["n_seeds"]) for row in both)),
+                "new clients get": FAMILIES.get(family, family),
+            }
         )
-        seeds = [part.loc[pair, "n_seeds"] for part in groups.values() if pair in part.index]
-        record["seeds"] = str(int(max(seeds)))
-        record["new clients get"] = FAMILIES.get(family, family)
-        records.append(record)
+        if pair in novel and novel[pair]["tied"]:
+            bold.append((place, heads["novel"]))
     caption = (
         f"Error of seen and novel clients without shift: mean over clients, then over seeds; "
         f"{PLUS_MINUS} is one standard deviation over seeds, in points. The interval is the 95% "
@@ -163,33 +148,39 @@ def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
         "Bold: the lowest novel error and every one not significantly worse (paired t-test over "
         "clients, Holm, 5%)."
     )
-    return Table(
-        "accuracy",
-        caption,
-        frame,
-        pd.DataFrame(records),
-        ("method", "new clients get"),
-        tuple(bold),
-    )
+    words = ("method", "new clients get")
+    return Table("accuracy", caption, frame, pd.DataFrame(shown), words, tuple(bold))
 
 
-def _novel_cells(row: "pd.Series | None") -> dict[str, str]:
+def _with_spread(row: Mapping[str, Any] | None) -> str:
+    return f"{percent(row['mean'])} {_sd(row)}" if row else DASH
+
+
+def _gap_cell(row: Mapping[str, Any] | None) -> str:
+    return f"{points(row['gap'])} {_sd(row)}" if row else DASH
+
+
+def _sd(row: Mapping[str, Any]) -> str:
+    return f"{PLUS_MINUS} {points(row['sd_seeds']).lstrip('+')}"
+
+
+def _counted(heading: str, counts: pd.Series) -> str:
+    known = sorted({int(n) for n in counts.dropna()}) or [0]
+    return f"{heading} ({DASH.join(str(n) for n in (known[0], known[-1])[: len(known)])} clients)"
+
+
+def _novel_cells(row: Mapping[str, Any] | None) -> dict[str, str]:
+    cells = [DASH, DASH, DASH]
+    if row:
+        best = row["difference"] == 0 and pd.isna(row["p_holm"])
+        ends = f"[{points(row['difference_lower'])}, {points(row['difference_upper'])}]"
+        cells = [
+            f"{percent(row['lower'])} to {percent(row['upper'])}",
+            "best" if best else f"{points(row['difference'])} {ends}",
+            percent(row["worst"]),
+        ]
     heads = ("95% over clients", "above the best (95%)", "worst client")
-    if row is None:
-        return dict.fromkeys(heads, DASH)
-    best = row["difference"] == 0 and pd.isna(row["p_holm"])
-    ends = f"[{points(row['difference_lower'])}, {points(row['difference_upper'])}]"
-    return dict(
-        zip(
-            heads,
-            (
-                f"{percent(row['lower'])} to {percent(row['upper'])}",
-                "best" if best else f"{points(row['difference'])} {ends}",
-                percent(row["worst"]),
-            ),
-            strict=True,
-        )
-    )
+    return dict(zip(heads, cells, strict=True))
 
 
 def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
@@ -201,80 +192,78 @@ def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
     clients = _counted("", own.loc[own["n_novel"] > 0, "n_novel"]).strip()
     beside = f"novel clients at or below it {clients.replace('(', '(of ').replace(' clients', '')}"
     beside = beside if next_client else f"measured novel error {clients}"
-    seeds = sorted(own["seed"].unique())
-    records = []
-    for key, part in own.groupby([*MODEL, "shift", "severity", "delta"], dropna=False, sort=False):
-        label, predictor, shift, severity, delta = key
-        record = {"method": str(label)}
+    seeds = sorted(int(seed) for seed in own["seed"].unique())
+    shown = []
+    for _, part in own.groupby([*MODEL, "shift", "severity", "delta"], dropna=False, sort=False):
+        by_seed = {int(row["seed"]): row for row in records(part)}
+        first = records(part)[0]
+        cells = {"method": str(first["label"])}
         if shifted:
-            record["condition"] = shift_name(shift, severity)
+            cells["condition"] = shift_name(first["shift"], first["severity"])
         if several:
-            record["delta"] = f"{delta:g}"
-        by_seed = part.set_index("seed")
+            cells["delta"] = f"{first['delta']:g}"
         for seed in seeds:
-            known = seed in by_seed.index
-            record[f"seed {seed}"] = magnitude(float(by_seed.loc[seed, "value"])) if known else DASH
-        told = [str(n) if next_client else percent(m) for n, m in _beside(by_seed, seeds)]
-        records.append({**record, beside: ", ".join(told), "predictor": str(predictor)})
+            cells[f"seed {seed}"] = magnitude(by_seed[seed]["value"]) if seed in by_seed else DASH
+        told = [_beside(by_seed.get(seed), next_client) for seed in seeds]
+        shown.append({**cells, beside: ", ".join(told), "predictor": str(first["predictor"])})
     caption = "A column per seed: every value belongs to one trained model, none is an average."
     if len(seeds) > 1:
         caption += " The measured side lists the seeds in the same order."
     words = ("method", "predictor", "condition")
-    return Table(name, caption, own, pd.DataFrame(records), words)
+    return Table(name, caption, own, pd.DataFrame(shown), words)
 
 
-def _beside(by_seed: pd.DataFrame, seeds: Sequence[int]) -> list[tuple[object, float]]:
-    return [
-        (by_seed.loc[s, "covered"], float(by_seed.loc[s, "measured"]))
-        if s in by_seed.index
-        else (DASH, float("nan"))
-        for s in seeds
-    ]
+def _beside(row: Mapping[str, Any] | None, next_client: bool) -> str:
+    if row is None or not row["n_novel"]:
+        return DASH
+    return str(row["covered"]) if next_client else percent(row["measured"])
 
 
 def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Novel error per method (rows) and condition (columns)."""
     ordered = in_order(frame, labels)
-    names = model_names(ordered)
-    unshifted = ordered["shift"].eq("none").map({True: 0, False: 1})
-    conditions = (
-        ordered.assign(first=unshifted)
-        .sort_values(["first", "shift", "severity"])[["shift", "severity", "n_clients"]]
-        .drop_duplicates(["shift", "severity"])
-    )
-    cells = {
-        (row.label, row.shift, f"{row.severity}"): _with_spread(row.mean_, row.sd_seeds)
-        for row in ordered.rename(columns={"mean": "mean_"}).itertuples()
+    heads = {
+        (row["shift"], str(row["severity"])): (
+            f"{shift_name(row['shift'], row['severity'])} ({row['n_clients']})"
+        )
+        for row in sorted(
+            records(ordered),
+            key=lambda row: (row["shift"] != "none", row["shift"], row["severity"]),
+        )
     }
-    records = []
-    for label, predictor in names:
-        record = {"method": names[label, predictor]}
-        for row in conditions.itertuples():
-            head = f"{shift_name(row.shift, row.severity)} ({row.n_clients})"
-            record[head] = cells.get((label, row.shift, f"{row.severity}"), DASH)
-        seeds = ordered.loc[ordered["label"] == label, "n_seeds"]
-        records.append({**record, "seeds": str(int(seeds.max()))})
+    cells = {
+        (row["label"], row["shift"], str(row["severity"])): _with_spread(row)
+        for row in records(ordered)
+    }
+    shown = [
+        {
+            "method": name,
+            **{head: cells.get((pair[0], *key), DASH) for key, head in heads.items()},
+            "seeds": str(int(ordered.loc[ordered["label"] == pair[0], "n_seeds"].max())),
+        }
+        for pair, name in model_names(ordered).items()
+    ]
     caption = (
         f"Novel error under each shift and severity: mean {PLUS_MINUS} one standard deviation over "
         "seeds, in points; the number of clients stands in brackets."
     )
-    return Table("shift", caption, ordered, pd.DataFrame(records), ("method",))
+    return Table("shift", caption, ordered, pd.DataFrame(shown), ("method",))
 
 
 def rank_table(diagnostics: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Rank correlations of error with distance to the nearest training client."""
     frame = in_order(rank_frame(diagnostics), labels)
-    records = []
-    for label, part in frame.groupby("label", sort=False):
-        record = {"method": str(label)}
-        for row in part.itertuples():
-            value = DASH if pd.isna(row.spearman) else f"{row.spearman:+.2f}"
-            head = f"{METRICS[row.metric].split(' to ')[0]}, {row.clients} (n = {row.n})"
-            record[head] = value.replace("-", "\N{MINUS SIGN}")
-        records.append(record)
+    shown: dict[str, dict[str, str]] = {}
+    for row in records(frame):
+        value = DASH if pd.isna(row["spearman"]) else f"{row['spearman']:+.2f}"
+        head = f"{METRICS[row['metric']].split(' to ')[0]}, {row['clients']} (n = {row['n']})"
+        own = shown.setdefault(row["label"], {"method": row["label"]})
+        own[head] = value.replace("-", "\N{MINUS SIGN}")
     caption = (
         "Spearman's rank correlation of a novel client's error (averaged over seeds) with its "
         "distance to the nearest training client. The same client under several shifts counts "
         "once per shift, so n overstates independence and no interval is given."
     )
-    return Table("rank-correlation", caption, frame, pd.DataFrame(records), ("method",))
+    return Table(
+        "rank-correlation", caption, frame, pd.DataFrame(list(shown.values())), ("method",)
+    )
