@@ -28,7 +28,8 @@ class Dataset:
     y : ndarray of int64, shape [N]
         Labels from 0.
     n_classes : int
-        Largest label + 1; a label below it may be absent.
+        Largest label + 1, or the number of class names if that is more; a label below it may be
+        absent.
     client : ndarray of int64, shape [N], or None
         Natural client of each sample, numbered from 0.
     test : ndarray of bool, shape [N], or None
@@ -143,7 +144,7 @@ def make_dataset(
         name=name,
         x=pixels,
         y=labels,
-        n_classes=int(labels.max()) + 1,
+        n_classes=max(int(labels.max()) + 1, len(class_names)),
         client=numbers,
         test=publisher,
         provenance=provenance,
