@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.dealing import QUERY, SUPPORT, VALIDATION, assign_roles
-from latecomer.eval.split_kinds import Filling
+from latecomer.eval.filling import Filling
 
 __all__ = ["ClientRows", "Role", "cut_into_roles", "label_counts"]
 

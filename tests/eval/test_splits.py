@@ -330,7 +330,7 @@ def test_reserve_holds_a_share_of_each_class_and_is_dealt_whole():
 
 IMPOSSIBLE = [
     ({"kind": "by_clas"}, "did you mean 'by_class'?"),
-    ({"kind": None}, "split.kind must be one of by_class, dirichlet, natural"),
+    ({"kind": None}, "split.kind must be one of by_class, pathological, dirichlet, coarse, iid"),
     ({"classes_per_client": 11}, "split.classes_per_client must be a whole number in 1..10"),
     ({"classes_per_client": 0}, "got 0"),
     ({"classes_per_client": 2.0}, "got 2.0"),
