@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from latecomer.eval.client_rows import ClientRows, cut_into_roles, label_counts
 from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.dealing import stable_order
 from latecomer.eval.environment import Law, fill_environment
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.filling import fraction, generator, one_of, pool_of, whole
@@ -186,7 +187,7 @@ def _hold_back(
     is_test = np.zeros(n, dtype=np.int64) if dataset.test is None else dataset.test
     stratum = dataset.y * 2 + is_test
     order = rng.permutation(n)
-    order = order[np.argsort(stratum[order], kind="stable")]
+    order = order[stable_order(stratum[order])]
     sizes = np.bincount(stratum, minlength=2 * dataset.n_classes)
     wanted = np.rint(share * sizes).astype(np.int64)
     place = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
