@@ -122,7 +122,7 @@ def _read_csv(file: Path) -> dict[str, NDArray[Any]]:
             chunksize=_ROWS,
         ):
             parts.append(part)
-    if not parts:
+    if not any(map(len, parts)):
         raise InputError("has a header but no rows")
     arrays: dict[str, NDArray[Any]] = {
         "x": np.concatenate([part[features].to_numpy(np.float32) for part in parts]),
