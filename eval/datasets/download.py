@@ -24,7 +24,7 @@ OnBytes = Callable[[str, int, int], None]
 """Called with the file, the bytes that are there and the bytes in all (0: unknown)."""
 
 RECORD = "latecomer-hashes.json"
-_BLOCK = 1 << 16
+_BLOCK = 1 << 14  # bytes; a connection that is cut off loses less than this
 _ATTEMPTS = 4
 _PAUSE = 0.5  # seconds before an attempt, doubled each time
 _TIMEOUT = (10.0, 30.0)  # seconds to connect, and without a byte
@@ -183,6 +183,7 @@ class _Getter:
     ) -> None:
         self.part = target.with_name(target.name + ".part")
         self.continued = False
+        self._answered = False
         self._archive = archive
         self._on_bytes = on_bytes
         self._timeout = timeout
@@ -204,9 +205,9 @@ class _Getter:
             except requests.HTTPError:
                 raise
             except requests.RequestException as error:
-                reason = _cause(error)
-                if self._size() == 0 and not isinstance(error, requests.Timeout):
+                if not self._answered and not isinstance(error, requests.Timeout):
                     raise
+                reason = "the connection was cut off" if self._answered else _cause(error)
         raise _StoppedError(f"{reason}, {_ATTEMPTS} times; {self._size():,} bytes kept")
 
     def _size(self) -> int:
@@ -217,6 +218,7 @@ class _Getter:
         start = self._size()
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         with requests.get(url, headers=headers, stream=True, timeout=self._timeout) as response:
+            self._answered = True
             if response.status_code == 416:  # nothing is missing, or the part is no part of this
                 total = _total(response.headers.get("Content-Range", ""))
                 if total == start:
