@@ -122,7 +122,7 @@ def test_split_diagnostics_name_the_nearest_client():
         **common,
     )
     rows = {row["metric"]: row for row in split_diagnostics(train, novel)}
-    assert set(rows) == {"label_kl", "label_tv", "a_distance"}
+    assert set(rows) == {"label_kl", "label_tv", "label_js", "label_hellinger", "a_distance"}
     assert {row["client"] for row in rows.values()} == {12}
     assert rows["label_tv"]["value"] == pytest.approx(0.25)
     assert rows["label_tv"]["message"] == "training client 11"
