@@ -31,12 +31,12 @@ class _Images:
 
     x: list[NDArray[np.uint8]] = field(default_factory=list)
     y: list[NDArray[np.int64]] = field(default_factory=list)
-    used: int = _BLOCK
+    used: int = 0
 
     def add(self, x: NDArray[np.uint8], y: NDArray[np.int64]) -> None:
         self.y.append(y)
         while len(x):
-            if self.used == _BLOCK:
+            if not self.x or self.used == _BLOCK:
                 self.x.append(np.empty((_BLOCK, *x.shape[1:]), np.uint8))
                 self.used = 0
             count = min(len(x), _BLOCK - self.used)

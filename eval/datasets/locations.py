@@ -1,7 +1,9 @@
 """Where publishers' files lie, and how one is opened so that every failure names file and cause."""
 
+import csv
 import lzma
 import os
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -16,9 +18,9 @@ __all__ = ["ENVIRONMENT", "data_root", "find_folder", "read_bytes", "reading", "
 ENVIRONMENT = "LATECOMER_DATA"
 # What decoders of files raise on bytes that make no sense.
 _DAMAGE = (
-    *(ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError, OverflowError),
-    *(MemoryError, RecursionError, NotImplementedError, RuntimeError, SyntaxError),
-    *(zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError),
+    *(ValueError, TypeError, EOFError, OverflowError, MemoryError),
+    *(RecursionError, NotImplementedError, RuntimeError, SyntaxError),
+    *(struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, csv.Error),
 )
 
 
