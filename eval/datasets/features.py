@@ -109,19 +109,22 @@ def _read_csv(file: Path) -> dict[str, NDArray[Any]]:
             f"distinct names, got {', '.join(header[:6]) or 'nothing'}"
         )
     kinds = dict.fromkeys(features, "float32") | {"label": "int64", "client": "str", "test": "str"}
-    parts: list[pd.DataFrame] = []
-    with warnings.catch_warnings():
-        # A row longer than the header is only warned of.
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        for part in pd.read_csv(
-            file,
-            dtype={column: kinds[column] for column in header},
-            index_col=False,
-            encoding="utf-8",
-            keep_default_na=False,
-            chunksize=_ROWS,
-        ):
-            parts.append(part)
+    try:
+        with warnings.catch_warnings():
+            # pandas only warns of a row that is longer than the header, and drops its end.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            parts = list(
+                pd.read_csv(
+                    file,
+                    dtype={column: kinds[column] for column in header},
+                    index_col=False,
+                    encoding="utf-8",
+                    keep_default_na=False,
+                    chunksize=_ROWS,
+                )
+            )
+    except pd.errors.ParserWarning as error:
+        raise InputError("has a row that is longer than its header") from error
     if not any(map(len, parts)):
         raise InputError("has a header but no rows")
     arrays: dict[str, NDArray[Any]] = {

@@ -371,6 +371,7 @@ def test_feature_arrays(arrays, words, refusal):
     [
         ("label,a\n0,1\n1,2,3\n", "damaged"),
         ("label,a,b\n0,1\n", "damaged"),
+        ("label,a\n0,1,2\n", "has a row that is longer than its header"),
         ("label,a\n0,x\n", "damaged"),
         ("label,a\n0.5,1\n", "damaged"),
         ("label,a\n,1\n", "damaged"),
@@ -398,6 +399,32 @@ def test_feature_files_of_another_kind(tmp_path):
     (tmp_path / "own.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=re.escape("must be an .npz or a .csv file")):
         load_dataset({"name": "features", "path": str(tmp_path / "own.parquet")})
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_any_damage_is_read_or_refused_in_one_line(kind, small_files, tmp_path):
+    config = small_files(kind, tmp_path)
+    rng = np.random.default_rng(3)
+    refused = 0
+    for file in FILES[kind] * (16 // len(FILES[kind])):
+        whole = (tmp_path / file).read_bytes()
+        place = int(rng.integers(len(whole)))
+        patch = rng.bytes(int(rng.integers(1, 9)))
+        (tmp_path / file).write_bytes(whole[:place] + patch + whole[place + rng.integers(2) :])
+        message = said(config)
+        assert "\n" not in message
+        refused += bool(message)
+        (tmp_path / file).write_bytes(whole)
+    assert refused
+    assert said(config) == ""
+
+
+def said(config):
+    try:
+        load_dataset(config)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize("root", [3, "", ["x"]])
