@@ -90,13 +90,13 @@ def fill_environment(
     per_client = whole(key, classes_per_client, 1, len(present), why)
     kept, pools = _cut(pool.y, pool.train, pool.n_classes, share, rng)
     sets = _class_sets(n_training, present, per_client, pool.n_classes, rng)
-    size = _per_class(pool, sets, kept, pools, per_client, samples_per_client)
+    size = _per_class(pool, sets, kept, pools, per_client, samples_per_client, share > 0)
     rows, owners = deal_rows(pool.y, kept, size * sets, rng)
     test, test_pools = 0, tuple(rows[:0] for _ in pools)
     if pool.test is not None:
         kept, test_pools = _cut(pool.y, pool.test, pool.n_classes, share, rng)
         ratio = size * len(pool.test) / len(pool.train)
-        test = min(max(1, round(ratio)), _most(pool, sets, kept, test_pools))
+        test = min(max(1, round(ratio)), _most(pool, sets, kept, test_pools, share > 0))
         if test < 1:
             raise InputError(
                 f"split.clients={n_training + n_held_out}: a client would hold 0 test samples of "
@@ -158,15 +158,15 @@ def _cut(
     return dealt[owners == 1], tuple(np.split(pool, np.cumsum(aside)[:-1]))
 
 
-def _most(pool: Pool, sets: Ints, kept: Ints, pools: tuple[Ints, ...]) -> int:
-    """Return the most images of a class that every client can get."""
+def _most(pool: Pool, sets: Ints, kept: Ints, pools: tuple[Ints, ...], drawn: bool) -> int:
+    """Return the most images of a class that every client can get; ``drawn``: also from pools."""
     demand = sets.sum(axis=0)
     asked = demand > 0
     supply = class_totals(pool.y, kept, pool.n_classes)
     for_training = int((supply[asked] // demand[asked]).min())
     present = np.unique(pool.y[pool.train])
     sizes = [len(pools[c]) for c in present]
-    return min(for_training, *sizes) if any(sizes) else for_training
+    return min(for_training, *sizes) if drawn else for_training
 
 
 def _per_class(
@@ -176,9 +176,10 @@ def _per_class(
     pools: tuple[Ints, ...],
     per_client: int,
     samples_per_client: int | None,
+    drawn: bool,
 ) -> int:
     """Return the train samples of each class that a client holds."""
-    most = _most(pool, sets, kept, pools)
+    most = _most(pool, sets, kept, pools, drawn)
     least = -(-pool.least // per_client)
     if most < least:
         raise InputError(

@@ -182,7 +182,7 @@ def fit_inputs(x: NDArray[np.generic], shape: tuple[int, ...], label: str) -> ND
             for plane in planes
         ]
         images = np.stack(small).reshape(len(images), held[0], height, width)
-    return np.ascontiguousarray(np.broadcast_to(images, (len(images), *shape)))
+    return np.array(np.broadcast_to(images, (len(images), *shape)))
 
 
 def _by_class(y: Ints, rows: Ints, n_classes: int) -> list[Ints]:
