@@ -3,7 +3,7 @@
 Nothing here depends on a method or on a training seed, so every method meets the same clients.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,17 +101,27 @@ def _unit_floats(x: NDArray[Any]) -> NDArray[np.float32]:
     return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x.astype(np.float32)
 
 
-def standardisation(dataset: Dataset, seen: Sequence[ClientRows]) -> Standardisation:
-    """Take mean and sd over the seen clients' support data; a constant input keeps sd 1."""
-    x = _unit_floats(dataset.x[np.concatenate([client.support for client in seen])])
-    axes = (0,) if x.ndim == 2 else (0, 2, 3)
-    mean = x.mean(axis=axes, dtype=np.float64)
-    sd = x.std(axis=axes, dtype=np.float64)
-    sd = np.where(sd > 1e-6, sd, 1.0)
-    shape = mean.shape if x.ndim == 2 else (*mean.shape, 1, 1)
-    return Standardisation(
-        mean.reshape(shape).astype(np.float32), sd.reshape(shape).astype(np.float32)
-    )
+def standardisation(
+    dataset: Dataset, seen: Sequence[ClientRows], *, block: int = 4096
+) -> Standardisation:
+    """Take mean and sd over the seen clients' support data; a constant input keeps sd 1.
+
+    Two passes over ``block`` samples at a time, so that memory does not grow with the data.
+    """
+    rows = np.concatenate([client.support for client in seen])
+    axes = (0,) if dataset.x.ndim == 2 else (0, 2, 3)
+
+    def mean_of(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Any:
+        total, count = 0.0, 0
+        for first in range(0, len(rows), block):
+            x = function(_unit_floats(dataset.x[rows[first : first + block]]).astype(np.float64))
+            total = total + x.sum(axis=axes, keepdims=True)[0]
+            count += x.size // total.size
+        return total / count
+
+    mean = mean_of(lambda x: x)
+    sd = np.sqrt(mean_of(lambda x: np.square(x - mean)))
+    return Standardisation(mean.astype(np.float32), np.where(sd > 1e-6, sd, 1.0).astype(np.float32))
 
 
 def _padded(rows: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
