@@ -18,7 +18,8 @@ from scipy.stats import beta, binom
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.description_length import aid_fast, aid_occam, occam_client
-from latecomer.bounds.meta import pefll_32, pefll_b1, pefll_b1_unequal, zakerinia24
+from latecomer.bounds.learned_priors import guan_lu_catoni, guan_lu_kl, zakerinia24
+from latecomer.bounds.meta import pefll_32, pefll_b1
 from latecomer.bounds.meta_classic import (
     amit_meir,
     pacoh_holder,
@@ -26,15 +27,9 @@ from latecomer.bounds.meta_classic import (
     rezazadeh_code,
 )
 from latecomer.bounds.meta_inputs import harmonic_total
-from latecomer.bounds.meta_kl import (
-    catoni_unequal,
-    guan_lu_catoni,
-    guan_lu_kl,
-    multitask_kl,
-    two_step_kl,
-    two_step_kl_unequal,
-)
+from latecomer.bounds.meta_kl import multitask_kl, two_step_kl
 from latecomer.bounds.personal_priors import personal_prior_kl, personal_prior_pooled
+from latecomer.bounds.unequal_sizes import catoni_unequal, pefll_b1_unequal, two_step_kl_unequal
 from latecomer.bounds.unseen import (
     progressive,
     single_level_kl,
