@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,11 +13,12 @@ from torch import Tensor
 
 import latecomer.models.methods as package
 from latecomer.models.engine import train
-from latecomer.models.method import Method
+from latecomer.models.method import Context, Method
 from latecomer.models.methods import METHODS, make_method
+from latecomer.models.objectives import gradients
 from latecomer.models.schedule import TrainConfig
-from latecomer.models.state import State
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.state import Params, State, row, stack
+from latecomer.models.task import Clients, Samples, Task, make_task
 
 CONFIG = TrainConfig(rounds=60, cohort=4, local_steps=5, batch_size=6)
 # Small enough to be quick, large enough to learn the toy in 60 rounds.
@@ -73,6 +75,34 @@ def test_learns_and_serves_newcomers(
             right += int((predict(query.x).argmax(1) == query.labels()).sum())
             total += len(query)
         assert right / total >= 0.85, (name, clients is seen, right / total)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_objective_is_the_same_for_one_client_and_for_many(name: str) -> None:
+    task = make_task(input_shape=(1, 8, 8), n_classes=4, dtype=torch.float64)
+    method, draw = make_method(name, **QUICK[name]), generator(1)
+    params = stack([task.initial(draw) for _ in range(3)])
+    x = torch.randn(3, 2, 5, 1, 8, 8, generator=draw, dtype=torch.float64)
+    y = torch.randint(0, 4, (3, 2, 5), generator=draw)
+
+    def slopes(context: Context, p: Params, x: Tensor, y: Tensor, differentiate: Any) -> Params:
+        batches = (Samples(x[0], y[0]), Samples(x[1], y[1]))
+        found: Params = differentiate(
+            lambda q: method.objective(task, q, context, batches[: method.batches_per_step], 0), p
+        )
+        return found
+
+    def functional(objective: Any, p: Params) -> Params:
+        found: Params = torch.func.grad(objective)(p)
+        return found
+
+    many = torch.func.vmap(
+        lambda p, a, b: slopes(Context(gradients=functional), p, a, b, functional)
+    )(params, x, y)
+    for place in range(3):
+        one = slopes(Context(), row(params, place), x[place], y[place], gradients)
+        for key, value in one.items():
+            torch.testing.assert_close(many[key][place], value, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
