@@ -1,8 +1,8 @@
 """Solver behind the binary relative entropy: vectorised, cancellation-free, rounded outward.
 
-With s = -ln(1 - p) + ln(1 - q) the divergence kl(q || p) is convex and increasing in s. From a start
-within a factor of three, a Newton and a Halley step come within 1e-7 for every q and budget; the
-last Newton step ends above the root by convexity, and is taken beyond its own rounding errors.
+With s = -ln(1 - p) + ln(1 - q) the divergence kl(q || p) is convex and increasing in s. From a
+start within a factor of three, a Newton and a Halley step come within 1e-7 for every q and budget.
+The last Newton step ends above the root by convexity and goes beyond its own rounding errors.
 """
 
 import numpy as np
