@@ -88,8 +88,9 @@ if TYPE_CHECKING:
     from latecomer.bounds.unequal_sizes import two_step_kl_unequal as two_step_kl_unequal
     from latecomer.bounds.unseen import progressive as progressive
     from latecomer.bounds.unseen import single_level_kl as single_level_kl
-    from latecomer.bounds.unseen import single_level_kl_mc as single_level_kl_mc
     from latecomer.bounds.unseen import single_level_product as single_level_product
+    from latecomer.bounds.unseen_draws import single_level_kl_mc as single_level_kl_mc
+    from latecomer.bounds.unseen_draws import single_level_product_mc as single_level_product_mc
 
     CATALOGUE: Mapping[str, Entry]
 
@@ -120,7 +121,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "meta_kl": ("multitask_kl", "two_step_kl"),
     "personal_priors": ("personal_prior_kl", "personal_prior_pooled"),
     "privacy": ("dp_sensitivity", "gauss_analytic", "gauss_classic", "gauss_delta"),
-    "unseen": ("progressive", "single_level_kl", "single_level_kl_mc", "single_level_product"),
+    "unseen": ("progressive", "single_level_kl", "single_level_product"),
+    "unseen_draws": ("single_level_kl_mc", "single_level_product_mc"),
     "learned_priors": ("guan_lu_catoni", "guan_lu_kl", "zakerinia24"),
     "unequal_sizes": ("catoni_unequal", "pefll_b1_unequal", "two_step_kl_unequal"),
     "baxter_unseen": ("baxter_eps_const", "baxter_thm2_eps", "baxter_thm2_m", "baxter_thm2_n"),

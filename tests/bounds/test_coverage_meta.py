@@ -30,12 +30,8 @@ from latecomer.bounds.meta_inputs import harmonic_total
 from latecomer.bounds.meta_kl import multitask_kl, two_step_kl
 from latecomer.bounds.personal_priors import personal_prior_kl, personal_prior_pooled
 from latecomer.bounds.unequal_sizes import catoni_unequal, pefll_b1_unequal, two_step_kl_unequal
-from latecomer.bounds.unseen import (
-    progressive,
-    single_level_kl,
-    single_level_kl_mc,
-    single_level_product,
-)
+from latecomer.bounds.unseen import progressive, single_level_kl, single_level_product
+from latecomer.bounds.unseen_draws import single_level_kl_mc, single_level_product_mc
 
 pytestmark = pytest.mark.theory
 
@@ -281,6 +277,12 @@ def test_single_level_forms(world: str, pool: int) -> None:
     level = -np.log1p(-(1 - gamma) * scores).mean(axis=1)
     product = single_level_product(mean_neg_log1m=(rho * level).sum(axis=1), **call)
     report("single_level_product", label, product.value / (1 - gamma), truth, DELTA)
+
+    drawn_level = -np.log1p(-(1 - gamma) * seen).mean(axis=(1, 2))
+    drawn = single_level_product_mc(
+        monte_carlo_neg_log1m=drawn_level, gamma=gamma, n_draws=N * 5, delta_draws=0.02, **call
+    )
+    report("single_level_product_mc", label, drawn.value, truth, DELTA + 0.02)
 
     best = scores.mean(axis=1).argmin(axis=1)[:, np.newaxis]
     occam = occam_client(

@@ -19,6 +19,7 @@ from latecomer.bounds import (
     personal_priors,
     unequal_sizes,
     unseen,
+    unseen_draws,
 )
 from latecomer.bounds.certificate import CATALOGUE, Certificate
 from latecomer.bounds.holdout import chernoff_kl
@@ -34,6 +35,7 @@ MODULES = (
     unseen,
     description_length,
     personal_priors,
+    unseen_draws,
 )
 CALCULATORS: dict[str, Callable[..., Certificate]] = {
     name: getattr(module, name)
@@ -60,7 +62,10 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("n_clients", "n_samples", "n_steps", "n_draws"), COUNT),
     **dict.fromkeys(("n_priors", "n_simultaneous"), st.integers(1, 50)),
     "harmonic_size": st.floats(1.0, 5000.0),
-    **dict.fromkeys(("delta", "delta_draws"), DELTA),
+    "monte_carlo_neg_log1m": st.floats(0.0, 2.9),
+    "gamma": st.floats(1e-6, 0.05),
+    "delta": DELTA,
+    "delta_draws": st.floats(1e-9, 1e-3),
     "client_share": st.floats(0.05, 0.95),
 }
 LISTS: dict[str, st.SearchStrategy[Any]] = {
@@ -72,7 +77,8 @@ FIXED: dict[str, Any] = {"grid": [0.1, 0.5, 1.0, 2.0, 8.0]}
 SHARED = {"grid", "loss_max", "variant"}
 
 GROWING = {
-    *("empirical_risk", "monte_carlo_risk", "mean_neg_log1m", "empirical_risks"),
+    *("empirical_risk", "monte_carlo_risk", "empirical_risks"),
+    *("mean_neg_log1m", "monte_carlo_neg_log1m"),
     *("kl_hyper", "kl_prior_hyper", "sum_kl", "mean_kl", "kls", "theta_squared"),
     *("squared_distance", "squared_distances", "eta_h_squared", "eta_v_squared"),
     *("bits", "bits_shared", "bits_clients", "n_priors", "n_simultaneous"),
@@ -109,7 +115,7 @@ def test_every_argument_is_covered_by_the_strategies() -> None:
     known = {*SCALARS, *LISTS, *FIXED, "loss_max", "variant"}
     for name, function in CALCULATORS.items():
         assert set(inspect.signature(function).parameters) <= known, name
-    assert len(CALCULATORS) == 23
+    assert len(CALCULATORS) == 24
 
 
 @every_calculator
@@ -208,6 +214,7 @@ def test_bad_input_names_argument_and_value(name: str) -> None:
         **{key: FIXED[key] for key in parameters if key in FIXED},
     }
     good |= {key: 0.5 for key in good if SCALARS.get(key) in (RISK, DELTA)}
+    good |= {key: 0.05 for key in good if key in {"gamma", "delta_draws"}}
     good |= {key: [0.5, 0.5, 0.5] for key in good if key == "empirical_risks"}
     good |= {"client_share": 0.5} if "client_share" in parameters else {}
     if name == "pefll_32":
@@ -333,7 +340,7 @@ def test_limits() -> None:
     shrunk = meta.pefll_b1(empirical_risk=0.2, kl_hyper=3, sum_kl=3, n_samples=10**5, **many)
     assert float(shrunk) < 0.2001
     exact = unseen.single_level_kl(empirical_risk=0.1, kl_hyper=2, n_clients=90, delta=0.05)
-    drawn = unseen.single_level_kl_mc(
+    drawn = unseen_draws.single_level_kl_mc(
         monte_carlo_risk=0.1, n_draws=10**15, delta_draws=1e-3, kl_hyper=2, n_clients=90, delta=0.05
     )
     assert 0.0 <= float(drawn) - float(exact) < 1e-6
