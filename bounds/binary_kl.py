@@ -67,7 +67,7 @@ def kl(q: ArrayLike, p: ArrayLike) -> Array:
 @catalogued(
     family="building blocks",
     claim="Largest p with kl(q || p) within the budget, never below the true value.",
-    source="Langford 2005; solved by Halley steps in -ln(1-p), rounded up",
+    source="Langford 2005; Newton and Halley steps in -ln(1-p), rounded up",
 )
 def kl_inverse_upper(q: ArrayLike, budget: ArrayLike) -> Array:
     """Upper inverse of the binary relative entropy, rounded up.
@@ -112,7 +112,7 @@ def kl_inverse_upper(q: ArrayLike, budget: ArrayLike) -> Array:
 @catalogued(
     family="building blocks",
     claim="Smallest p with kl(q || p) within the budget, never above the true value.",
-    source="Langford 2005; solved by Halley steps in -ln p, rounded down",
+    source="Langford 2005; Newton and Halley steps in -ln p, rounded down",
 )
 def kl_inverse_lower(q: ArrayLike, budget: ArrayLike) -> Array:
     """Lower inverse of the binary relative entropy, rounded down.
