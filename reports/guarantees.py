@@ -11,7 +11,7 @@ import pandas as pd
 
 from latecomer.reports.comparison import MODEL
 from latecomer.reports.frames import CONDITION, client_errors, group_sizes, records
-from latecomer.reports.words import chance, count, magnitude, number, shift_name
+from latecomer.reports.words import chance, count, magnitude, number, sentence_case, shift_name
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
 UNNAMED = {"shift": "as named in the table", "severity": np.nan}
@@ -128,9 +128,8 @@ def status(own: pd.DataFrame) -> dict[str, str]:
     if own["rigorous"].all():
         word = "vacuous" if vacuous == len(own) else "certificate"
         return {"word": word, "text": told.strip()}
-    told += "Not proven for these models"
-    known = [reason.rstrip(".") for reason in reasons if reason]
-    told += f": {'; '.join(known)}." if known else "."
+    known = [sentence_case(reason.rstrip(".")) + "." for reason in reasons if reason]
+    told += " ".join(["Not proven for these models.", *known])
     return {"word": "vacuous" if vacuous == len(own) else "not proven here", "text": told}
 
 

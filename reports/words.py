@@ -73,8 +73,8 @@ def points(value: float) -> str:
 def magnitude(value: float) -> str:
     """Write a bound, rounded up: per cent below 1, a plain number where it is vacuous.
 
-    >>> magnitude(0.2161), magnitude(31.42), magnitude(3120.4), magnitude(5.6e9)
-    ('21.7%', '31.5', '3,121', '5.6e9')
+    >>> magnitude(0.2161), magnitude(1.0), magnitude(31.42), magnitude(3120.4), magnitude(5.6e9)
+    ('21.7%', '100%', '31.5', '3,121', '5.6e9')
     """
     if math.isnan(value):
         return DASH
@@ -82,6 +82,8 @@ def magnitude(value: float) -> str:
         return "infinite"
     # A last digit that is rounding noise of the sum must not cost a tenth of a point.
     exact = Decimal(repr(round(float(value), 12)))
+    if value == 1:
+        return "100%"
     if value < 1:
         return f"{(100 * exact).quantize(Decimal('0.1'), ROUND_CEILING)}%".replace("-", MINUS)
     if value < 100:

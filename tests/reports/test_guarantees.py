@@ -141,7 +141,7 @@ def test_status_says_vacuous_and_unproven_in_words(rows):
     shifted = status(frame[frame["bound"] == "ben_david"])
     assert shifted["word"] == "vacuous"
     assert "Vacuous for 1 of 1" in shifted["text"]
-    assert "Not proven for these models: heuristic." in shifted["text"]
+    assert "Not proven for these models. Heuristic." in shifted["text"]
     useful = frame[frame["bound"] == "ben_david"].assign(vacuous=False)
     assert status(useful)["word"] == "not proven here"
 
