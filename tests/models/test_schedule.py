@@ -64,6 +64,21 @@ def test_rows_belong_to_their_client(make_population: Callable[..., Clients]) ->
             assert set(cohort.descriptor_rows[place].tolist()) <= own
 
 
+def test_clients_of_one_size_draw_for_themselves(make_population: Callable[..., Clients]) -> None:
+    clients = make_population((12,) * 3)
+    cohort = Schedule(0, clients, CONFIG).cohort(0)
+    places = cohort.rows.flatten(1) - clients.support[cohort.members, :1]
+    assert places.min() >= 0
+    assert places.max() < 12
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert not torch.equal(places[one], places[other])
+
+
+def test_descriptor_batch_is_no_training_batch(make_population: Callable[..., Clients]) -> None:
+    cohort = Schedule(0, make_population(), CONFIG).cohort(0)
+    assert not torch.equal(cohort.descriptor_rows, cohort.rows[:, 0, 0])
+
+
 def test_every_client_is_drawn_about_equally_often(
     make_population: Callable[..., Clients],
 ) -> None:
