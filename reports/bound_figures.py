@@ -18,6 +18,8 @@ from latecomer.reports.shift_figures import apart
 from latecomer.reports.style import INK, MUTED, TERM_FILLS, TERM_HATCHES, WIDE
 from latecomer.reports.words import magnitude, number, shift_name, span
 
+# More stacked bars than these nobody reads: marks on one row per method take their place.
+MOST_BARS = 45
 BOUND_MARKS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -148,8 +150,10 @@ def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) 
 
 
 def stackable(frame: pd.DataFrame) -> bool:
-    """Whether the terms of a bound can be stacked on one plain scale: up to 1, none negative."""
-    return bool((frame["total"] <= 1.0).all()) and bool((frame["value"] >= 0).all())
+    """Whether the terms of a bound can be stacked: few bars, up to 1, nothing negative."""
+    bars = len(frame[[*MODEL, *CONDITION, "seed", "delta"]].drop_duplicates())
+    plain = (frame["total"] <= 1.0) & (frame["value"] >= 0)
+    return bars <= MOST_BARS and bool(plain.all())
 
 
 @styled

@@ -5,6 +5,7 @@ from itertools import combinations, pairwise
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +119,15 @@ def test_anatomy_bars_add_up_to_the_bound(made_up_rows):
     keys = ["label", "predictor", "seed"]
     totals = 100 * frame.groupby(keys, sort=False)["total"].first()
     np.testing.assert_allclose([ends[row] for row in sorted(ends)], totals)
+
+
+def test_many_models_are_marks_in_a_row_per_method(made_up_rows):
+    frame = reports.anatomy_frame(made_up_rows)
+    frame = frame[frame["bound"] == "r0:product"]
+    many = pd.concat([frame.assign(seed=frame["seed"] + 3 * copy) for copy in range(3)])
+    axes = reports.anatomy_figure(many).axes[0]
+    assert len(axes.patches) == 0
+    assert len(axes.get_yticks()) == 7
 
 
 def test_shift_figure_starts_at_the_unshifted_control(made_up_rows):
