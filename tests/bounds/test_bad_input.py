@@ -1,5 +1,6 @@
 """Bad input over the whole catalogue: every refusal names the argument, its range and the value."""
 
+import inspect
 import math
 import re
 from typing import Any
@@ -438,8 +439,7 @@ OPTIONAL = [
 
 
 def accepted(name: str) -> tuple[str, ...]:
-    code = CATALOGUE[name].function.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return tuple(inspect.signature(CATALOGUE[name].function).parameters)
 
 
 def one_argument_calls() -> list[tuple[str, str, Any]]:
