@@ -40,6 +40,8 @@ class Rule:
         The setting that holds its probability: ``delta``, or ``alpha`` for a quantile.
     finite_pool, iid : bool
         The kinds of sampling its proof covers.
+    population : str
+        Whose risk it bounds when every loss is one client's score.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Rule:
     level: str
     finite_pool: bool
     iid: bool
+    population: str = "unseen-client"
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -71,7 +74,14 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 True,
                 False,
             ),
-            Rule("conformal", lambda s, p, _: conformal(losses=s, alpha=p), "alpha", True, True),
+            Rule(
+                "conformal",
+                lambda s, p, _: conformal(losses=s, alpha=p),
+                "alpha",
+                True,
+                True,
+                population="next-client",
+            ),
         )
     }
 )
@@ -155,6 +165,7 @@ def certify_scores(
     )
     return replace(
         issued,
+        population=chosen.population,
         sampling=sampling,
         predictor=predictor,
         assumptions=(*issued.assumptions, *about),
