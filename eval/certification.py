@@ -87,6 +87,16 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 
 
+_WHOSE = {
+    ("finite-pool", "unseen-client"): "the mean is over the {} clients not trained on, "
+    "certified ones included",
+    ("finite-pool", "next-client"): "the next client is drawn from the other ones of the {} "
+    "clients not trained on",
+    ("iid", "unseen-client"): "clients are drawn independently from one environment",
+    ("iid", "next-client"): "the next client is drawn independently from the same environment",
+}
+
+
 def sampling_of(split_kind: str) -> str:
     """``iid`` for splits whose clients are drawn independently, else ``finite-pool``."""
     return "iid" if split_kind in IID_SPLITS else "finite-pool"
@@ -159,9 +169,7 @@ def certify_scores(
     support = sorted(score.n_support for score in scores)
     about = (
         f"the system is run with {support[0]} to {support[-1]} support samples a client",
-        f"the mean is over the {pool_size} clients not trained on, certified ones included"
-        if sampling == "finite-pool"
-        else "clients are drawn independently from one environment",
+        _WHOSE[sampling, chosen.population].format(pool_size),
     )
     return replace(
         issued,
