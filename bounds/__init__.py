@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from latecomer.bounds.adaptation import odpfl as odpfl
     from latecomer.bounds.adaptation import proxy_a as proxy_a
     from latecomer.bounds.adaptation import vc_dev as vc_dev
-    from latecomer.bounds.baxter import baxter_eps_const as baxter_eps_const
-    from latecomer.bounds.baxter import baxter_thm2_eps as baxter_thm2_eps
-    from latecomer.bounds.baxter import baxter_thm2_m as baxter_thm2_m
-    from latecomer.bounds.baxter import baxter_thm2_n as baxter_thm2_n
     from latecomer.bounds.baxter import baxter_thm4_m as baxter_thm4_m
     from latecomer.bounds.baxter import log_cover_ball as log_cover_ball
     from latecomer.bounds.baxter import pfedhn_eps as pfedhn_eps
     from latecomer.bounds.baxter import pfedhn_M as pfedhn_M
+    from latecomer.bounds.baxter_unseen import baxter_eps_const as baxter_eps_const
+    from latecomer.bounds.baxter_unseen import baxter_thm2_eps as baxter_thm2_eps
+    from latecomer.bounds.baxter_unseen import baxter_thm2_m as baxter_thm2_m
+    from latecomer.bounds.baxter_unseen import baxter_thm2_n as baxter_thm2_n
     from latecomer.bounds.betting import betting_mixture as betting_mixture
     from latecomer.bounds.betting import wsr as wsr
     from latecomer.bounds.betting import wsr_wor as wsr_wor
@@ -53,22 +53,19 @@ if TYPE_CHECKING:
     from latecomer.bounds.holdout import emp_bernstein as emp_bernstein
     from latecomer.bounds.holdout import hoeffding as hoeffding
     from latecomer.bounds.holdout import product as product
+    from latecomer.bounds.learned_priors import guan_lu_catoni as guan_lu_catoni
+    from latecomer.bounds.learned_priors import guan_lu_kl as guan_lu_kl
+    from latecomer.bounds.learned_priors import zakerinia24 as zakerinia24
     from latecomer.bounds.linear import LinearOptimum as LinearOptimum
     from latecomer.bounds.linear import linear_optimum as linear_optimum
     from latecomer.bounds.meta import pefll_32 as pefll_32
     from latecomer.bounds.meta import pefll_b1 as pefll_b1
-    from latecomer.bounds.meta import pefll_b1_unequal as pefll_b1_unequal
-    from latecomer.bounds.meta import zakerinia24 as zakerinia24
     from latecomer.bounds.meta_classic import amit_meir as amit_meir
     from latecomer.bounds.meta_classic import pacoh_holder as pacoh_holder
     from latecomer.bounds.meta_classic import pentina_lampert as pentina_lampert
     from latecomer.bounds.meta_classic import rezazadeh_code as rezazadeh_code
-    from latecomer.bounds.meta_kl import catoni_unequal as catoni_unequal
-    from latecomer.bounds.meta_kl import guan_lu_catoni as guan_lu_catoni
-    from latecomer.bounds.meta_kl import guan_lu_kl as guan_lu_kl
     from latecomer.bounds.meta_kl import multitask_kl as multitask_kl
     from latecomer.bounds.meta_kl import two_step_kl as two_step_kl
-    from latecomer.bounds.meta_kl import two_step_kl_unequal as two_step_kl_unequal
     from latecomer.bounds.pac_bayes import maurer as maurer
     from latecomer.bounds.pac_bayes import mcallester03 as mcallester03
     from latecomer.bounds.pac_bayes import seeger as seeger
@@ -86,10 +83,14 @@ if TYPE_CHECKING:
     from latecomer.bounds.privacy import gauss_analytic as gauss_analytic
     from latecomer.bounds.privacy import gauss_classic as gauss_classic
     from latecomer.bounds.privacy import gauss_delta as gauss_delta
+    from latecomer.bounds.unequal_sizes import catoni_unequal as catoni_unequal
+    from latecomer.bounds.unequal_sizes import pefll_b1_unequal as pefll_b1_unequal
+    from latecomer.bounds.unequal_sizes import two_step_kl_unequal as two_step_kl_unequal
     from latecomer.bounds.unseen import progressive as progressive
     from latecomer.bounds.unseen import single_level_kl as single_level_kl
-    from latecomer.bounds.unseen import single_level_kl_mc as single_level_kl_mc
     from latecomer.bounds.unseen import single_level_product as single_level_product
+    from latecomer.bounds.unseen_draws import single_level_kl_mc as single_level_kl_mc
+    from latecomer.bounds.unseen_draws import single_level_product_mc as single_level_product_mc
 
     CATALOGUE: Mapping[str, Entry]
 
@@ -110,33 +111,21 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "pac_bayes_tuned": ("catoni", "catoni_grid", "pbb_quad", "thiemann", "thiemann_opt"),
     "pac_bayes_estimates": ("mc_then_kl", "tolstikhin_seldin"),
     "adaptation": ("ben_david", "hdiv_from_counts", "odpfl", "proxy_a", "vc_dev"),
-    "baxter": (
-        "baxter_eps_const",
-        "baxter_thm2_eps",
-        "baxter_thm2_m",
-        "baxter_thm2_n",
-        "baxter_thm4_m",
-        "log_cover_ball",
-        "pfedhn_M",
-        "pfedhn_eps",
-    ),
+    "baxter": ("baxter_thm4_m", "log_cover_ball", "pfedhn_M", "pfedhn_eps"),
     "client_shift": ("Nearest", "divergence", "nearest"),
     "convergence": ("pefll_31", "pefll_31_minT"),
     "description_length": ("aid_fast", "aid_occam", "occam_client"),
     "linear": ("LinearOptimum", "linear_optimum"),
-    "meta": ("pefll_32", "pefll_b1", "pefll_b1_unequal", "zakerinia24"),
+    "meta": ("pefll_32", "pefll_b1"),
     "meta_classic": ("amit_meir", "pacoh_holder", "pentina_lampert", "rezazadeh_code"),
-    "meta_kl": (
-        "catoni_unequal",
-        "guan_lu_catoni",
-        "guan_lu_kl",
-        "multitask_kl",
-        "two_step_kl",
-        "two_step_kl_unequal",
-    ),
+    "meta_kl": ("multitask_kl", "two_step_kl"),
     "personal_priors": ("personal_prior_kl", "personal_prior_pooled"),
     "privacy": ("dp_sensitivity", "gauss_analytic", "gauss_classic", "gauss_delta"),
-    "unseen": ("progressive", "single_level_kl", "single_level_kl_mc", "single_level_product"),
+    "unseen": ("progressive", "single_level_kl", "single_level_product"),
+    "unseen_draws": ("single_level_kl_mc", "single_level_product_mc"),
+    "learned_priors": ("guan_lu_catoni", "guan_lu_kl", "zakerinia24"),
+    "unequal_sizes": ("catoni_unequal", "pefll_b1_unequal", "two_step_kl_unequal"),
+    "baxter_unseen": ("baxter_eps_const", "baxter_thm2_eps", "baxter_thm2_m", "baxter_thm2_n"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

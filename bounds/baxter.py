@@ -1,4 +1,4 @@
-"""Uniform convergence over hypothesis spaces: Baxter's theorems and pFedHN's Theorem 1.
+"""Uniform convergence over the seen clients: Baxter's Theorem 4 and pFedHN's Theorem 1.
 
 Capacities are natural logarithms of the supremum, over measures, of the L1 covering number.
 Sample sizes are returned as real numbers: round up. These results are qualitative: their constants
@@ -20,21 +20,10 @@ from latecomer.bounds.checks import (
 )
 from latecomer.bounds.meta_inputs import summed, unit_risk
 
-__all__ = [
-    "baxter_eps_const",
-    "baxter_thm2_eps",
-    "baxter_thm2_m",
-    "baxter_thm2_n",
-    "baxter_thm4_m",
-    "log_cover_ball",
-    "pfedhn_M",
-    "pfedhn_eps",
-]
+__all__ = ["baxter_thm4_m", "log_cover_ball", "pfedhn_M", "pfedhn_eps"]
 
-_FAMILY = "uniform convergence"
-_FIXED = "the hypothesis spaces are permissible and fixed beforehand; losses in [0, loss_max]"
-_ENVIRONMENT = "clients are drawn independently from one environment"
-_BEST = "bounds the best hypothesis of a space for the new client, not a model that was generated"
+FAMILY = "uniform convergence"
+FIXED = "the hypothesis spaces are permissible and fixed beforehand; losses in [0, loss_max]"
 _LIPSCHITZ = (
     "weights and descriptors stay in balls of the given radius; the loss is Lipschitz in the "
     "target's weights, the hypernetwork in its own weights and in the descriptor"
@@ -42,100 +31,25 @@ _LIPSCHITZ = (
 _STEPS = 120
 
 
-def _needed(log_factor: Array, capacity: Array, epsilon: Array, coefficient: float) -> Array:
+def needed(log_factor: Array, capacity: Array, epsilon: Array, coefficient: float) -> Array:
+    """Return the sample size at which ``coefficient / epsilon^2`` nats per unit are paid for."""
     return np.asarray(coefficient / np.square(epsilon) * (log_factor + capacity))
 
 
-@catalogued(
-    family=_FAMILY,
-    claim="Clients that suffice for every hypothesis space's unseen-client risk to be within eps.",
-    source="Baxter (2000), Theorem 2, first condition",
-    assumptions=(_FIXED, _ENVIRONMENT, _BEST, "the capacity is taken at epsilon / 32"),
-)
-def baxter_thm2_n(
-    *,
-    log_capacity_clients: ArrayLike,
-    epsilon: ArrayLike,
-    delta: ArrayLike,
-    loss_max: ArrayLike = 1.0,
-) -> Array:
-    r"""Return :math:`\max\{256(\ln(8/\delta) + \ln C)/\epsilon^2,\ 64/\epsilon^2\}` clients.
-
-    Parameters
-    ----------
-    log_capacity_clients : array_like, at least 0
-        ln C(epsilon / 32, H*): maps from a client's law to the best risk in the space.
-    epsilon : array_like, positive
-        Deviation in units of the loss.
-    delta : array_like, in (0, 1)
-    loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Examples
-    --------
-    >>> round(float(baxter_thm2_n(log_capacity_clients=20.0, epsilon=0.2, delta=0.05)))
-    160481
-    """
-    eps = positive("epsilon", epsilon) / largest_loss("loss_max", loss_max)
-    failure = failure_probability("delta", delta)
-    capacity = nonnegative("log_capacity_clients", log_capacity_clients)
-    clients = _needed(np.log(8.0 / failure), capacity, eps, 256.0)
-    return np.asarray(np.maximum(clients, 64.0 / np.square(eps)))
+def smallest_epsilon(enough: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """Bisect for the smallest epsilon where ``enough`` holds; the end returned satisfies it."""
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        holds = enough(middle)
+        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+    return np.asarray(high)
 
 
 @catalogued(
-    family=_FAMILY,
-    claim="Samples per client that, given enough clients, bring unseen-client risk within eps.",
-    source="Baxter (2000), Theorem 2, second condition",
-    assumptions=(_FIXED, _ENVIRONMENT, _BEST, "the capacity is taken at epsilon / 32"),
-)
-def baxter_thm2_m(
-    *,
-    log_capacity_samples: ArrayLike,
-    n_clients: ArrayLike,
-    epsilon: ArrayLike,
-    delta: ArrayLike,
-    loss_max: ArrayLike = 1.0,
-) -> Array:
-    r"""Return :math:`\max\{256(\ln(8/\delta) + \ln C)/n\epsilon^2,\ 64/\epsilon^2\}` samples.
-
-    Parameters
-    ----------
-    log_capacity_samples : array_like, at least 0
-        ln C(epsilon / 32, H^n): n-tuples of hypotheses from one space.
-    n_clients : array_like of int, at least 1
-    epsilon : array_like, positive
-    delta : array_like, in (0, 1)
-    loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Examples
-    --------
-    >>> needed = baxter_thm2_m(log_capacity_samples=5000.0, n_clients=100, epsilon=0.1, delta=0.05)
-    >>> round(float(needed))
-    1281299
-    """
-    eps = positive("epsilon", epsilon) / largest_loss("loss_max", loss_max)
-    failure = failure_probability("delta", delta)
-    capacity = nonnegative("log_capacity_samples", log_capacity_samples)
-    n = count("n_clients", n_clients)
-    samples = _needed(np.log(8.0 / failure), capacity, eps, 256.0) / n
-    return np.asarray(np.maximum(samples, 64.0 / np.square(eps)))
-
-
-@catalogued(
-    family=_FAMILY,
+    family=FAMILY,
     claim="Samples per client that suffice for the mean risk of the seen clients to be within eps.",
     source="Baxter (2000), Theorem 4",
-    assumptions=(_FIXED, "the capacity is taken at epsilon / 16"),
+    assumptions=(FIXED, "the capacity is taken at epsilon / 16"),
 )
 def baxter_thm4_m(
     *,
@@ -173,153 +87,12 @@ def baxter_thm4_m(
     failure = failure_probability("delta", delta)
     capacity = nonnegative("log_capacity_samples", log_capacity_samples)
     n = count("n_clients", n_clients)
-    samples = _needed(np.log(4.0 / failure), capacity, eps, 64.0) / n
+    samples = needed(np.log(4.0 / failure), capacity, eps, 64.0) / n
     return np.asarray(np.maximum(samples, 16.0 / np.square(eps)))
 
 
-def _smallest(enough: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """Bisect for the smallest epsilon where ``enough`` holds; the end returned satisfies it."""
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        holds = enough(middle)
-        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
-    return np.asarray(high)
-
-
 @catalogued(
-    family=_FAMILY,
-    claim="Unseen-client deviation reached with the given clients and samples, fixed capacities.",
-    source="Baxter (2000), Theorem 2, inverted by this project",
-    population="unseen-client",
-    predictor="deterministic",
-    sampling="iid",
-    assumptions=(_FIXED, _ENVIRONMENT, _BEST, "the capacities do not depend on epsilon"),
-    vacuous_when="n_clients is below some thousands, for any capacity",
-)
-def baxter_eps_const(
-    *,
-    log_capacity_clients: ArrayLike,
-    log_capacity_samples: ArrayLike,
-    n_clients: ArrayLike,
-    n_samples: ArrayLike,
-    delta: ArrayLike,
-    empirical_risk: ArrayLike = 0.0,
-    loss_max: ArrayLike = 1.0,
-) -> Certificate:
-    r"""Bound the best-in-space unseen-client risk by ``empirical_risk`` + epsilon.
-
-    .. math:: \epsilon = \max\Bigl\{\sqrt{\max(256(\ln\tfrac8\delta + c_*), 64)/n},\
-              \sqrt{\max(256(\ln\tfrac8\delta + c_n)/n, 64)/m}\Bigr\}
-
-    Parameters
-    ----------
-    log_capacity_clients, log_capacity_samples : array_like, at least 0
-        :math:`c_*` and :math:`c_n`, the capacities of :func:`baxter_thm2_n` and
-        :func:`baxter_thm2_m`.
-    n_clients, n_samples : array_like of int, at least 1
-    delta : array_like, in (0, 1)
-    empirical_risk : array_like, in [0, loss_max]
-        Left at 0 the value is the deviation alone.
-    loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Examples
-    --------
-    >>> bound = baxter_eps_const(
-    ...     log_capacity_clients=10, log_capacity_samples=1000, n_clients=3237, n_samples=200,
-    ...     delta=0.05,
-    ... )
-    >>> round(float(bound), 6)
-    1.091892
-    """
-    scale = largest_loss("loss_max", loss_max)
-    failure = failure_probability("delta", delta)
-    n = count("n_clients", n_clients)
-    m = count("n_samples", n_samples)
-    log_factor = np.log(8.0 / failure)
-    over_clients = nonnegative("log_capacity_clients", log_capacity_clients)
-    over_samples = nonnegative("log_capacity_samples", log_capacity_samples)
-    clients = np.sqrt(np.maximum(256.0 * (log_factor + over_clients), 64.0) / n)
-    samples = np.sqrt(np.maximum(256.0 * (log_factor + over_samples) / n, 64.0) / m)
-    risk = unit_risk("empirical_risk", empirical_risk, scale)
-    return summed(
-        "baxter_eps_const",
-        terms={
-            "empirical_risk": scale * risk,
-            "deviation": scale * np.maximum(clients, samples),
-        },
-        delta={"clients": failure / 2.0, "samples": failure / 2.0},
-        scale=scale,
-    )
-
-
-def baxter_thm2_eps(
-    *,
-    log_capacity_clients: Callable[[Array], Array],
-    log_capacity_samples: Callable[[Array], Array],
-    n_clients: ArrayLike,
-    n_samples: ArrayLike,
-    delta: ArrayLike,
-    largest: float = 32.0,
-) -> Array:
-    r"""Invert Baxter's Theorem 2 for epsilon when the capacities depend on it; losses in [0, 1].
-
-    Both conditions ease as epsilon grows, so that bisection finds the smallest one, rounded up.
-
-    Parameters
-    ----------
-    log_capacity_clients, log_capacity_samples : callable
-        Log-capacity as a nonincreasing function of the radius (epsilon / 32).
-    n_clients, n_samples : array_like of int, at least 1
-    delta : array_like, in (0, 1)
-    largest : float, positive
-        Infinity is returned where this epsilon is not reached.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Examples
-    --------
-    >>> eps = baxter_thm2_eps(
-    ...     log_capacity_clients=lambda radius: 0 * radius + 10.0,
-    ...     log_capacity_samples=lambda radius: 0 * radius + 1000.0,
-    ...     n_clients=3237, n_samples=200, delta=0.05,
-    ... )
-    >>> round(float(eps), 6)
-    1.091892
-    """
-    n = count("n_clients", n_clients)
-    m = count("n_samples", n_samples)
-    failure = failure_probability("delta", delta)
-    top = positive("largest", largest)
-
-    def enough(epsilon: Array) -> Array:
-        radius = np.asarray(epsilon / 32.0)
-        clients = baxter_thm2_n(
-            log_capacity_clients=log_capacity_clients(radius), epsilon=epsilon, delta=failure
-        )
-        samples = baxter_thm2_m(
-            log_capacity_samples=log_capacity_samples(radius),
-            n_clients=n,
-            epsilon=epsilon,
-            delta=failure,
-        )
-        return np.asarray((clients <= n) & (samples <= m))
-
-    shape = np.broadcast_shapes(n.shape, m.shape, failure.shape)
-    high = np.full(shape, float(top))
-    reached = enough(high)
-    return np.asarray(np.where(reached, _smallest(enough, np.zeros(shape), high), np.inf))
-
-
-@catalogued(
-    family=_FAMILY,
+    family=FAMILY,
     claim="Logarithm of a covering number of a Euclidean ball.",
     source="volume argument",
 )
@@ -367,10 +140,10 @@ def _lipschitz(loss: ArrayLike, weight: ArrayLike, descriptor: ArrayLike) -> Arr
 
 
 @catalogued(
-    family=_FAMILY,
+    family=FAMILY,
     claim="Samples per client that suffice for pFedHN's mean risk on its seen clients within eps.",
     source="pFedHN (ICML 2021), Theorem 1, with the cover radius corrected",
-    assumptions=(_FIXED, _LIPSCHITZ, "qualitative only: the constants exceed any real data set"),
+    assumptions=(FIXED, _LIPSCHITZ, "qualitative only: the constants exceed any real data set"),
 )
 def pfedhn_M(
     *,
@@ -438,13 +211,13 @@ def pfedhn_M(
 
 
 @catalogued(
-    family=_FAMILY,
+    family=FAMILY,
     claim="Deviation that pFedHN's Theorem 1 proves on its seen clients with the given samples.",
     source="pFedHN (ICML 2021), Theorem 1, inverted and with the cover radius corrected",
     population="seen-clients",
     predictor="deterministic",
     sampling="iid",
-    assumptions=(_FIXED, _LIPSCHITZ, "qualitative only: nothing is said of an unseen client"),
+    assumptions=(FIXED, _LIPSCHITZ, "qualitative only: nothing is said of an unseen client"),
     vacuous_when="always, for a real hypernetwork",
 )
 def pfedhn_eps(
@@ -524,7 +297,7 @@ def pfedhn_eps(
         "pfedhn_eps",
         terms={
             "empirical_risk": scale * risk,
-            "deviation": _smallest(enough, low * (1.0 - 1e-9), high),
+            "deviation": smallest_epsilon(enough, low * (1.0 - 1e-9), high),
         },
         delta={"samples": failure},
         scale=scale,

@@ -67,7 +67,7 @@ def kl(q: ArrayLike, p: ArrayLike) -> Array:
 @catalogued(
     family="building blocks",
     claim="Largest p with kl(q || p) within the budget, never below the true value.",
-    source="Langford 2005; solved by Halley steps in -ln(1-p), rounded up",
+    source="Langford 2005; Newton and Halley steps in -ln(1-p), rounded up",
 )
 def kl_inverse_upper(q: ArrayLike, budget: ArrayLike) -> Array:
     """Upper inverse of the binary relative entropy, rounded up.
@@ -103,7 +103,8 @@ def kl_inverse_upper(q: ArrayLike, budget: ArrayLike) -> Array:
     )
     rest = 1.0 - mean
     s = safe_log_ratio(mean, rest, limit)
-    p = (mean - rest * np.expm1(-s)) * (1.0 + 2.0 * _EPS)
+    with np.errstate(under="ignore"):
+        p = (mean - rest * np.expm1(-s)) * (1.0 + 8.0 * _EPS)
     p = np.where(limit > 0, np.minimum(p, 1.0), mean)
     return np.asarray(np.where(rest > 0, p, 1.0))
 
@@ -111,7 +112,7 @@ def kl_inverse_upper(q: ArrayLike, budget: ArrayLike) -> Array:
 @catalogued(
     family="building blocks",
     claim="Smallest p with kl(q || p) within the budget, never above the true value.",
-    source="Langford 2005; solved by Halley steps in -ln p, rounded down",
+    source="Langford 2005; Newton and Halley steps in -ln p, rounded down",
 )
 def kl_inverse_lower(q: ArrayLike, budget: ArrayLike) -> Array:
     """Lower inverse of the binary relative entropy, rounded down.
@@ -145,7 +146,8 @@ def kl_inverse_lower(q: ArrayLike, budget: ArrayLike) -> Array:
         checks.interval("q", q, 0.0, 1.0), checks.nonnegative("budget", budget)
     )
     s = safe_log_ratio(1.0 - mean, mean, limit)
-    p = mean * np.exp(-s) * (1.0 - 4.0 * _EPS)
+    with np.errstate(under="ignore"):
+        p = mean * np.exp(-s) * (1.0 - 8.0 * _EPS)
     return np.asarray(np.where((limit > 0) & (mean > 0), p, mean))
 
 

@@ -7,8 +7,9 @@ was assumed, how the failure probability was spent and whether the result is rig
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,19 @@ def catalogued(
         name = function.__name__
         if name in _CATALOGUE:
             raise ValueError(f"calculator {name} is entered twice")
+
+        @wraps(function)
+        def calculator(*positional: Any, **named: Any) -> Any:
+            try:
+                return function(*positional, **named)
+            except ValueError as error:
+                # numpy names neither the arguments nor the calculator when shapes disagree.
+                if "broadcast" not in str(error):
+                    raise
+                shapes = {key: np.shape(value) for key, value in named.items() if np.ndim(value)}
+                listed = ", ".join(f"{key} of shape {shape}" for key, shape in shapes.items())
+                raise ValueError(f"{name} needs arguments that broadcast, got {listed}") from error
+
         _CATALOGUE[name] = Entry(
             name=name,
             family=family,
@@ -120,9 +134,9 @@ def catalogued(
             vacuous_when=vacuous_when,
             rigorous=rigorous,
             reason=reason,
-            function=function,
+            function=calculator,
         )
-        return function
+        return cast(F, calculator)
 
     return enter
 

@@ -32,12 +32,17 @@ __all__ = [
 ]
 
 
+def _shown(value: float) -> str:
+    """Return the shortest text that reads back as the number, whole numbers without a point."""
+    return repr(float(value)).removesuffix(".0")
+
+
 def _refuse(name: str, legal: str, array: NDArray[Any], wrong: NDArray[np.bool_]) -> None:
     if not wrong.any():
         return
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     where = name if not index else f"{name}[{', '.join(map(str, index))}]"
-    raise ValueError(f"{name} {legal}, got {where}={array[index]:g}")
+    raise ValueError(f"{name} {legal}, got {where}={_shown(array[index])}")
 
 
 def real(name: str, value: ArrayLike, *, legal: str = "must be a finite number") -> Array:
@@ -55,7 +60,7 @@ def real(name: str, value: ArrayLike, *, legal: str = "must be a finite number")
 
 def interval(name: str, value: ArrayLike, low: float, high: float) -> Array:
     """Return ``value`` as float64 with ``low <= value <= high``."""
-    legal = f"must lie in [{low:g}, {high:g}]"
+    legal = f"must lie in [{_shown(low)}, {_shown(high)}]"
     array = real(name, value, legal=legal)
     _refuse(name, legal, array, (array < low) | (array > high))
     return array
@@ -76,7 +81,7 @@ def positive(name: str, value: ArrayLike) -> Array:
 
 def above(name: str, value: ArrayLike, low: float) -> Array:
     """Return ``value`` as float64 with ``value > low``."""
-    legal = f"must be greater than {low:g}"
+    legal = f"must be greater than {_shown(low)}"
     array = real(name, value, legal=legal)
     _refuse(name, legal, array, array <= low)
     return array
@@ -84,7 +89,7 @@ def above(name: str, value: ArrayLike, low: float) -> Array:
 
 def between(name: str, value: ArrayLike, low: float, high: float) -> Array:
     """Return ``value`` as float64 with ``low < value < high``."""
-    legal = f"must lie strictly between {low:g} and {high:g}"
+    legal = f"must lie strictly between {_shown(low)} and {_shown(high)}"
     array = real(name, value, legal=legal)
     _refuse(name, legal, array, (array <= low) | (array >= high))
     return array
@@ -111,7 +116,7 @@ def at_most(name: str, value: NDArray[Any], limit_name: str, limit: NDArray[Any]
         index = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
             f"{name} must be at most {limit_name}, "
-            f"got {name}={mine[index]:g} and {limit_name}={other[index]:g}"
+            f"got {name}={_shown(mine[index])} and {limit_name}={_shown(other[index])}"
         )
 
 
@@ -138,10 +143,10 @@ def largest_loss(name: str, value: ArrayLike) -> float:
 
 def losses_in(name: str, value: ArrayLike, *, loss_max: float = 1.0, minimum: int = 1) -> Array:
     """Return losses in ``[0, loss_max]``, shape [..., k] with ``k >= minimum``."""
-    legal = f"must hold at least {minimum} losses in [0, {loss_max:g}] along its last axis"
+    legal = f"must hold at least {minimum} losses in [0, {_shown(loss_max)}] along its last axis"
     array = real(name, value, legal=legal)
     if array.ndim == 0:
-        raise ValueError(f"{name} {legal}, got the single number {name}={array:g}")
+        raise ValueError(f"{name} {legal}, got the single number {name}={_shown(float(array))}")
     if array.shape[-1] < minimum:
         raise ValueError(f"{name} {legal}, got shape {array.shape}")
     _refuse(name, legal, array, (array < 0) | (array > loss_max))

@@ -55,7 +55,7 @@ _MEAN = (
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=_MEAN,
-    vacuous_when="n_samples is below ln(1/delta)/2, whatever the losses (2 at delta .05)",
+    vacuous_when="n_samples is at most ln(1/delta)/2, whatever the losses: one loss at delta .05",
 )
 def hoeffding(
     *, empirical_risk: ArrayLike, n_samples: ArrayLike, delta: ArrayLike, loss_max: float = 1.0
@@ -111,7 +111,8 @@ def hoeffding(
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=_MEAN,
-    vacuous_when="never below loss_max, but 1 - delta^(1/n) at best: .95 for one loss at delta .05",
+    vacuous_when="only where the mean loss is loss_max, yet at best 1 - delta^(1/n): .95 for one "
+    "loss at delta .05",
 )
 def chernoff_kl(
     *, empirical_risk: ArrayLike, n_samples: ArrayLike, delta: ArrayLike, loss_max: float = 1.0
@@ -170,7 +171,8 @@ def chernoff_kl(
     predictor="any",
     sampling="iid",
     assumptions=(_FIXED, "losses lie in [0, loss_max] and are i.i.d.", _WHOSE),
-    vacuous_when="n_samples is below about 7 ln(2/delta)/3 (10 at delta .05), whatever the losses",
+    vacuous_when="n_samples - 1 is at most 7 ln(2/delta)/3, whatever the losses: 9 losses at "
+    "delta .05",
 )
 def emp_bernstein(
     *,

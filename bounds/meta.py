@@ -31,19 +31,24 @@ from latecomer.bounds.meta_inputs import (
     unit_risk,
 )
 
-__all__ = ["pefll_32", "pefll_b1", "pefll_b1_unequal", "zakerinia24"]
+__all__ = ["pefll_32", "pefll_b1"]
 
 VARIANTS = ("printed", "maurer", "subgauss")
 
-_CLIENTS = "clients are drawn independently from one environment, samples independently per client"
-_HYPER = "the hyper-prior was fixed before any client's data was seen"
-_PRIORS = "the priors on the clients' models use no data and do not depend on the hyper-posterior"
-_EXACT_KL = (
-    "sum_kl is the exact mean over the hyper-posterior or an upper bound of it: a Monte-Carlo "
+CLIENTS = "clients are drawn independently from one environment, samples independently per client"
+GIBBS = "empirical_risk is the mean over clients of the Gibbs risk, losses in [0, loss_max]"
+EXACT_KL = (
+    "KL sums are exact means over the hyper-posterior or upper bounds of them: a Monte-Carlo "
     "average of an unbounded KL is no certificate"
 )
-_GIBBS = "empirical_risk is the mean over clients of the Gibbs risk, losses in [0, loss_max]"
-_ROOT_VACUOUS = "kl_hyper is of the order of n_clients, or sum_kl of n_clients * n_samples"
+ASSUMED = (
+    CLIENTS,
+    "the hyper-prior was fixed before any client's data was seen",
+    "the priors on the clients' models use no data and do not depend on the hyper-posterior",
+    GIBBS,
+    EXACT_KL,
+)
+VACUOUS = "kl_hyper is of the order of n_clients, or sum_kl of all samples together"
 
 
 def _client_term(kl_hyper: Array, n: Array, delta: Array, variant: str) -> Array:
@@ -58,7 +63,7 @@ def _sample_term(sum_kl: Array, total: Array, grid: Array, delta: Array) -> Arra
     return np.asarray(np.sqrt(budget / (2.0 * total)))
 
 
-def _b1(
+def root_bound(
     name: str,
     *,
     empirical_risk: ArrayLike,
@@ -71,6 +76,7 @@ def _b1(
     loss_max: ArrayLike,
     variant: str,
 ) -> Certificate:
+    """Return a square-root bound over ``total`` samples whose rates were taken from 1..``grid``."""
     scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
     failure = failure_probability("delta", delta)
@@ -93,7 +99,8 @@ def _b1(
     )
 
 
-def _n_clients(n_clients: ArrayLike, variant: str) -> Array:
+def client_count(n_clients: ArrayLike, variant: str) -> Array:
+    """Return the number of clients as floats, at least 2 where the variant divides by n - 1."""
     minimum = 2 if variant == "subgauss" else 1
     return count("n_clients", n_clients, minimum=minimum).astype(np.float64)
 
@@ -105,8 +112,8 @@ def _n_clients(n_clients: ArrayLike, variant: str) -> Array:
     population="unseen-client",
     predictor="gibbs",
     sampling="iid",
-    assumptions=(_CLIENTS, _HYPER, _PRIORS, _GIBBS, _EXACT_KL),
-    vacuous_when=_ROOT_VACUOUS,
+    assumptions=ASSUMED,
+    vacuous_when=VACUOUS,
 )
 def pefll_b1(
     *,
@@ -153,9 +160,9 @@ def pefll_b1(
     0.3827293063
     """
     one_of("variant", variant, VARIANTS)
-    n = _n_clients(n_clients, variant)
+    n = client_count(n_clients, variant)
     total = n * count("n_samples", n_samples)
-    return _b1(
+    return root_bound(
         "pefll_b1",
         empirical_risk=empirical_risk,
         kl_hyper=nonnegative("kl_hyper", kl_hyper),
@@ -171,78 +178,13 @@ def pefll_b1(
 
 @catalogued(
     family="meta-learning",
-    claim="PeFLL's Theorem B.1 for clients of unequal size, through their harmonic mean.",
-    source="this project; proof of PeFLL (ICLR 2024), Theorem B.1",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
-    assumptions=(_CLIENTS, _HYPER, _PRIORS, _GIBBS, _EXACT_KL),
-    vacuous_when=_ROOT_VACUOUS,
-)
-def pefll_b1_unequal(
-    *,
-    empirical_risk: ArrayLike,
-    kl_hyper: ArrayLike,
-    sum_kl: ArrayLike,
-    sizes: ArrayLike,
-    delta: ArrayLike,
-    loss_max: ArrayLike = 1.0,
-    variant: str = "maurer",
-) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk when client ``i`` holds ``sizes[..., i]`` samples.
-
-    As :func:`pefll_b1` with :math:`nm` replaced by :math:`N = n \bar m`, :math:`\bar m` the
-    harmonic mean, and :math:`\ln(8nm/\delta)` by :math:`\ln(2\lceil 4N\rceil/\delta)`.
-    Equal sizes give :func:`pefll_b1` exactly.
-
-    Parameters
-    ----------
-    empirical_risk : array_like, in [0, loss_max]
-        Mean of the clients' Gibbs risks, each client weighing the same.
-    kl_hyper, sum_kl : array_like, at least 0, nats
-    sizes : array_like of int, shape [..., n], at least 1
-    delta : array_like, in (0, 1)
-    loss_max : float, positive
-    variant : {"maurer", "printed", "subgauss"}
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Examples
-    --------
-    >>> bound = pefll_b1_unequal(
-    ...     empirical_risk=0.1, kl_hyper=5, sum_kl=20, sizes=[10, 20, 400], delta=0.05
-    ... )
-    >>> round(float(bound), 10)
-    1.8920207755
-    """
-    one_of("variant", variant, VARIANTS)
-    total, grid = harmonic_total(sizes)
-    return _b1(
-        "pefll_b1_unequal",
-        empirical_risk=empirical_risk,
-        kl_hyper=nonnegative("kl_hyper", kl_hyper),
-        sum_kl=nonnegative("sum_kl", sum_kl),
-        n=_n_clients(np.shape(sizes)[-1], variant),
-        total=total,
-        grid=grid,
-        delta=delta,
-        loss_max=loss_max,
-        variant=variant,
-    )
-
-
-@catalogued(
-    family="meta-learning",
     claim="Risk of PeFLL on a client it never saw, from the norms of its Gaussian posteriors.",
     source="PeFLL (ICLR 2024), Theorem 3.2",
     population="unseen-client",
     predictor="gibbs",
     sampling="iid",
     assumptions=(
-        _CLIENTS,
+        CLIENTS,
         "priors are centred Gaussians with the posteriors' own variances, all fixed beforehand",
         "empirical_risk draws hypernetwork, encoder and client model from their Gaussians: the "
         "theorem as printed drops the last draw",
@@ -308,7 +250,7 @@ def pefll_32(
     one_of("variant", variant, VARIANTS)
     theta = nonnegative("theta_squared", theta_squared)
     clients = per_client("theta_squared", theta)
-    n = _n_clients(clients, variant)
+    n = client_count(clients, variant)
     if (n_samples is None) == (sizes is None):
         raise ValueError("n_samples or sizes must be given, and not both")
     if sizes is not None:
@@ -321,7 +263,7 @@ def pefll_32(
     kl_hyper = kl_hyper + nonnegative("eta_v_squared", eta_v_squared) / (
         2.0 * positive("alpha_v", alpha_v)
     )
-    return _b1(
+    return root_bound(
         "pefll_32",
         empirical_risk=empirical_risk,
         kl_hyper=np.asarray(kl_hyper),
@@ -329,83 +271,6 @@ def pefll_32(
         n=n,
         total=total,
         grid=grid,
-        delta=delta,
-        loss_max=loss_max,
-        variant=variant,
-    )
-
-
-@catalogued(
-    family="meta-learning",
-    claim="Risk on an unseen client when both priors over models and algorithms are learned.",
-    source="Zakerinia et al. (ICML 2024); same proof as PeFLL, Theorem B.1",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
-    assumptions=(
-        _CLIENTS,
-        "both hyper-priors, over algorithms and over priors, were fixed before any data was seen",
-        _GIBBS,
-        _EXACT_KL,
-    ),
-    vacuous_when=_ROOT_VACUOUS + "; with published scales the hyper-KL alone is 11 nats a weight",
-)
-def zakerinia24(
-    *,
-    empirical_risk: ArrayLike,
-    kl_hyper: ArrayLike,
-    kl_prior_hyper: ArrayLike,
-    sum_kl: ArrayLike,
-    n_clients: ArrayLike,
-    n_samples: ArrayLike,
-    delta: ArrayLike,
-    loss_max: ArrayLike = 1.0,
-    variant: str = "maurer",
-) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk with a learned prior over the clients' models.
-
-    As :func:`pefll_b1`, the sum of the clients' KL raised by ``kl_prior_hyper``.
-
-    Parameters
-    ----------
-    empirical_risk : array_like, in [0, loss_max]
-    kl_hyper : array_like, at least 0, nats
-        KL of the hyper-posterior over algorithms.
-    kl_prior_hyper : array_like, at least 0, nats
-        KL of the hyper-posterior over priors.
-    sum_kl : array_like, at least 0, nats
-        Sum of the clients' KL to the learned prior, averaged over it.
-    n_clients, n_samples : array_like of int, at least 1
-    delta : array_like, in (0, 1)
-    loss_max : float, positive
-    variant : {"maurer", "printed", "subgauss"}
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Examples
-    --------
-    >>> bound = zakerinia24(
-    ...     empirical_risk=0.1, kl_hyper=5, kl_prior_hyper=5, sum_kl=25, n_clients=10,
-    ...     n_samples=600, delta=0.1,
-    ... )
-    >>> round(float(bound), 6)
-    0.862042
-    """
-    one_of("variant", variant, VARIANTS)
-    n = _n_clients(n_clients, variant)
-    total = n * count("n_samples", n_samples)
-    prior = nonnegative("kl_prior_hyper", kl_prior_hyper)
-    return _b1(
-        "zakerinia24",
-        empirical_risk=empirical_risk,
-        kl_hyper=nonnegative("kl_hyper", kl_hyper),
-        sum_kl=np.asarray(prior + nonnegative("sum_kl", sum_kl)),
-        n=n,
-        total=total,
-        grid=np.asarray(4.0 * total),
         delta=delta,
         loss_max=loss_max,
         variant=variant,

@@ -158,7 +158,7 @@ def mcallester03(
     predictor="gibbs",
     sampling="iid",
     assumptions=ASSUMPTIONS,
-    vacuous_when="never below loss_max, but within 1% of it once kl exceeds about 5 n",
+    vacuous_when="only where the risk is loss_max, yet within 1% of it once kl exceeds 5 n",
 )
 def seeger(
     *,
@@ -205,7 +205,7 @@ def seeger(
     predictor="gibbs",
     sampling="iid",
     assumptions=ASSUMPTIONS,
-    vacuous_when="never below loss_max, but within 1% of it once kl exceeds about 5 n",
+    vacuous_when="only where the risk is loss_max, yet within 1% of it once kl exceeds 5 n",
 )
 def seeger_exact(
     *,

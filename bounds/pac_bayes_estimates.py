@@ -32,7 +32,7 @@ __all__ = ["mc_then_kl", "tolstikhin_seldin"]
         "the draws were made after the posterior was fixed, each independent and scored on all "
         "losses (with a fresh draw for every loss, n_draws counts the pairs)",
     ),
-    vacuous_when="never below loss_max, but within 1% of it once kl exceeds about 5 n",
+    vacuous_when="only where the risk is loss_max, yet within 1% of it once kl exceeds 5 n",
 )
 def mc_then_kl(
     *,
@@ -165,9 +165,11 @@ def tolstikhin_seldin(
     ratio2 = checks.above("c2", c2, 1.0)
     half = failure / 2.0
     log_half = -np.log(half)
-    grid1 = np.ceil(0.5 * np.log((np.e - 2.0) * n / (4.0 * log_half)) / np.log(ratio1)) + 1.0
+    # Rounded up before the ceiling, lest a grid loses its last point to rounding.
+    steps1 = 0.5 * np.log((np.e - 2.0) * n / (4.0 * log_half)) / np.log(ratio1)
+    grid1 = np.ceil(rounded_up(steps1)) + 1.0
     inner = 0.5 * np.sqrt((n - 1.0) / log_half + 1.0) + 0.5
-    grid2 = np.ceil(np.log(inner) / np.log(ratio2))
+    grid2 = np.ceil(rounded_up(np.log(inner) / np.log(ratio2)))
     k2 = nats + np.log(np.maximum(grid2, 1.0) / half)
     widened = spread + (1.0 + ratio2) * np.sqrt(spread * k2 / (2.0 * (n - 1.0)))
     bounded = np.minimum(0.25, widened + 2.0 * ratio2 * k2 / (n - 1.0))

@@ -2,7 +2,7 @@
 
 The setting is that of :mod:`latecomer.bounds.pac_bayes`. A trade-off chosen after the losses were
 seen needs a bound that holds for all values at once (``thiemann``) or a union over a grid fixed
-beforehand (``catoni_grid``); optimising ``catoni`` over its constant gives no bound.
+beforehand (``catoni_grid``): ``catoni`` at its best constant is no proven bound.
 """
 
 import numpy as np

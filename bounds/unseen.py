@@ -24,14 +24,13 @@ from latecomer.bounds.meta_inputs import kl_step, outward, per_client, unit_risk
 __all__ = [
     "progressive",
     "single_level_kl",
-    "single_level_kl_mc",
     "single_level_product",
 ]
 
-_SCORES = "every client score is taken on points that the client's model was not generated from"
-_PRIOR = "the prior over systems was fixed before the scores were seen"
-_SUPPORT = "the certified system is run with the support size the scores used"
-_POOL = (
+SCORES = "every client score is taken on points that the client's model was not generated from"
+PRIOR = "the prior over systems was fixed before the scores were seen"
+SUPPORT = "the certified system is run with the support size the scores used"
+POOL = (
     "clients are independent draws of one environment, or a uniform sample without replacement "
     "from a pool that the prior did not use"
 )
@@ -49,12 +48,12 @@ def _outer(unit: Array, budget: Array, scale: float) -> Array:
     predictor="gibbs",
     sampling="iid or finite-pool",
     assumptions=(
-        _SCORES,
+        SCORES,
         "empirical_risk is the exact mean over the posterior of systems: for a Monte-Carlo mean "
         "use single_level_kl_mc",
-        _PRIOR,
-        _SUPPORT,
-        _POOL,
+        PRIOR,
+        SUPPORT,
+        POOL,
     ),
     vacuous_when="kl_hyper exceeds a few times n_clients",
 )
@@ -110,105 +109,18 @@ def single_level_kl(
 
 @catalogued(
     family="unseen clients",
-    claim="As single_level_kl, the posterior mean replaced by a Monte-Carlo mean and its price.",
-    source="this project (route R1)",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid or finite-pool",
-    assumptions=(
-        _SCORES,
-        "systems were drawn independently after the posterior was fixed; a draw shared by all "
-        "clients counts once in n_draws, a fresh draw for each client once per client",
-        _PRIOR,
-        _SUPPORT,
-        _POOL,
-    ),
-    vacuous_when="kl_hyper exceeds a few times n_clients",
-)
-def single_level_kl_mc(
-    *,
-    monte_carlo_risk: ArrayLike,
-    n_draws: ArrayLike,
-    delta_draws: ArrayLike,
-    kl_hyper: ArrayLike,
-    n_clients: ArrayLike,
-    delta: ArrayLike,
-    n_priors: ArrayLike = 1,
-    loss_max: ArrayLike = 1.0,
-) -> Certificate:
-    r"""Bound the unseen-client risk by two nested inverses.
-
-    The inner one is :math:`kl^{-1}(\hat s_{MC} \mid \ln(1/\delta')/N)` for :math:`N` independent
-    scores, the outer one :func:`single_level_kl`; holds with probability
-    :math:`1-\delta-\delta'`.
-
-    Parameters
-    ----------
-    monte_carlo_risk : array_like, in [0, loss_max]
-        Mean over all drawn scores.
-    n_draws : array_like of int, at least 1
-        N, the independently drawn scores over all clients together.
-    delta_draws : array_like, in (0, 1)
-        Failure probability of the draws.
-    kl_hyper : array_like, at least 0, nats
-    n_clients : array_like of int, at least 1
-    delta : array_like, in (0, 1)
-        Failure probability of the clients alone.
-    n_priors : array_like of int, at least 1
-    loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Examples
-    --------
-    >>> bound = single_level_kl_mc(
-    ...     monte_carlo_risk=0.1, n_draws=9000, delta_draws=0.01, kl_hyper=0, n_clients=90,
-    ...     delta=0.04,
-    ... )
-    >>> round(float(bound), 4)
-    0.2583
-    """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("monte_carlo_risk", monte_carlo_risk, scale)
-    draws = count("n_draws", n_draws).astype(np.float64)
-    failure_draws = failure_probability("delta_draws", delta_draws)
-    inner = kl_step(unit, -np.log(failure_draws) / draws)
-    outer = single_level_kl(
-        empirical_risk=inner,
-        kl_hyper=kl_hyper,
-        n_clients=n_clients,
-        delta=delta,
-        n_priors=n_priors,
-    )
-    return certificate(
-        "single_level_kl_mc",
-        value=outward(outer.value, scale),
-        terms={
-            "empirical_risk": scale * unit,
-            "draws": scale * (inner - unit),
-            "clients": scale * outer.terms["clients"],
-        },
-        delta={"draws": failure_draws, "clients": outer.delta["clients"]},
-        loss_max=scale,
-    )
-
-
-@catalogued(
-    family="unseen clients",
     claim="Risk on an unseen client of a randomised system by the product rule, for low scores.",
     source="this project",
     population="unseen-client",
     predictor="gibbs",
     sampling="iid or finite-pool",
     assumptions=(
-        _SCORES,
-        "mean_neg_log1m is the exact mean over the posterior of systems or an upper bound of it",
-        _PRIOR,
-        _SUPPORT,
-        _POOL,
+        SCORES,
+        "mean_neg_log1m is the exact mean over the posterior of systems: for a Monte-Carlo mean "
+        "use single_level_product_mc",
+        PRIOR,
+        SUPPORT,
+        POOL,
     ),
     vacuous_when="kl_hyper exceeds a few times n_clients, or a score equals loss_max",
 )

@@ -40,6 +40,8 @@ class Rule:
         The setting that holds its probability: ``delta``, or ``alpha`` for a quantile.
     finite_pool, iid : bool
         The kinds of sampling its proof covers.
+    population : str
+        Whose risk it bounds when every loss is one client's score.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Rule:
     level: str
     finite_pool: bool
     iid: bool
+    population: str = "unseen-client"
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -71,10 +74,27 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 True,
                 False,
             ),
-            Rule("conformal", lambda s, p, _: conformal(losses=s, alpha=p), "alpha", True, True),
+            Rule(
+                "conformal",
+                lambda s, p, _: conformal(losses=s, alpha=p),
+                "alpha",
+                True,
+                True,
+                population="next-client",
+            ),
         )
     }
 )
+
+
+_WHOSE = {
+    ("finite-pool", "unseen-client"): "the mean is over the {} clients not trained on, "
+    "certified ones included",
+    ("finite-pool", "next-client"): "the next client is drawn from the other ones of the {} "
+    "clients not trained on",
+    ("iid", "unseen-client"): "clients are drawn independently from one environment",
+    ("iid", "next-client"): "the next client is drawn independently from the same environment",
+}
 
 
 def sampling_of(split_kind: str) -> str:
@@ -149,12 +169,11 @@ def certify_scores(
     support = sorted(score.n_support for score in scores)
     about = (
         f"the system is run with {support[0]} to {support[-1]} support samples a client",
-        f"the mean is over the {pool_size} clients not trained on, certified ones included"
-        if sampling == "finite-pool"
-        else "clients are drawn independently from one environment",
+        _WHOSE[sampling, chosen.population].format(pool_size),
     )
     return replace(
         issued,
+        population=chosen.population,
         sampling=sampling,
         predictor=predictor,
         assumptions=(*issued.assumptions, *about),

@@ -86,7 +86,7 @@ def read_losses(
         if row.loss > loss_max:
             raise InputError(
                 f"{row.where}: loss {row.loss:g} lies outside [0, {loss_max:g}];"
-                " losses that can be larger need their largest possible value as loss_max"
+                " losses that can be larger need their largest value as loss_max (--loss-max)"
             )
         rows.setdefault(row.client, []).append(row)
     if not rows:

@@ -32,7 +32,7 @@ class Event:
     seed : int or None
         Training seed.
     round, rounds : int or None
-        Rounds trained and to train.
+        Number of the round just finished, from 0, and rounds to train.
     loss : float or None
         Training loss of the round.
     done, total : int

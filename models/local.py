@@ -73,6 +73,8 @@ def local_sgd(
         with torch.enable_grad():
             loss = objective(dict(zip(names, point, strict=True)), step)
         slopes = clip_by_norm(list(torch.autograd.grad(loss, point)), rule.clip)
+        # torch's fused SGD reads past the end of a gradient that is an expanded view.
+        slopes = [slope.contiguous() for slope in slopes]
         sgd(
             values,
             slopes,

@@ -20,6 +20,7 @@ from torch import Generator, Tensor
 
 from latecomer.models import hyperparameters
 from latecomer.models.local import LocalSGD
+from latecomer.models.objectives import gradients
 from latecomer.models.schedule import Cohort
 from latecomer.models.state import Params, State, subtract
 from latecomer.models.task import Clients, Samples, Task
@@ -42,10 +43,14 @@ class Context:
         This client's entries.
     shared : dict of str to Tensor
         Entries that are the same for the whole cohort.
+    gradients : callable
+        ``(objective, params) -> gradient``, for objectives that need one themselves: how it is
+        taken is the engine's business (within ``vmap`` it is ``torch.func.grad``).
     """
 
     own: Params = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
+    gradients: Callable[[Callable[[Params], Tensor], Params], Params] = gradients
 
 
 @dataclass(frozen=True, eq=False)

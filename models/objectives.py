@@ -36,12 +36,9 @@ def ridge_decay(strength: float) -> float:
     return 2.0 * strength
 
 
-def gradients(
-    objective: Callable[[Params], Tensor], params: Mapping[str, Tensor]
-) -> tuple[Tensor, list[Tensor]]:
-    """Return the value of ``objective`` and its gradient in the order of ``params``."""
+def gradients(objective: Callable[[Params], Tensor], params: Mapping[str, Tensor]) -> Params:
+    """Return the gradient of ``objective`` at ``params``, held constant from there on."""
     point = {key: value.detach().requires_grad_() for key, value in params.items()}
     with torch.enable_grad():
-        value = objective(point)
-        slopes = torch.autograd.grad(value, list(point.values()))
-    return value.detach(), list(slopes)
+        slopes = torch.autograd.grad(objective(point), list(point.values()))
+    return dict(zip(point, slopes, strict=True))

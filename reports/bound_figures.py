@@ -14,9 +14,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from latecomer.reports.comparison import MODEL
 from latecomer.reports.figures import Looks, shown, styled
 from latecomer.reports.frames import CONDITION, records
+from latecomer.reports.shift_figures import apart
 from latecomer.reports.style import INK, MUTED, TERM_FILLS, TERM_HATCHES, WIDE
 from latecomer.reports.words import magnitude, number, shift_name, span
 
+# More stacked bars than these nobody reads: marks on one row per method take their place.
+MOST_BARS = 45
 BOUND_MARKS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -109,15 +112,17 @@ def _vacuous_band(axes: Axes, frame: pd.DataFrame, marks: Mapping[str, str]) -> 
     axes.axhspan(1, 10**decades, color=MUTED, alpha=0.1, linewidth=0)
     axes.set_title("vacuous: 1 (100%) and more, log scale", fontsize=8.5, fontweight="normal")
     axes.tick_params(axis="x", length=0, labelbottom=False)
-    for bound in dict.fromkeys(frame["bound"]):
-        own = frame.loc[frame["bound"] == bound, "value"]
-        axes.annotate(
-            f"{bound}: {span(list(own))}",
-            (0.99, float(own.max())),
-            (0, 6),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            ha="right",
+    values = {str(bound): list(own["value"]) for bound, own in frame.groupby("bound")}
+    order = sorted(values, key=lambda bound: np.log10(values[bound]).mean())
+    heights = [float(np.log10(values[bound]).mean()) / decades for bound in order]
+    # Two lines of text are a good quarter of the band's height.
+    for bound, height in zip(order, apart(heights, step=0.3, top=1.0), strict=True):
+        axes.text(
+            1.02,
+            height,
+            f"{bound}\n{span(values[bound])}",
+            transform=axes.transAxes,
+            va="center",
             fontsize=7.5,
         )
 
@@ -145,15 +150,17 @@ def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) 
 
 
 def stackable(frame: pd.DataFrame) -> bool:
-    """Whether the terms of a bound can be stacked on one plain scale: none vacuous or negative."""
-    return bool((frame["total"] < 1.0).all()) and bool((frame["value"] >= 0).all())
+    """Whether the terms of a bound can be stacked: few bars, up to 1, nothing negative."""
+    bars = len(frame[[*MODEL, *CONDITION, "seed", "delta"]].drop_duplicates())
+    plain = (frame["total"] <= 1.0) & (frame["value"] >= 0)
+    return bars <= MOST_BARS and bool(plain.all())
 
 
 @styled
 def anatomy_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     """Draw what one bound consists of: stacked bars, or marks on a log scale.
 
-    Below 1 a bar per trained model stacks the terms.  Vacuous bounds span decades, so each term
+    Up to 1 a bar per trained model stacks the terms.  Vacuous bounds span decades, so each term
     is a mark of its own there: a row per method (per condition for a bound under shifts) holds the
     marks of all its models.
 
@@ -202,10 +209,9 @@ def _spread_terms(frame: pd.DataFrame, width: float) -> Figure:
     rows = list(frame.groupby(keys, dropna=False, sort=False))
     terms = list(dict.fromkeys(frame["term"]))
     figure, axes = _rows(len(rows), width, each=0.26)
-    tiny = float(frame.loc[frame["value"] > 0, "value"].min())
     for row, (_, part) in enumerate(rows):
         for place, term in enumerate(terms):
-            values = part.loc[part["term"] == term, "value"].clip(lower=tiny)
+            values = part.loc[(part["term"] == term) & (part["value"] > 0), "value"]
             mark, fill = BOUND_MARKS[place % len(BOUND_MARKS)], TERM_FILLS[place % len(TERM_FILLS)]
             axes.plot(
                 values, np.full(len(values), row), mark, color=INK, markerfacecolor=fill, ms=5.5,

@@ -98,7 +98,9 @@ def _certified(
     own = own[own["bound"] == (names[0] if names else own["bound"].iloc[0])]
     own = own[own["delta"] == own["delta"].iloc[0]]
     text = f"certified at most {span(list(own['value']))}"
-    if own["vacuous"].any():
+    if own["vacuous"].all():
+        text = "its certificate is vacuous (100% or more)"
+    elif own["vacuous"].any():
         text += " (vacuous where it reaches 100%)"
     terms = f"{bound_name(str(own['bound'].iloc[0]))}: {claim(own.iloc[0].to_dict(), 'the value')}"
     if len(own) > 1:
@@ -157,7 +159,8 @@ def anatomy_caption(frame: pd.DataFrame) -> str:
     rows = "condition" if (frame["shift"] != "none").any() else "method"
     return (
         f"A row per {rows}, a mark per term and trained model, log scale; the upright bar is the "
-        "whole bound. Right of the line at 1 (100%) a term alone makes the bound vacuous."
+        "whole bound. Right of the line at 1 (100%) a term alone makes the bound vacuous. A term "
+        "that is 0 is not drawn."
     )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from latecomer.reports.comparison import MODEL
 from latecomer.reports.frames import CONDITION, client_errors, group_sizes, records
-from latecomer.reports.words import count, magnitude, number, percent, shift_name
+from latecomer.reports.words import chance, count, magnitude, number, sentence_case, shift_name
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
 UNNAMED = {"shift": "as named in the table", "severity": np.nan}
@@ -75,21 +75,21 @@ def claim(certificate: Mapping[str, Any], value: str | None = None) -> str:
 clients not trained on is at most 25.0%.
     """
     value = value or magnitude(certificate["value"])
-    chance = percent(1 - certificate["delta"], 0)
+    likely = chance(certificate["delta"])
     scope = _population(certificate)
     if certificate["population"] == "next-client":
         text = (
-            f"The next client's error is at most {value} with probability at least {chance}, "
+            f"The next client's error is at most {value} with probability at least {likely}, "
             "over these clients and the next one together."
         )
     elif certificate["population"] == "unseen-client" and certificate["rigorous"]:
         clients = count(int(certificate["n_clients"]), "client")
         text = (
-            f"With probability at least {chance} over the choice of these {clients}, "
+            f"With probability at least {likely} over the choice of these {clients}, "
             f"{scope} is at most {value}."
         )
     else:
-        text = f"With probability at least {chance}, {scope} is at most {value}."
+        text = f"With probability at least {likely}, {scope} is at most {value}."
     if not certificate["rigorous"]:
         text = f"As published: {text[0].lower()}{text[1:]}"
     if certificate["predictor"] == "gibbs":
@@ -128,9 +128,8 @@ def status(own: pd.DataFrame) -> dict[str, str]:
     if own["rigorous"].all():
         word = "vacuous" if vacuous == len(own) else "certificate"
         return {"word": word, "text": told.strip()}
-    told += "Not proven for these models"
-    known = [reason.rstrip(".") for reason in reasons if reason]
-    told += f": {'; '.join(known)}." if known else "."
+    known = [sentence_case(reason.rstrip(".")) + "." for reason in reasons if reason]
+    told += " ".join(["Not proven for these models.", *known])
     return {"word": "vacuous" if vacuous == len(own) else "not proven here", "text": told}
 
 

@@ -136,7 +136,7 @@ def _guarantees(
             title="Bounds beside measured errors",
             alt=captions.describe_bounds(bounds),
             caption="A mark per trained model and bound; its place to the right is the mean error "
-            "of the novel clients, who took no part in the bound. Filled: a certificate. Hollow: "
+            "of the novel clients, whomever the bound is about. Filled: a certificate. Hollow: "
             "a published formula without a proof for this model. Below the dashed line a bound "
             "would be below the measured error.",
         )

@@ -51,8 +51,10 @@ def shift_figure(
     top, ends = 0.0, {}
     for label in dict.fromkeys(frame["label"]):
         own = frame[frame["label"] == label]
-        curve = own[own["shift"] == shift].assign(x=lambda f: [place[s] for s in f["severity"]])
-        control = own[own["shift"] == "none"].assign(x=place[None])
+        curve = own[own["shift"] == shift].assign(
+            x=lambda f: [place[f"{s:g}"] for s in f["severity"]]
+        )
+        control = own[own["shift"] == "none"].assign(x=place[""])
         curve = curve.sort_values("x")
         if shift in SHIFT_STARTS:
             curve = pd.concat([control, curve])
@@ -89,26 +91,26 @@ def shift_figure(
     return figure
 
 
-def severity_places(frame: pd.DataFrame, shift: str) -> dict[float | None, float]:
-    """Where each severity stands on the axis; the control's place is under None.
+def severity_places(frame: pd.DataFrame, shift: str) -> dict[str, float]:
+    """Where each severity, written as text, stands on the axis; the control's is under "".
 
     Shifts that start at "nothing" have a true scale; others stand at equal distances, from mild to
     strong (Dirichlet alpha falls), one step right of the control.
     """
     severities = sorted(frame.loc[frame["shift"] == shift, "severity"].unique())
     if shift in SHIFT_STARTS:
-        return {None: SHIFT_STARTS[shift]} | {s: float(s) for s in severities}
+        return {"": SHIFT_STARTS[shift]} | {f"{s:g}": float(s) for s in severities}
     if shift == "extrapolation":
         severities = severities[::-1]
-    return {None: 0.0} | {s: float(1 + i) for i, s in enumerate(severities)}
+    return {"": 0.0} | {f"{s:g}": float(1 + i) for i, s in enumerate(severities)}
 
 
-def _severity_ticks(axes: Axes, place: Mapping[float | None, float], shift: str) -> None:
+def _severity_ticks(axes: Axes, place: Mapping[str, float], shift: str) -> None:
     if shift in SHIFT_STARTS:
         axes.set_xticks(list(place.values()), [f"{x:g}" for x in place.values()])
         return
-    words = ["unshifted" if s is None else ("" if np.isnan(s) else f"{s:g}") for s in place]
-    axes.set_xticks(list(place.values()), words)
+    words = {"": "unshifted", "nan": shift}
+    axes.set_xticks(list(place.values()), [words.get(severity, severity) for severity in place])
     axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
     axes.set_xlim(-0.4, max(place.values()) + 0.15)
 
@@ -116,7 +118,7 @@ def _severity_ticks(axes: Axes, place: Mapping[float | None, float], shift: str)
 def _heuristic(
     axes: Axes,
     frame: pd.DataFrame,
-    place: Mapping[float | None, float],
+    place: Mapping[str, float],
     looks: Looks,
     top: float,
 ) -> None:
@@ -124,16 +126,17 @@ def _heuristic(
     for label, own in frame[100 * frame["value"] <= top].groupby("label", sort=False):
         middle = own.groupby("severity")["value"].median()
         axes.plot(
-            [place[s] for s in middle.index], 100 * middle, color=looks[str(label)].colour, ls=":"
+            [place[f"{s:g}"] for s in middle.index],
+            100 * middle,
+            color=looks[str(label)].colour,
+            linestyle=":",
         )
     if (100 * values > top).any():
         off = span(list(values[100 * values > top]))
-        axes.set_title(
-            f"Ben-David value (heuristic): {off}, off this scale",
-            fontsize=7.5,
-            fontweight="normal",
-            loc="left",
-        )
+        told = f"Ben-David value (heuristic): {off}, off this scale"
+    else:
+        told = "dotted: Ben-David value (heuristic)"
+    axes.set_title(told, fontsize=7.5, fontweight="normal", loc="left")
 
 
 def _direct_labels(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -70,23 +71,36 @@ def points(value: float) -> str:
 
 
 def magnitude(value: float) -> str:
-    """Write a bound: per cent below 1, a plain number where it is vacuous.
+    """Write a bound, rounded up: per cent below 1, a plain number where it is vacuous.
 
-    >>> magnitude(0.217), magnitude(31.42), magnitude(3120.4), magnitude(5.6e9)
-    ('21.7%', '31.4', '3,120', '5.6e9')
+    >>> magnitude(0.2161), magnitude(1.0), magnitude(31.42), magnitude(3120.4), magnitude(5.6e9)
+    ('21.7%', '100%', '31.5', '3,121', '5.6e9')
     """
     if math.isnan(value):
         return DASH
     if math.isinf(value):
         return "infinite"
+    # A last digit that is rounding noise of the sum must not cost a tenth of a point.
+    exact = Decimal(repr(round(float(value), 12)))
+    if value == 1:
+        return "100%"
     if value < 1:
-        return percent(value)
+        return f"{(100 * exact).quantize(Decimal('0.1'), ROUND_CEILING)}%".replace("-", MINUS)
     if value < 100:
-        return f"{value:.3g}"
+        return f"{Context(prec=3, rounding=ROUND_CEILING).plus(exact).normalize():f}"
     if value < 1e6:
-        return f"{value:,.0f}"
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+        return f"{math.ceil(exact):,}"
+    rounded = Context(prec=2, rounding=ROUND_CEILING).plus(exact)
+    return f"{rounded:.1e}".replace("e+", "e")
+
+
+def chance(delta: float) -> str:
+    """Write the probability that an event of failure probability ``delta`` does not happen.
+
+    >>> chance(0.05), chance(0.001)
+    ('95%', '99.9%')
+    """
+    return f"{100 - 100 * delta:.10g}%"
 
 
 def number(value: float) -> str:
@@ -116,8 +130,8 @@ def count(n: int, noun: str) -> str:
 def span(values: Sequence[float]) -> str:
     """Write several bounds as their range.
 
-    >>> span([0.21, 0.25]), span([0.21, 0.2100001]), span([40.0, 55.0])
-    ('21.0% to 25.0%', '21.0%', '40 to 55')
+    >>> span([0.21, 0.25]), span([0.2101, 0.2102]), span([40.0, 55.0])
+    ('21.0% to 25.0%', '21.1%', '40 to 55')
     """
     low, high = magnitude(min(values)), magnitude(max(values))
     return low if low == high else f"{low} to {high}"

@@ -9,7 +9,7 @@ from latecomer.models.hyperparameters import count, number
 from latecomer.models.local import LocalSGD, fine_tune
 from latecomer.models.method import Finish, Method, Personalization, Predictor, Start, predict_with
 from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, gather, repeat, row
+from latecomer.models.state import Params, State, gather, move, repeat, row
 from latecomer.models.task import Clients, Samples, Task
 
 
@@ -94,7 +94,7 @@ class Local(Method):
         """Train a fresh model on the support."""
         self.refuse_predictor(predictor)
         steps, size = self.novel_steps, self.novel_batch_size
-        fresh = task.initial(generator)
+        fresh = move(task.initial(generator), support.x.device)
         return predict_with(
             task, fine_tune(task, fresh, support, self.local, steps, size, generator)
         )

@@ -15,7 +15,6 @@ from latecomer.models.method import (
     Start,
     predict_with,
 )
-from latecomer.models.objectives import gradients
 from latecomer.models.schedule import Cohort
 from latecomer.models.state import Params, State, add, detached, nest, part, repeat, weighted_mean
 from latecomer.models.task import Clients, Samples, Task
@@ -79,11 +78,10 @@ class PerFedAvg(Method):
     ) -> Tensor:
         """Return the loss on the second batch after a step on the first, held constant."""
         inner, outer = batches
-        _, slopes = gradients(lambda p: task.loss(p, inner.x, inner.labels()), detached(params))
-        adapted = {
-            key: value - self.inner_lr * slope
-            for (key, value), slope in zip(params.items(), slopes, strict=True)
-        }
+        slopes = context.gradients(
+            lambda p: task.loss(p, inner.x, inner.labels()), detached(params)
+        )
+        adapted = {key: value - self.inner_lr * slopes[key] for key, value in params.items()}
         return task.loss(adapted, outer.x, outer.labels())
 
     def aggregate(

@@ -1,5 +1,6 @@
 """Bad input over the whole catalogue: every refusal names the argument, its range and the value."""
 
+import inspect
 import math
 import re
 from typing import Any
@@ -220,6 +221,15 @@ LEGAL: dict[str, dict[str, Any]] = {
         "n_clients": 20,
         "delta": 0.05,
     },
+    "single_level_product_mc": {
+        "monte_carlo_neg_log1m": 0.1,
+        "gamma": 0.05,
+        "n_draws": 10,
+        "delta_draws": 0.01,
+        "kl_hyper": 1.0,
+        "n_clients": 20,
+        "delta": 0.05,
+    },
     "single_level_product": {
         "mean_neg_log1m": 0.1,
         "kl_hyper": 1.0,
@@ -363,6 +373,7 @@ ILLEGAL: dict[str, list[Any]] = {
             "eta_h_squared",
             "eta_v_squared",
             "mean_neg_log1m",
+            "monte_carlo_neg_log1m",
             "log_capacity_clients",
             "log_capacity_samples",
             "divergence",
@@ -397,6 +408,7 @@ ILLEGAL: dict[str, list[Any]] = {
     "harmonic_size": [0, -1, NAN, INF, "even"],
     **dict.fromkeys(["coefficient", "multiplier", "smoothness"], NONNEGATIVE),
     **dict.fromkeys(["variant", "kind", "adjacency"], FLAG),
+    "gamma": PROBABILITY,
     "two_sided": ["yes", 1, None],
     "solutions": [[1.0, 2.0], [[NAN, 1.0], [0.0, 1.0]], "table"],
 }
@@ -427,8 +439,7 @@ OPTIONAL = [
 
 
 def accepted(name: str) -> tuple[str, ...]:
-    code = CATALOGUE[name].function.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return tuple(inspect.signature(CATALOGUE[name].function).parameters)
 
 
 def one_argument_calls() -> list[tuple[str, str, Any]]:
@@ -455,6 +466,8 @@ CONFLICTS: list[tuple[str, dict[str, Any], str]] = [
     ("mcallester03", {"n_samples": 1}, "n_samples=1"),
     ("dkw_band", {"delta": 0.6}, "delta=0.6"),
     ("mc_then_kl", {"delta": 0.6, "delta_draws": 0.5}, "delta + delta_draws=1.1"),
+    ("single_level_kl_mc", {"delta": 0.6, "delta_draws": 0.5}, "delta + delta_draws=1.1"),
+    ("single_level_product_mc", {"monte_carlo_neg_log1m": 3.5}, "monte_carlo_neg_log1m=3.5"),
     ("hoeffding", {"empirical_risk": 1.5, "loss_max": 1.2}, "empirical_risk=1.5"),
     ("product", {"losses": [0.5, 2.5], "loss_max": 2.0}, "losses[1]=2.5"),
     ("pefll_b1", {"n_clients": 1, "variant": "subgauss"}, "n_clients=1"),

@@ -20,6 +20,7 @@ from latecomer.bounds.certificate import (
     certificate,
     rounded_up,
 )
+from latecomer.bounds.pac_bayes import maurer
 
 ENTRIES = sorted(bounds.CATALOGUE.values(), key=lambda entry: entry.name)
 # Mathematical functions of one or two plain arguments; everything else is keyword-only.
@@ -132,3 +133,9 @@ def test_certificate_of_a_scalar_is_a_number() -> None:
     assert isinstance(made, Certificate)
     assert made.value.shape == ()
     assert float(made) == pytest.approx(0.2223873415, abs=1e-10)
+
+
+def test_shapes_that_do_not_fit_are_named() -> None:
+    message = r"maurer needs arguments that broadcast, got empirical_risk of shape \(2,\), kl of"
+    with pytest.raises(ValueError, match=message):
+        maurer(empirical_risk=[0.1, 0.2], kl=[1, 2, 3], n_samples=10, delta=0.05)

@@ -19,6 +19,8 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] 
     (checks.real, ("x", [[1.0], [1.0, 2.0]]), ValueError, "must be a finite number"),
     (checks.interval, ("x", 1.5, 0, 1), ValueError, "x must lie in [0, 1], got x=1.5"),
     (checks.interval, ("x", [0.5, -1], 0, 1), ValueError, "got x[1]=-1"),
+    (checks.interval, ("x", 1.0000001, 0, 1), ValueError, "got x=1.0000001"),
+    (checks.interval, ("x", 3, 0, 1.23456789), ValueError, "in [0, 1.23456789], got x=3"),
     (checks.nonnegative, ("x", -0.1), ValueError, "x must be at least 0, got x=-0.1"),
     (checks.positive, ("x", 0), ValueError, "x must be greater than 0, got x=0"),
     (checks.above, ("x", 1, 1.0), ValueError, "x must be greater than 1, got x=1"),

@@ -12,18 +12,31 @@ from hypothesis import strategies as st
 
 from latecomer.bounds import (
     description_length,
+    learned_priors,
     meta,
     meta_classic,
     meta_kl,
     personal_priors,
+    unequal_sizes,
     unseen,
+    unseen_draws,
 )
 from latecomer.bounds.certificate import CATALOGUE, Certificate
 from latecomer.bounds.holdout import chernoff_kl
 from latecomer.bounds.meta_inputs import harmonic_total
 from latecomer.bounds.pac_bayes_tuned import catoni
 
-MODULES = (meta, meta_classic, meta_kl, unseen, description_length, personal_priors)
+MODULES = (
+    meta,
+    meta_classic,
+    meta_kl,
+    learned_priors,
+    unequal_sizes,
+    unseen,
+    description_length,
+    personal_priors,
+    unseen_draws,
+)
 CALCULATORS: dict[str, Callable[..., Certificate]] = {
     name: getattr(module, name)
     for module in MODULES
@@ -49,7 +62,10 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("n_clients", "n_samples", "n_steps", "n_draws"), COUNT),
     **dict.fromkeys(("n_priors", "n_simultaneous"), st.integers(1, 50)),
     "harmonic_size": st.floats(1.0, 5000.0),
-    **dict.fromkeys(("delta", "delta_draws"), DELTA),
+    "monte_carlo_neg_log1m": st.floats(0.0, 2.9),
+    "gamma": st.floats(1e-6, 0.05),
+    "delta": DELTA,
+    "delta_draws": st.floats(1e-9, 1e-3),
     "client_share": st.floats(0.05, 0.95),
 }
 LISTS: dict[str, st.SearchStrategy[Any]] = {
@@ -61,7 +77,8 @@ FIXED: dict[str, Any] = {"grid": [0.1, 0.5, 1.0, 2.0, 8.0]}
 SHARED = {"grid", "loss_max", "variant"}
 
 GROWING = {
-    *("empirical_risk", "monte_carlo_risk", "mean_neg_log1m", "empirical_risks"),
+    *("empirical_risk", "monte_carlo_risk", "empirical_risks"),
+    *("mean_neg_log1m", "monte_carlo_neg_log1m"),
     *("kl_hyper", "kl_prior_hyper", "sum_kl", "mean_kl", "kls", "theta_squared"),
     *("squared_distance", "squared_distances", "eta_h_squared", "eta_v_squared"),
     *("bits", "bits_shared", "bits_clients", "n_priors", "n_simultaneous"),
@@ -98,7 +115,7 @@ def test_every_argument_is_covered_by_the_strategies() -> None:
     known = {*SCALARS, *LISTS, *FIXED, "loss_max", "variant"}
     for name, function in CALCULATORS.items():
         assert set(inspect.signature(function).parameters) <= known, name
-    assert len(CALCULATORS) == 23
+    assert len(CALCULATORS) == 24
 
 
 @every_calculator
@@ -197,6 +214,7 @@ def test_bad_input_names_argument_and_value(name: str) -> None:
         **{key: FIXED[key] for key in parameters if key in FIXED},
     }
     good |= {key: 0.5 for key in good if SCALARS.get(key) in (RISK, DELTA)}
+    good |= {key: 0.05 for key in good if key in {"gamma", "delta_draws"}}
     good |= {key: [0.5, 0.5, 0.5] for key in good if key == "empirical_risks"}
     good |= {"client_share": 0.5} if "client_share" in parameters else {}
     if name == "pefll_32":
@@ -227,7 +245,9 @@ def test_lists_of_different_lengths_are_refused() -> None:
             empirical_risk=0.1, kl_hyper=0, kls=[0, 0], sizes=[5, 5, 5], delta=0.1
         )
     with pytest.raises(ValueError, match="empirical_risks has 1, sizes has 2"):
-        meta_kl.catoni_unequal(empirical_risks=[0.1], sum_kl=0, sizes=[5, 5], delta=0.1, rate=1.0)
+        unequal_sizes.catoni_unequal(
+            empirical_risks=[0.1], sum_kl=0, sizes=[5, 5], delta=0.1, rate=1.0
+        )
     gaussian = {
         **dict(empirical_risk=0.1, eta_h_squared=1, alpha_h=1, eta_v_squared=1, alpha_v=1),
         **dict(theta_squared=[1, 1], alpha_theta=1, delta=0.1),
@@ -249,17 +269,17 @@ def test_unequal_forms_reduce_to_equal_ones(
     common = dict(empirical_risk=risk, kl_hyper=kl_hyper, sum_kl=sum_kl, delta=delta)
     equal, sizes = dict(n_clients=n, n_samples=m), dict(sizes=[m] * n)
     assert float(meta.pefll_b1(**common, **equal)) == float(
-        meta.pefll_b1_unequal(**common, **sizes)
+        unequal_sizes.pefll_b1_unequal(**common, **sizes)
     )
     assert float(meta_kl.two_step_kl(**common, **equal)) == float(
-        meta_kl.two_step_kl_unequal(**common, **sizes)
+        unequal_sizes.two_step_kl_unequal(**common, **sizes)
     )
 
 
 def test_pefll_32_is_b1_with_gaussian_terms() -> None:
     gaussian = dict(eta_h_squared=30.0, alpha_h=1.0, eta_v_squared=4.0, alpha_v=0.5)
     client = dict(theta_squared=[1.0, 2.5, 0.0], alpha_theta=0.25)
-    general = meta.pefll_b1_unequal(
+    general = unequal_sizes.pefll_b1_unequal(
         empirical_risk=0.1, kl_hyper=15.0 + 4.0, sum_kl=7.0, sizes=[7, 50, 50], delta=0.1
     )
     special = meta.pefll_32(empirical_risk=0.1, **gaussian, **client, sizes=[7, 50, 50], delta=0.1)
@@ -287,11 +307,11 @@ def test_orderings(
     assert b1["printed"] <= min(b1["maurer"], b1["subgauss"])
     two_step = float(meta_kl.two_step_kl(**call))
     assert two_step <= b1["maurer"] * (1 + 1e-12)
-    assert two_step <= float(meta_kl.guan_lu_kl(**call)) * (1 + 1e-12)
-    assert float(meta_kl.guan_lu_kl(**call | {"kl_hyper": 0.0})) == pytest.approx(
+    assert two_step <= float(learned_priors.guan_lu_kl(**call)) * (1 + 1e-12)
+    assert float(learned_priors.guan_lu_kl(**call | {"kl_hyper": 0.0})) == pytest.approx(
         float(meta_kl.two_step_kl(**call | {"kl_hyper": 0.0})), rel=1e-12
     )
-    zakerinia = meta.zakerinia24(**call | {"sum_kl": 0.0}, kl_prior_hyper=sum_kl)
+    zakerinia = learned_priors.zakerinia24(**call | {"sum_kl": 0.0}, kl_prior_hyper=sum_kl)
     assert float(zakerinia) == b1["maurer"]
 
     equal = dict(empirical_risk=risk, kl_hyper=kl_hyper, delta=delta)
@@ -320,7 +340,7 @@ def test_limits() -> None:
     shrunk = meta.pefll_b1(empirical_risk=0.2, kl_hyper=3, sum_kl=3, n_samples=10**5, **many)
     assert float(shrunk) < 0.2001
     exact = unseen.single_level_kl(empirical_risk=0.1, kl_hyper=2, n_clients=90, delta=0.05)
-    drawn = unseen.single_level_kl_mc(
+    drawn = unseen_draws.single_level_kl_mc(
         monte_carlo_risk=0.1, n_draws=10**15, delta_draws=1e-3, kl_hyper=2, n_clients=90, delta=0.05
     )
     assert 0.0 <= float(drawn) - float(exact) < 1e-6
@@ -343,7 +363,7 @@ def test_no_code_is_chernoff(risk: float, n: int, delta: float) -> None:
 @SETTINGS
 @given(st.floats(0.0, 0.4), st.integers(1, 20), st.integers(1, 200), st.floats(0.2, 3.0))
 def test_catoni_unequal_is_catoni_for_equal_clients(risk: float, n: int, m: int, c: float) -> None:
-    unequal = meta_kl.catoni_unequal(
+    unequal = unequal_sizes.catoni_unequal(
         empirical_risks=[risk] * n, sum_kl=0.5, sizes=[m] * n, delta=0.05, rate=c * n * m
     )
     equal = catoni(empirical_risk=risk, kl=0.5, n_samples=n * m, delta=0.05, c=c)
@@ -361,7 +381,7 @@ def test_no_feasible_point_exceeds_catoni_unequal(
     clients: list[tuple[float, int]], sum_kl: float, rate: float, seed: int
 ) -> None:
     risks, sizes = (np.asarray(part, dtype=float) for part in zip(*clients, strict=True))
-    bound = meta_kl.catoni_unequal(
+    bound = unequal_sizes.catoni_unequal(
         empirical_risks=risks, sum_kl=sum_kl, sizes=sizes, delta=0.05, rate=rate
     )
     n = len(clients)
@@ -400,7 +420,7 @@ def test_catoni_unequal_against_a_general_solver() -> None:
         },
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    bound = meta_kl.catoni_unequal(
+    bound = unequal_sizes.catoni_unequal(
         empirical_risks=risks, sum_kl=1.0, sizes=sizes, delta=0.05, rate=rate
     )
     assert float(bound) == pytest.approx(-solved.fun, rel=1e-8)
@@ -409,12 +429,12 @@ def test_catoni_unequal_against_a_general_solver() -> None:
 
 def test_unequal_clients_pay_less_by_catoni_than_through_the_smallest() -> None:
     sizes = [10] + [400] * 29
-    inner = meta_kl.two_step_kl_unequal(
+    inner = unequal_sizes.two_step_kl_unequal(
         empirical_risk=0.1, kl_hyper=0, sum_kl=0, sizes=sizes, delta=0.05
     )
     smallest = float(inner.terms["empirical_risk"] + inner.terms["samples"])
     rate = 1000.0
-    direct = meta_kl.catoni_unequal(
+    direct = unequal_sizes.catoni_unequal(
         empirical_risks=[0.1] * 30, sum_kl=0, sizes=sizes, delta=0.025, rate=rate
     )
     assert float(direct) < smallest

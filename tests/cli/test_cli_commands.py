@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import latecomer
+from latecomer.arguments import signature
 from latecomer.bounds import CATALOGUE
 from latecomer.cli import app
-from latecomer.render import number
+from latecomer.render import entry_lines, number
 
 RUNNER = CliRunner()
 MAURER = ["bound", "maurer", "empirical_risk=0.05", "kl=100", "n_samples=5000", "delta=0.05"]
@@ -104,6 +105,16 @@ def test_bound_without_arguments_explains_itself() -> None:
     assert "source: PeFLL (ICLR 2024), Theorem 3.2" in shown
     assert "usage: latecomer bound pefll_32 empirical_risk=... " in shown
     assert "[n_samples=...]" in shown
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_every_calculator_explains_itself(name: str) -> None:
+    entry = CATALOGUE[name]
+    lines = entry_lines(entry, signature(entry))
+    assert lines[0] == f"{name}: {entry.claim}"
+    assert lines[-1].startswith(f"usage: latecomer bound {name} ")
+    assert any(line.startswith("about: ") for line in lines) == (entry.kind == "certificate")
+    assert all(line.isprintable() for line in lines)
 
 
 def test_lists_have_a_name_each() -> None:

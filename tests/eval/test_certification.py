@@ -37,9 +37,18 @@ def test_pool_size_reaches_the_rule_without_replacement() -> None:
     assert float(found) == float(wsr_wor(losses=LOSSES, delta=0.05, pool_size=30))
 
 
+def test_every_rule_but_the_quantile_is_about_unseen_clients() -> None:
+    for rule in RULES.values():
+        if rule.finite_pool:
+            found = certify_scores(SCORES, rule=rule.name, level=0.2, **POOL)
+            expected = "next-client" if rule.name == "conformal" else "unseen-client"
+            assert found.population == expected
+
+
 def test_conformal_is_about_the_next_client() -> None:
     found = certify_scores(SCORES, rule="conformal", level=0.1, **POOL)
     assert found.population == "next-client"
+    assert not any("the mean is over" in text for text in found.assumptions)
     assert float(found) == sorted(LOSSES)[int(np.ceil(0.9 * 21)) - 1]
 
 

@@ -167,7 +167,10 @@ def test_dict_is_json() -> None:
         ("client,loss\na,0_1\n", "line 2: loss must be a finite number, got '0_1'"),
         ("client,loss\n,.1\n", "line 2: no client id"),
         ("client,loss\na,-.1\n", "line 2: loss -0.1 is negative"),
-        ("client,loss\n\na,1.5\n", "line 3: loss 1.5 lies outside [0, 1]"),
+        (
+            "client,loss\n\na,1.5\n",
+            "line 3: loss 1.5 lies outside [0, 1]; losses that can be larger need",
+        ),
         ("client,loss\na,.1\nb,.1,.2\n", "line 3: 3 values, but the header has 2 columns"),
         ("client,loss\na\n", "line 2: 1 values, but the header has 2 columns"),
         ("client,loss,weight\na,.1,-1\n", "line 2: weight -1 is negative"),

@@ -2,10 +2,14 @@
 
 import importlib.util
 import json
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import latecomer.bounds as bounds
 
 HERE = Path(__file__).parent
 
@@ -89,3 +93,21 @@ def run(vector: dict[str, Any], rtol: float) -> None:
 
 def test_all_vectors_are_here() -> None:
     assert len(VECTORS) == 161
+
+
+@pytest.mark.parametrize("function", sorted(ADAPTER.ROUTES))
+def test_every_route_leads_to_a_public_calculator(function: str) -> None:
+    route = ADAPTER.ROUTES[function]
+    module = import_module(f"latecomer.bounds.{route.module}")
+    calculator = getattr(module, route.function)
+    assert getattr(bounds, route.function) is calculator
+    accepted = signature(calculator).parameters
+    # Families share one table of names, so that only a route's constants must fit exactly.
+    assert set(route.constants) <= set(accepted)
+
+
+def test_bad_names_are_reported() -> None:
+    with pytest.raises(ADAPTER.Missing, match="no_such_bound"):
+        evaluate("no_such_bound", {})
+    with pytest.raises(ValueError, match="theta_sqs must have 4 entries"):
+        evaluate("pefll_32", {"n": 4, "theta_sqs": [1.0]})

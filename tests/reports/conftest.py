@@ -187,13 +187,15 @@ def write_run(
     change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = lambda rows: rows,
     study: dict[str, Any] | None = None,
     artifacts: bool = True,
+    seeds: tuple[int, ...] = (0, 1, 2),
+    labels: tuple[str, ...] = tuple(METHODS),
 ) -> Path:
     """Write a whole made-up run; ``change`` may drop or edit rows before they are written."""
     rng = np.random.default_rng(20)
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for seed in (0, 1, 2):
-        for label in METHODS:
+    for seed in seeds:
+        for label in labels:
             cell, facts = f"{label}-{seed}", []
             made, facts = method_rows(label, seed, rng)
             rows += [{**row, "cell": cell} for row in made]
@@ -213,7 +215,7 @@ def write_run(
            "git_commit": "0" * 40, "device": "cpu", "threads": 1, "cpu_count": 2,
            "platform": "Linux-6.1", "date": "2026-01-02T03:04:05+00:00",
            "command": "latecomer run made-up"}  # fmt: skip
-    cells = [f"{label}-{seed}" for seed in (0, 1, 2) for label in METHODS]
+    cells = [f"{label}-{seed}" for seed in seeds for label in labels]
     (folder / "cells.json").write_text(json.dumps({"cells": cells}))
     (folder / "env.json").write_text(json.dumps(env))
     return folder

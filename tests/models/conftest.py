@@ -1,0 +1,61 @@
+"""Toy federations: vectors around class centres, every client with two of four classes."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from latecomer.models.task import Clients, Task, make_task
+
+N_CLASSES = 4
+N_FEATURES = 6
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def make_population() -> Callable[..., Clients]:
+    """Build clients; ``sizes`` are support sizes, every client has 8 query samples."""
+
+    def build(
+        sizes: tuple[int, ...] = (12,) * 8,
+        *,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        classes_per_client: int = 2,
+    ) -> Clients:
+        draw = torch.Generator().manual_seed(seed)
+        centres = 2.0 * torch.randn(
+            N_CLASSES, N_FEATURES, generator=torch.Generator().manual_seed(99), dtype=dtype
+        )
+        labels, support, query, used = [], [], [], 0
+        for client, size in enumerate(sizes):
+            total = size + 8
+            own = (torch.arange(total) % classes_per_client + client) % N_CLASSES
+            labels.append(own)
+            support.append(torch.arange(used, used + size))
+            query.append(torch.arange(used + size, used + total))
+            used += total
+        y = torch.cat(labels)
+        x = centres[y] + torch.randn(used, N_FEATURES, generator=draw, dtype=dtype)
+        return Clients(
+            x=x,
+            y=y,
+            support=torch.nn.utils.rnn.pad_sequence(support, batch_first=True),
+            support_sizes=torch.tensor(sizes),
+            query=torch.stack(query),
+            query_sizes=torch.full((len(sizes),), 8),
+            ids=torch.arange(100, 100 + len(sizes)),
+            mean=torch.zeros(N_FEATURES, dtype=dtype),
+            sd=torch.ones(N_FEATURES, dtype=dtype),
+        )
+
+    return build
+
+
+@pytest.fixture
+def task() -> Task:
+    """Return the toy task: a dense net on six features."""
+    return make_task(
+        input_shape=(N_FEATURES,), n_classes=N_CLASSES, hypernetwork={"hidden": 1, "width": 20}
+    )

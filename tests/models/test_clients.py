@@ -1,0 +1,63 @@
+"""Populations: what is stored, what is shown, what is refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from latecomer.models.task import Clients
+
+
+def test_bytes_are_scaled_and_standardised() -> None:
+    x = torch.tensor([[[[0, 255]]], [[[51, 102]]]], dtype=torch.uint8)
+    clients = Clients(
+        x=x,
+        y=torch.tensor([3, 4]),
+        support=torch.tensor([[1, 0]]),
+        support_sizes=torch.tensor([1]),
+        query=torch.tensor([[0]]),
+        query_sizes=torch.tensor([1]),
+        ids=torch.tensor([7]),
+        mean=torch.tensor([0.2]),
+        sd=torch.tensor([0.4]),
+    )
+    own = clients.support_of(0)
+    assert own.x.dtype == torch.float32
+    assert torch.allclose(own.x, torch.tensor([[[[0.0, 0.5]]]]), atol=1e-6)
+    assert own.labels().tolist() == [4]
+    assert clients.query_of(0).labels().tolist() == [3]
+    assert torch.equal(x[0], torch.tensor([[[0, 255]]], dtype=torch.uint8))
+    rows = torch.zeros(2, 3, dtype=torch.int64)
+    assert clients.inputs(rows).shape == (2, 3, 1, 1, 2)
+
+
+def test_padding_is_never_shown(make_population: Callable[..., Clients]) -> None:
+    clients = make_population((3, 7))
+    assert len(clients.support_of(0)) == 3
+    assert len(clients.support_of(1)) == 7
+
+
+def test_unlabelled_clients_show_no_labels(make_population: Callable[..., Clients]) -> None:
+    clients = replace(make_population(), labelled=False)
+    support = clients.support_of(0)
+    assert support.y is None
+    with pytest.raises(ValueError, match="support must be labelled"):
+        support.labels()
+    assert clients.query_of(0).y is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"support": torch.zeros(8, 3)}, "support must be int64"),
+        ({"query_sizes": torch.ones(7, dtype=torch.int64)}, "query_sizes must be int64"),
+        ({"y": torch.zeros(3, dtype=torch.int64)}, "x and y"),
+        ({"support_sizes": torch.zeros(8, dtype=torch.int64)}, "support_sizes must be at least 1"),
+    ],
+)
+def test_inconsistent_tables_are_refused(
+    make_population: Callable[..., Clients], change: dict[str, torch.Tensor], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(make_population(), **change)

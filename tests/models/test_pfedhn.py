@@ -1,0 +1,102 @@
+"""pFedHN: whose embedding moves, and by how much."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from latecomer.models.engine import train
+from latecomer.models.hypernetworks import hypernetwork
+from latecomer.models.methods.pfedhn import PFedHN
+from latecomer.models.schedule import Schedule, TrainConfig
+from latecomer.models.state import State, part, row
+from latecomer.models.task import Clients, Task, make_task
+
+CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=4, batch_size=5)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_a_seen_client_is_served_by_its_own_embedding(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, method = make_population(), PFedHN(local_lr=0.05)
+    state = train(method, task, clients, CONFIG, seed=0)
+    x, support = clients.query_of(0).x, clients.support_of(0)
+    for index in (0, 5):
+        embedding = state.clients["embedding"][index : index + 1]
+        theta = hypernetwork(task, embedding.shape[1])(part(state.server, "hyper"), embedding)
+        predict = method.serve(task, state, index, support, generator=generator())
+        assert torch.equal(predict(x), task.logits(row(theta, 0), x))
+    assert state.clients["embedding"].shape == (8, 1 + 8 // 4)
+
+
+def test_first_step_is_plain_sgd_on_the_pulled_back_change(
+    make_population: Callable[..., Clients],
+) -> None:
+    clients = make_population(dtype=torch.float64)
+    task = make_task(
+        input_shape=(6,), n_classes=4, hypernetwork={"hidden": 0, "width": 3}, dtype=torch.float64
+    )
+    method = PFedHN(server_lr=0.1, server_weight_decay=0.5, clip_norm=1e9)
+    cohort = Schedule(0, clients, CONFIG).cohort(0)
+    before = method.init(task, clients, cohort, generator(1))
+    start = method.start(task, before, clients, cohort, generator(2))
+    draw = generator(3)
+    deltas = {
+        k: torch.randn(v.shape, generator=draw, dtype=v.dtype) for k, v in start.params.items()
+    }
+    after = method.aggregate(task, before, cohort, start, deltas)
+    p = part(before.server, "hyper")
+    slope = torch.zeros_like(p["trunk0.weight"])
+    for place, member in enumerate(cohort.members.tolist()):
+        embedding = before.clients["embedding"][member]
+        to_features = sum(
+            (p[f"heads.{k}.weight"].T @ -v[place].flatten() for k, v in deltas.items()),
+            start=torch.zeros(3, dtype=torch.float64),
+        )
+        slope += torch.outer(to_features, embedding) / 3
+        own = p["trunk0.weight"].T @ to_features
+        torch.testing.assert_close(
+            after.clients["embedding"][member], embedding - 0.1 * (own + 0.5 * embedding)
+        )
+    torch.testing.assert_close(
+        after.server["hyper.trunk0.weight"],
+        p["trunk0.weight"] - 0.1 * (slope + 0.5 * p["trunk0.weight"]),
+    )
+
+
+@pytest.mark.parametrize("rounds", [0, 15])
+def test_a_newcomer_fits_its_embedding_and_nothing_else(
+    task: Task, make_population: Callable[..., Clients], rounds: int
+) -> None:
+    clients = make_population()
+    method = PFedHN(
+        local_lr=0.05, server_lr=0.05, novel_rounds=rounds, novel_steps=5, novel_batch_size=6
+    )
+    state: State = train(method, task, clients, TrainConfig(30, 4, 5, 6), seed=0)
+    before = {key: value.clone() for key, value in state.server.items()}
+    support = make_population(seed=1).support_of(3)
+
+    def support_loss(seed: int) -> float:
+        logits = method.personalize(task, state, support, generator=generator(seed))(support.x)
+        return torch.nn.functional.cross_entropy(logits, support.labels()).item()
+
+    losses = [support_loss(seed) for seed in range(4)]
+    assert all(torch.equal(state.server[key], before[key]) for key in before)
+    assert len(set(losses)) == 4
+    fresh = [
+        PFedHN(novel_rounds=0)
+        .personalize(task, state, support, generator=generator(seed))(support.x)
+        .log_softmax(1)[torch.arange(len(support)), support.labels()]
+        .mean()
+        .neg()
+        .item()
+        for seed in range(4)
+    ]
+    if rounds == 0:
+        assert losses == pytest.approx(fresh, rel=1e-5)
+    else:
+        assert sum(losses) < 0.7 * sum(fresh)

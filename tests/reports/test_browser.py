@@ -1,0 +1,164 @@
+"""The page in a real browser: nothing fetched, nothing broken, nothing wider than the window."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from latecomer.reports import report
+
+pytestmark = pytest.mark.browser
+
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+# A chart is read on a phone when its letters are about as tall as the small print around it.
+SMALLEST_LETTERS = 9.0
+
+
+@pytest.fixture(scope="module")
+def page_file(made_up_run: Path) -> Path:
+    return report(made_up_run)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.fail("this test needs Chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield opened
+        opened.close()
+
+
+class Visit:
+    """A page that was opened, and all it said or asked for meanwhile."""
+
+    def __init__(self, browser, path, width, scheme):
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
+        self.page = self.context.new_page()
+        self.said, self.asked = [], []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_load_state("networkidle")
+
+
+@pytest.fixture(
+    params=[(1280, "light"), (390, "light"), (390, "dark")],
+    ids=["desktop", "phone", "phone-dark"],
+    scope="module",
+)
+def visit(request, browser, page_file):
+    width, scheme = request.param
+    opened = Visit(browser, page_file, width, scheme)
+    yield opened
+    opened.context.close()
+
+
+def test_no_console_message_and_no_request(visit, page_file):
+    assert visit.said == []
+    assert [url for url in visit.asked if not url.startswith("data:")] == [page_file.as_uri()]
+
+
+def test_every_figure_is_seen_and_described(visit):
+    figures = visit.page.evaluate(
+        """() => [...document.querySelectorAll('figure')].map(figure => {
+            const images = [...figure.querySelectorAll('[role=img]')].filter(
+                image => image.getBoundingClientRect().width > 0);
+            return images.map(image => {
+                const box = image.querySelector('svg').getBoundingClientRect();
+                return [box.width, box.height, image.getAttribute('aria-label') || ''];
+            });
+        })"""
+    )
+    assert len(figures) >= 10
+    for shown in figures:
+        assert len(shown) == 1  # the layout for this width, and only it
+        width, height, words = shown[0]
+        assert width > 250
+        assert height > 60
+        assert len(words) > 40
+
+
+def test_nothing_is_wider_than_the_window(visit):
+    page = visit.page
+    window = page.viewport_size["width"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= window
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll('body *')].filter(element => {
+            if (element.closest('.scroll, pre, nav ul') || !element.getClientRects().length)
+                return false;
+            const box = element.getBoundingClientRect();
+            return box.right > document.documentElement.clientWidth + 0.5 || box.left < -0.5;
+        }).map(element => element.tagName + ' ' + (element.textContent || '').slice(0, 40))"""
+    )
+    assert wide == []
+
+
+def test_letters_in_figures_are_large_enough(visit):
+    heights = visit.page.evaluate(
+        """() => [...document.querySelectorAll('figure svg text')]
+            .filter(text => text.getClientRects().length && text.textContent.trim())
+            .map(text => {
+                const scale = text.getScreenCTM();
+                return parseFloat(getComputedStyle(text).fontSize) *
+                    Math.hypot(scale.a, scale.b);
+            })"""
+    )
+    assert len(heights) > 100
+    assert min(heights) >= SMALLEST_LETTERS
+
+
+def test_tables_scroll_in_their_own_box(visit):
+    boxes = visit.page.evaluate(
+        """() => [...document.querySelectorAll('table')].map(table => {
+            const box = table.closest('.scroll');
+            return box ? getComputedStyle(box).overflowX : 'none';
+        })"""
+    )
+    assert boxes
+    assert set(boxes) == {"auto"}
+
+
+def test_ink_has_contrast_with_its_ground(visit):
+    inks = visit.page.evaluate(
+        """() => {
+            const ground = getComputedStyle(document.body).backgroundColor;
+            const text = document.querySelector('figure svg text');
+            const note = document.querySelector('.note');
+            return [ground, getComputedStyle(text).fill, getComputedStyle(note).color];
+        }"""
+    )
+    ground, *letters = (
+        [int(part) for part in ink.removeprefix("rgb(").removesuffix(")").split(",")]
+        for ink in inks
+    )
+    for ink in letters:
+        assert contrast(ink, ground) >= 4.5
+
+
+def contrast(one, other):
+    def luminance(colour):
+        parts = [c / 255 for c in colour]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_fold_outs_and_navigation_work(visit):
+    page = visit.page
+    fold = page.locator("details", has_text="Assumptions").first
+    fold.locator("summary").click()
+    assert fold.get_by_text("losses lie in [0, 1]").is_visible()
+    page.get_by_role("link", name="How it was done").click()
+    assert page.url.endswith("#method")

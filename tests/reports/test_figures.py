@@ -1,0 +1,212 @@
+"""Figures: what they draw, for whom, and that they leave matplotlib as they found it."""
+
+import re
+from itertools import combinations, pairwise
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latecomer import reports
+from latecomer.reports.figures import binned
+from latecomer.reports.frames import in_order
+from latecomer.reports.rendering import png_file, svg_file, svg_inline, svg_of
+from latecomer.reports.shift_figures import apart, severity_places
+from latecomer.reports.style import INK, NARROW, looks
+
+LABELS = ["local", "fedavg", "per_fedavg", "pfedhn", "pefll", "pefll-stochastic"]
+
+
+def luminance(colour):
+    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_are_seen_on_both_grounds():
+    for look in looks([str(i) for i in range(8)]).values():
+        assert contrast(look.colour, "#ffffff") >= 3
+        assert contrast(look.colour, "#14171b") >= 3
+
+
+def test_a_method_keeps_its_look_whatever_stands_beside_it():
+    alone = {label: looks([label])[label] for label in LABELS}
+    assert looks(LABELS) == alone
+    assert looks(["zzz", *reversed(LABELS)])["pefll"] == alone["pefll"]
+
+
+@given(st.lists(st.text(min_size=1), unique=True, min_size=2, max_size=30))
+def test_no_two_methods_look_alike(labels):
+    found = looks(labels)
+    assert len(set(found.values())) == len(labels)
+
+
+def test_eight_methods_have_eight_colours_and_eight_marks():
+    found = looks([str(i) for i in range(8)]).values()
+    assert len({look.colour for look in found}) == len({look.mark for look in found}) == 8
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=9))
+def test_labels_are_pushed_apart_in_order_and_stay_inside(heights):
+    placed = apart(sorted(heights), step=5.0, top=100.0)
+    assert all(b - a >= 5.0 - 1e-9 for a, b in pairwise(placed))
+    assert min(placed) >= -1e-9
+    assert max(placed) <= 100 + 1e-9
+
+
+def test_labels_with_room_stay_where_they_are():
+    assert apart([10.0, 20.0, 40.0], step=5.0, top=50.0) == [10.0, 20.0, 40.0]
+
+
+def test_severities_stand_from_mild_to_strong(made_up_rows):
+    frame = reports.shift_frame(made_up_rows)
+    assert severity_places(frame, "rotation") == {"": 0.0, "15": 15.0, "30": 30.0, "45": 45.0}
+    assert severity_places(frame, "extrapolation") == {"": 0.0, "1": 1.0, "0.5": 2.0, "0.1": 3.0}
+
+
+def lines_of(figure):
+    return [line for axes in figure.axes for line in axes.get_lines()]
+
+
+def test_gap_figure_marks_every_seed(made_up_rows):
+    frame = in_order(reports.gap_frame(made_up_rows), LABELS)
+    figure = reports.gap_figure(frame, looks(LABELS))
+    marked = [line for line in lines_of(figure) if line.get_marker() not in ("None", None)]
+    drawn = np.concatenate([line.get_xdata() for line in marked])
+    np.testing.assert_allclose(np.sort(drawn), np.sort(100 * frame["gap"]))
+    ticks = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert ticks == [*LABELS[:-1], *(f"pefll-stochastic ({p})" for p in ("deterministic", "gibbs"))]
+
+
+def test_bound_figure_puts_vacuous_values_in_a_band_and_fills_certificates(made_up_rows):
+    frame = reports.bound_frame(made_up_rows)
+    figure = reports.bound_figure(frame, looks(LABELS))
+    band, main = figure.axes
+    assert band.get_yscale() == "log"
+    assert main.get_yscale() == "linear"
+    marked = [line for line in lines_of(figure) if line.get_marker() not in ("None", None)]
+    hollow = [line for line in marked if line.get_markerfacecolor() == "none"]
+    assert len(hollow) == 6  # pefll_32 and pfedhn_eps, three seeds each
+    assert len(marked) - len(hollow) == 21
+    heights = np.concatenate([line.get_ydata() for line in hollow])
+    assert (heights >= 1).all()
+    assert all(line.axes is band for line in hollow)
+
+
+def test_bound_figure_without_vacuous_values_has_no_band(made_up_rows):
+    frame = reports.bound_frame(made_up_rows)
+    figure = reports.bound_figure(frame[~frame["vacuous"]], looks(LABELS))
+    assert len(figure.axes) == 1
+
+
+def test_anatomy_bars_add_up_to_the_bound(made_up_rows):
+    frame = reports.anatomy_frame(made_up_rows)
+    frame = frame[frame["bound"] == "r0:product"]
+    figure = reports.anatomy_figure(frame)
+    bars = figure.axes[0].patches
+    ends = {}
+    for bar in bars:
+        row = round(bar.get_y() + bar.get_height() / 2)
+        ends[row] = max(ends.get(row, 0), bar.get_x() + bar.get_width())
+    keys = ["label", "predictor", "seed"]
+    totals = 100 * frame.groupby(keys, sort=False)["total"].first()
+    np.testing.assert_allclose([ends[row] for row in sorted(ends)], totals)
+
+
+def test_many_models_are_marks_in_a_row_per_method(made_up_rows):
+    frame = reports.anatomy_frame(made_up_rows)
+    frame = frame[frame["bound"] == "r0:product"]
+    many = pd.concat([frame.assign(seed=frame["seed"] + 3 * copy) for copy in range(3)])
+    axes = reports.anatomy_figure(many).axes[0]
+    assert len(axes.patches) == 0
+    assert len(axes.get_yticks()) == 7
+
+
+def test_shift_figure_starts_at_the_unshifted_control(made_up_rows):
+    frame = reports.shift_frame(made_up_rows)
+    figure = reports.shift_figure(frame, "rotation", looks(LABELS))
+    curves = [line for line in lines_of(figure) if len(line.get_xdata()) == 4]
+    assert len(curves) == 6
+    control = frame[frame["shift"] == "none"].set_index("label")["mean"]
+    starts = sorted(float(line.get_ydata()[0]) for line in curves)
+    np.testing.assert_allclose(starts, sorted(100 * control))
+
+
+def test_heuristic_value_is_drawn_dotted_where_it_fits_and_named_where_not(made_up_rows):
+    frame, bounds = reports.shift_frame(made_up_rows), reports.bound_frame(made_up_rows)
+    high = bounds[(bounds["bound"] == "ben_david") & (bounds["shift"] == "blur")]
+    off = reports.shift_figure(frame, "blur", looks(LABELS), heuristic=high)
+    assert "heuristic" in off.axes[0].get_title(loc="left")
+    assert not [line for line in lines_of(off) if line.get_linestyle() == ":"]
+    low = high.assign(value=0.05)
+    fits = reports.shift_figure(frame, "blur", looks(LABELS), heuristic=low)
+    assert len([line for line in lines_of(fits) if line.get_linestyle() == ":"]) == 6
+    assert fits.axes[0].get_title(loc="left") == "dotted: Ben-David value (heuristic)"
+
+
+def test_shift_without_severity_stands_beside_the_control(made_up_rows):
+    frame = reports.shift_frame(made_up_rows)
+    bare = frame[frame["shift"].isin(["none", "blur"]) & (frame["severity"] != 0.5)]
+    bare = bare.assign(
+        severity=np.nan, shift=bare["shift"].where(bare["shift"] == "none", "natural")
+    )
+    axes = reports.shift_figure(bare, "natural", looks(LABELS)).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["unshifted", "natural"]
+
+
+def test_binned_means_keep_the_overall_mean(made_up_rows):
+    frame = reports.diagnostics_frame(made_up_rows)
+    part = frame[(frame["metric"] == "label_kl") & (frame["label"] == "pefll")]
+    middle = binned(part)
+    assert 1 <= len(middle) <= 5
+    assert middle["distance"].is_monotonic_increasing
+    constant = binned(part.assign(distance=1.0))
+    assert constant["error"].tolist() == pytest.approx([part["error"].mean()])
+
+
+@pytest.mark.parametrize("name", ["gap", "bound", "anatomy", "shift", "diagnostics"])
+def test_every_figure_has_its_frame_and_its_figure(name):
+    assert callable(getattr(reports, f"{name}_frame"))
+    assert callable(getattr(reports, f"{name}_figure"))
+
+
+def test_figures_leave_matplotlib_alone(made_up_rows):
+    before = dict(mpl.rcParams)
+    figure = reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS), width=NARROW)
+    svg_of(figure)
+    assert dict(mpl.rcParams) == before
+
+
+def test_inline_svg_belongs_to_the_page(made_up_rows):
+    figure = reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS))
+    svg = svg_of(figure)
+    inline = svg_inline(svg, name="gap")
+    assert "currentColor" in inline
+    assert INK not in inline
+    assert "<style" not in inline
+    assert "<metadata" not in inline
+    ids = re.findall(r'\bid="([^"]+)"', inline)
+    assert ids
+    assert all(name.startswith("gap-") for name in ids)
+    assert 'fill="white"' in svg_file(svg)
+    assert svg_of(figure) == svg
+    assert png_file(figure) == png_file(figure)
+
+
+def test_wide_and_narrow_are_two_layouts(made_up_rows):
+    frame = reports.gap_frame(made_up_rows)
+    sizes = [tuple(reports.gap_figure(frame, looks(LABELS), width=w).get_size_inches())
+             for w in (7.2, NARROW)]  # fmt: skip
+    assert all(one != other for one, other in combinations(sizes, 2))
+    # A phone shows 360 points about one to one: letters must not be drawn for a wider page.
+    figure = reports.gap_figure(frame, looks(LABELS), width=NARROW)
+    box = figure.get_tightbbox()
+    assert box.width <= NARROW + 0.05

@@ -1,0 +1,180 @@
+"""Frames about bounds: what belongs to what, and what is said about it."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from latecomer.eval.rows import make_row, read_rows, write_rows
+from latecomer.reports.guarantees import (
+    anatomy_frame,
+    bound_frame,
+    claim,
+    claims,
+    ledger_frame,
+    ledger_of,
+    status,
+)
+
+MODEL = {"method": "pefll", "label": "a", "seed": 0, "predictor": "deterministic", "shift": "none"}
+PRODUCT = {"metric": "certificate", "bound": "r0:product", "population": "unseen-client",
+           "group": "certification", "sampling": "finite-pool", "rigorous": True, "delta": 0.05,
+           "n_clients": 2}  # fmt: skip
+
+
+def rows_of(tmp_path, *more):
+    rows = [make_row(**{**MODEL, **fields}) for fields in more]
+    write_rows(tmp_path / "rows.csv", rows)
+    return read_rows(tmp_path / "rows.csv")
+
+
+def error(group, client, value, **more):
+    return {"group": group, "client": client, "metric": "error", "value": value, **more}
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return rows_of(
+        tmp_path,
+        error("certification", 0, 0.1),
+        error("certification", 1, 0.3),
+        error("novel", 2, 0.0),
+        error("novel", 3, 0.2),
+        error("novel", 4, 0.7),
+        error("novel", 2, 0.9, shift="blur", severity=1.0),
+        error("novel", 2, 1.0, predictor="gibbs"),
+        {**PRODUCT, "value": 0.6},
+        {**PRODUCT, "value": 0.2, "term": "empirical_risk"},
+        {**PRODUCT, "value": 0.4, "term": "price"},
+        {**PRODUCT, "value": 0.9, "delta": 0.01},
+        {**PRODUCT, "value": 0.2, "term": "empirical_risk", "delta": 0.01},
+        {**PRODUCT, "value": 0.7, "term": "price", "delta": 0.01},
+        {**PRODUCT, "bound": "ben_david", "value": 40.0, "shift": "blur", "severity": 1.0,
+         "rigorous": False, "message": "heuristic", "population": "one-client", "group": "novel"},
+        {**PRODUCT, "bound": "r0:conformal", "population": "next-client", "value": 0.2,
+         "delta": 0.1},
+        {**PRODUCT, "bound": "r0:conformal", "population": "next-client", "value": 0.2,
+         "term": "quantile", "delta": 0.1},
+    )  # fmt: skip
+
+
+def test_bound_stands_beside_what_was_measured_under_its_own_condition(rows):
+    frame = bound_frame(rows)
+    assert len(frame) == 4
+    product = frame[(frame["bound"] == "r0:product") & (frame["delta"] == 0.05)].iloc[0]
+    assert product["value"] == 0.6
+    assert product["certified"] == pytest.approx(0.2)
+    assert product["measured"] == pytest.approx(0.3)
+    assert (product["n_novel"], product["covered"], product["pool"]) == (3, 2, 5)
+    assert not product["vacuous"]
+    assert product["rigorous"]
+    shifted = frame[frame["bound"] == "ben_david"].iloc[0]
+    assert (shifted["measured"], shifted["n_novel"]) == (0.9, 1)
+    assert shifted["vacuous"]
+    assert not shifted["rigorous"]
+    assert shifted["reason"] == "heuristic"
+
+
+def test_two_levels_of_one_rule_stay_apart(rows):
+    frame = bound_frame(rows)
+    two = frame[frame["bound"] == "r0:product"]
+    assert sorted(two["delta"]) == [0.01, 0.05]
+    assert set(two["covered"]) == {2, 3}
+
+
+def test_terms_stay_with_their_total_and_the_measured_part_comes_first(rows):
+    frame = anatomy_frame(rows)
+    assert set(frame["bound"]) == {"r0:product"}  # a bound of one term has no anatomy
+    assert list(frame["term"]) == ["empirical_risk", "price"] * 2
+    sums = frame.groupby("delta")["value"].sum()
+    totals = frame.groupby("delta")["total"].first()
+    np.testing.assert_allclose(sums, totals)
+
+
+@pytest.mark.parametrize("value", [1.0, 1.5, math.inf])
+def test_a_bound_of_one_and_more_is_vacuous(tmp_path, value):
+    frame = bound_frame(rows_of(tmp_path, {**PRODUCT, "value": value}))
+    assert frame["vacuous"].all()
+
+
+def test_model_without_measured_clients_keeps_its_certificate(tmp_path):
+    frame = bound_frame(rows_of(tmp_path, {**PRODUCT, "value": 0.5}))
+    assert (len(frame), frame["n_novel"].iloc[0], frame["covered"].iloc[0]) == (1, 0, 0)
+    assert np.isnan(frame["measured"].iloc[0])
+
+
+CERTIFICATE = {"population": "unseen-client", "sampling": "finite-pool", "rigorous": True,
+               "reason": "", "value": 0.25, "delta": 0.05, "n_clients": 12, "pool": 24,
+               "predictor": "deterministic"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, "95% over the choice of these 12 clients, the mean error over the 24 clients not"),
+        ({"sampling": "iid"}, "the expected error of a fresh client"),
+        ({"delta": 0.001}, "99.9%"),
+        ({"population": "next-client", "delta": 0.1}, "next client's error is at most 25.0% with"),
+        ({"population": "seen-clients", "rigorous": False}, "As published: with probability"),
+        ({"predictor": "gibbs"}, "drawn from the posterior anew for every client"),
+        ({"population": ""}, "population not stated"),
+    ],
+)
+def test_claims_name_population_and_chance(change, words):
+    assert words in claim(CERTIFICATE | change)
+
+
+def test_claims_of_a_bound_are_said_once(rows):
+    frame = bound_frame(rows)
+    said = claims(frame[frame["bound"] == "r0:product"])
+    assert [text[:31] for text in said] == [
+        "With probability at least 99% o",
+        "With probability at least 95% o",
+    ]
+    assert all("the value below" in text for text in said)
+
+
+def test_status_says_vacuous_and_unproven_in_words(rows):
+    frame = bound_frame(rows)
+    assert status(frame[frame["bound"] == "r0:product"]) == {"word": "certificate", "text": ""}
+    shifted = status(frame[frame["bound"] == "ben_david"])
+    assert shifted["word"] == "vacuous"
+    assert "Vacuous for 1 of 1" in shifted["text"]
+    assert "Not proven for these models. Heuristic." in shifted["text"]
+    useful = frame[frame["bound"] == "ben_david"].assign(vacuous=False)
+    assert status(useful)["word"] == "not proven here"
+
+
+def test_ledger_says_each_thing_once_and_inputs_as_a_range():
+    record = {"bound": "x", "shift": "none", "severity": "", "predictor": "gibbs"}
+    tables = [
+        (
+            "a",
+            seed,
+            [
+                {**record, "kind": "assumption", "name": "0", "value": "", "text": "bounded loss"},
+                {**record, "kind": "delta", "name": "clients", "value": "0.05", "text": ""},
+                {**record, "kind": "input", "name": "norm", "value": repr(10.0 + seed),
+                 "text": f"of seed {seed}"},
+                {**record, "kind": "reason", "name": "reason", "value": "", "text": "estimated"},
+            ],
+        )
+        for seed in (0, 1)
+    ]  # fmt: skip
+    told = ledger_of(ledger_frame(tables), "x")
+    assert told["assumption"] == [{"text": "bounded loss"}]
+    assert told["reason"] == [{"text": "estimated"}]
+    assert told["source"] == []
+    assert told["delta"] == [{"name": "clients", "text": "", "range": "0.05", "n": 2}]
+    assert told["input"] == [
+        {"name": "norm", "text": "For example: of seed 0", "range": "10 to 11", "n": 2}
+    ]
+    assert ledger_of(ledger_frame([]), "x")["input"] == []
+
+
+def test_frames_without_certificates_are_empty(tmp_path):
+    rows = rows_of(tmp_path, error("novel", 1, 0.5))
+    assert bound_frame(rows).empty
+    assert anatomy_frame(rows).empty
+    assert isinstance(bound_frame(rows), pd.DataFrame)
