@@ -29,7 +29,9 @@ def files_in_the_tree():
         for path in (ROOT / folder).rglob("*"):
             inside = path.relative_to(ROOT / folder).as_posix()
             data = path.suffix == ".yaml" or "templates/" in inside or path.name == "py.typed"
-            if path.is_file() and (path.suffix == ".py" or data):
+            # Results kept in the repository to be looked at; nothing at run time reads them.
+            kept = inside.startswith("reference/")
+            if path.is_file() and not kept and (path.suffix == ".py" or data):
                 shipped[f"{place}/{inside}"] = f"{folder}/{inside}"
     return shipped
 

@@ -254,7 +254,7 @@ def test_one_failed_seed_is_said_and_the_counts_follow(tmp_path, run_writer):
     assert "1 of 18 cells failed." in text
     assert "out of memory" in text
     frame = pd.read_csv(io.StringIO(writer.files["tables/accuracy.csv"]))
-    frame = frame.set_index(["label", "group"])
+    frame = frame.set_index(["label", "group"]).sort_index()
     assert frame.loc[("fedavg", "novel"), "n_seeds"] == 2
     assert frame.loc[("pefll", "novel"), "n_seeds"] == 3
 
