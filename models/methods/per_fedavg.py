@@ -51,7 +51,11 @@ class PerFedAvg(Method):
     paper: ClassVar[str] = "Fallah, Mokhtari, Ozdaglar, NeurIPS 2020"
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
-    batches_per_step: ClassVar[int] = 2
+
+    @property
+    def batches_per_step(self) -> int:
+        """One minibatch for the adaptation, one for the gradient at its end."""
+        return 2
 
     @property
     def local(self) -> LocalSGD:

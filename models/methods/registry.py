@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _HOME = {
     "local": "local:Local",
     "fedavg": "fedavg:FedAvg",
+    "fedprox": "fedprox:FedProx",
     "per_fedavg": "per_fedavg:PerFedAvg",
     "pfedhn": "pfedhn:PFedHN",
     "pefll": "pefll:PeFLL",
