@@ -47,6 +47,7 @@ class AveragedWeights(Method, ABC):
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Add the mean change, weighted by support sizes."""
-        mean = weighted_mean(uploads, cohort.sizes)
-        return State(nest("target", add(part(state.server, "target"), mean)), state.clients)
+        """Add the mean change, weighted by support sizes, of whatever was uploaded."""
+        weights, mean = part(state.server, "target"), weighted_mean(uploads, cohort.sizes)
+        moved = add({name: weights[name] for name in mean}, mean)
+        return State(nest("target", {**weights, **moved}), state.clients)

@@ -26,6 +26,9 @@ QUICK = {
     "local": {"local_lr": 0.05, "novel_steps": 60},
     "fedavg": {"local_lr": 0.05},
     "fedprox": {"local_lr": 0.05, "mu": 0.1},
+    "fedper": {"local_lr": 0.05, "novel_steps": 40},
+    "fedrep": {"local_lr": 0.05, "novel_steps": 40},
+    "lg_fedavg": {"local_lr": 0.05, "novel_steps": 10},
     "per_fedavg": {"outer_lr": 0.05, "inner_lr": 0.05},
     "pfedhn": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
     "pefll": {"local_lr": 0.05, "server_lr": 2e-3},
@@ -39,6 +42,11 @@ PREDICTOR: dict[str, str] = {}
 # whether newcomers too are served alike, given the same generator).
 DEGENERATE: list[tuple[str, dict[str, Any], str, dict[str, Any], bool]] = [
     ("fedprox", {"mu": 0}, "fedavg", {}, True),
+    ("fedper", {"head_layers": 0}, "fedavg", {}, True),
+    ("fedper", {"head_layers": 3}, "local", {}, False),
+    ("fedrep", {"head_layers": 0}, "fedavg", {}, True),
+    ("fedrep", {"head_layers": 3}, "local", {}, False),
+    ("lg_fedavg", {"local_share": 0, "novel_steps": 0}, "fedavg", {}, True),
 ]
 
 Trained = Callable[[str], tuple[Method, State]]
