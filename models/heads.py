@@ -50,10 +50,13 @@ def features(task: Task, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
     The target is applied with the identity for its last layer, so that any net that ends in a
     linear layer has features, whoever wrote it.
     """
-    weight, bias = (params[f"{layers(task)[-1]}.{key}"] for key in ("weight", "bias"))
+    head = {name: params[name] for name in head_names(task)}
+    width = max(value.shape[-1] for value in head.values() if value.dim() == 2)
     identity = {
-        f"{layers(task)[-1]}.weight": torch.eye(weight.shape[1], dtype=weight.dtype).to(x.device),
-        f"{layers(task)[-1]}.bias": bias.new_zeros(weight.shape[1]),
+        name: torch.eye(width, dtype=value.dtype, device=value.device)
+        if value.dim() == 2
+        else value.new_zeros(width)
+        for name, value in head.items()
     }
     return task.logits({**params, **identity}, x)
 

@@ -17,6 +17,8 @@ _HOME = {
     "fedrep": "fedrep:FedRep",
     "lg_fedavg": "lg_fedavg:LGFedAvg",
     "per_fedavg": "per_fedavg:PerFedAvg",
+    "pfedme": "pfedme:PFedMe",
+    "knn_per": "knn_per:KNNPer",
     "pfedhn": "pfedhn:PFedHN",
     "pefll": "pefll:PeFLL",
 }

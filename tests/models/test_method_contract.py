@@ -30,6 +30,8 @@ QUICK = {
     "fedrep": {"local_lr": 0.05, "novel_steps": 40},
     "lg_fedavg": {"local_lr": 0.05, "novel_steps": 10},
     "per_fedavg": {"outer_lr": 0.05, "inner_lr": 0.05},
+    "pfedme": {"local_lr": 0.05, "inner_lr": 0.03, "finetune_steps": 40},
+    "knn_per": {"local_lr": 0.05},
     "pfedhn": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
     "pefll": {"local_lr": 0.05, "server_lr": 2e-3},
 }

@@ -35,6 +35,8 @@ SETTINGS = {
     "fedrep": {"local_lr": 0.02},
     "lg_fedavg": {"local_lr": 0.02},
     "per_fedavg": {"outer_lr": 0.02, "inner_lr": 0.02},
+    "pfedme": {"local_lr": 0.02, "inner_lr": 0.03},
+    "knn_per": {"local_lr": 0.02},
     "pfedhn": {"local_lr": 0.02, "server_lr": 0.05},
     "pefll": {"local_lr": 0.02, "server_lr": 2e-3},
 }
