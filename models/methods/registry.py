@@ -20,6 +20,7 @@ _HOME = {
     "pfedme": "pfedme:PFedMe",
     "knn_per": "knn_per:KNNPer",
     "pfedhn": "pfedhn:PFedHN",
+    "pfedhn_pc": "pfedhn_pc:PFedHNPC",
     "pefll": "pefll:PeFLL",
 }
 

@@ -34,6 +34,7 @@ QUICK = {
     "lg_fedavg": {"novel_steps": 5},
     "pfedme": {"finetune_steps": 5},
     "pfedhn": {"novel_rounds": 2, "novel_steps": 3},
+    "pfedhn_pc": {"novel_rounds": 2, "novel_steps": 3},
 }
 BUDGET = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=8)
 

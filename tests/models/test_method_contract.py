@@ -33,6 +33,7 @@ QUICK = {
     "pfedme": {"local_lr": 0.05, "inner_lr": 0.03, "finetune_steps": 40},
     "knn_per": {"local_lr": 0.05},
     "pfedhn": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
+    "pfedhn_pc": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
     "pefll": {"local_lr": 0.05, "server_lr": 2e-3},
 }
 NAMES = list(METHODS)
@@ -49,6 +50,13 @@ DEGENERATE: list[tuple[str, dict[str, Any], str, dict[str, Any], bool]] = [
     ("fedrep", {"head_layers": 0}, "fedavg", {}, True),
     ("fedrep", {"head_layers": 3}, "local", {}, False),
     ("lg_fedavg", {"local_share": 0, "novel_steps": 0}, "fedavg", {}, True),
+    (
+        "pfedhn_pc",
+        {"head_layers": 0, "novel_rounds": 2, "novel_steps": 3},
+        "pfedhn",
+        {"novel_rounds": 2, "novel_steps": 3},
+        True,
+    ),
 ]
 
 Trained = Callable[[str], tuple[Method, State]]

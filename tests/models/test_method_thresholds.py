@@ -38,6 +38,7 @@ SETTINGS = {
     "pfedme": {"local_lr": 0.02, "inner_lr": 0.03},
     "knn_per": {"local_lr": 0.02},
     "pfedhn": {"local_lr": 0.02, "server_lr": 0.05},
+    "pfedhn_pc": {"local_lr": 0.02, "server_lr": 0.05},
     "pefll": {"local_lr": 0.02, "server_lr": 2e-3},
 }
 
