@@ -85,7 +85,7 @@ class EmbeddedClients(Method, ABC):
     ) -> Start:
         """Make the cohort's weights, keeping the graph for the way back, and add own heads."""
         eta = leaves(part(state.server, "hyper"))
-        embedding = leaves(gather(state.clients, cohort.members))["embedding"]
+        embedding = state.clients["embedding"][cohort.members].requires_grad_()
         with torch.enable_grad():
             made = self.made(task, eta, embedding)
         heads = gather(part(state.clients, "head"), cohort.members)
@@ -109,8 +109,8 @@ class EmbeddedClients(Method, ABC):
         against = dict(zip(eta, slopes, strict=True))
         weights, memory = self._step(eta, against, part(state.server, "hyper_sgd"))
         server = nest("hyper", weights) | nest("hyper_sgd", memory)
-        drawn = gather(state.clients, cohort.members)
-        moved, memory = self._step({"embedding": embedding}, {"embedding": own}, part(drawn, "sgd"))
+        memory = gather(part(state.clients, "sgd"), cohort.members)
+        moved, memory = self._step({"embedding": embedding}, {"embedding": own}, memory)
         kept = moved | nest("sgd", memory)
         return State(server, scatter(state.clients, cohort.members, kept))
 

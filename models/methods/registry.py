@@ -21,6 +21,9 @@ _HOME = {
     "knn_per": "knn_per:KNNPer",
     "pfedhn": "pfedhn:PFedHN",
     "pfedhn_pc": "pfedhn_pc:PFedHNPC",
+    "pfl_sampled": "pfl_sampled:PFLSampled",
+    "pfl_nearest": "pfl_nearest:PFLNearest",
+    "pfl_ensemble": "pfl_ensemble:PFLEnsemble",
     "pefll": "pefll:PeFLL",
 }
 

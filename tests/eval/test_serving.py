@@ -59,7 +59,7 @@ def trained(federation, task):
 
 def scores_of(trained, task, group, name: str, **changed):
     method, state = trained[name]
-    options = {"classes": "all", "predictor": "deterministic", "seed": 0} | changed
+    options = {"classes": "all", "predictor": method.predictors[0], "seed": 0} | changed
     return score_group(method, task, state, group, **options)
 
 

@@ -34,13 +34,16 @@ QUICK = {
     "knn_per": {"local_lr": 0.05},
     "pfedhn": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
     "pfedhn_pc": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
+    "pfl_sampled": {"local_lr": 0.05, "server_lr": 0.1},
+    "pfl_nearest": {"local_lr": 0.05, "server_lr": 0.1},
+    "pfl_ensemble": {"local_lr": 0.05, "server_lr": 0.1},
     "pefll": {"local_lr": 0.05, "server_lr": 2e-3},
 }
 NAMES = list(METHODS)
 # Methods that by design serve newcomers with models made for others.
-LEAST_ACCURACY: dict[str, float] = {}
+LEAST_ACCURACY = {"pfl_sampled": 0.35, "pfl_nearest": 0.35, "pfl_ensemble": 0.5}
 # Default predictors that are not deterministic.
-PREDICTOR: dict[str, str] = {}
+PREDICTOR = {"pfl_sampled": "gibbs"}
 # A method at the end of its range, and what it is then: (name, settings, parent, settings, and
 # whether newcomers too are served alike, given the same generator).
 DEGENERATE: list[tuple[str, dict[str, Any], str, dict[str, Any], bool]] = [
@@ -57,6 +60,9 @@ DEGENERATE: list[tuple[str, dict[str, Any], str, dict[str, Any], bool]] = [
         {"novel_rounds": 2, "novel_steps": 3},
         True,
     ),
+    ("pfl_sampled", {}, "pfedhn", {}, False),
+    ("pfl_nearest", {}, "pfedhn", {}, False),
+    ("pfl_ensemble", {}, "pfedhn", {}, False),
 ]
 
 Trained = Callable[[str], tuple[Method, State]]

@@ -39,6 +39,9 @@ SETTINGS = {
     "knn_per": {"local_lr": 0.02},
     "pfedhn": {"local_lr": 0.02, "server_lr": 0.05},
     "pfedhn_pc": {"local_lr": 0.02, "server_lr": 0.05},
+    "pfl_sampled": {"local_lr": 0.02, "server_lr": 0.05},
+    "pfl_nearest": {"local_lr": 0.02, "server_lr": 0.05},
+    "pfl_ensemble": {"local_lr": 0.02, "server_lr": 0.05},
     "pefll": {"local_lr": 0.02, "server_lr": 2e-3},
 }
 
