@@ -24,6 +24,7 @@ _HOME = {
     "pfl_sampled": "pfl_sampled:PFLSampled",
     "pfl_nearest": "pfl_nearest:PFLNearest",
     "pfl_ensemble": "pfl_ensemble:PFLEnsemble",
+    "odpfl_hn": "odpfl_hn:ODPFLHN",
     "pefll": "pefll:PeFLL",
 }
 

@@ -37,6 +37,7 @@ QUICK = {
     "pfl_sampled": {"local_lr": 0.05, "server_lr": 0.1},
     "pfl_nearest": {"local_lr": 0.05, "server_lr": 0.1},
     "pfl_ensemble": {"local_lr": 0.05, "server_lr": 0.1},
+    "odpfl_hn": {"local_lr": 0.05, "server_lr": 0.1},
     "pefll": {"local_lr": 0.05, "server_lr": 2e-3},
 }
 NAMES = list(METHODS)
