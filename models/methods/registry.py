@@ -13,6 +13,7 @@ _HOME = {
     "local": "local:Local",
     "fedavg": "fedavg:FedAvg",
     "fedprox": "fedprox:FedProx",
+    "fedma": "fedma:FedMA",
     "fedper": "fedper:FedPer",
     "fedrep": "fedrep:FedRep",
     "lg_fedavg": "lg_fedavg:LGFedAvg",

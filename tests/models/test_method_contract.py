@@ -26,6 +26,7 @@ QUICK = {
     "local": {"local_lr": 0.05, "novel_steps": 60},
     "fedavg": {"local_lr": 0.05},
     "fedprox": {"local_lr": 0.05, "mu": 0.1},
+    "fedma": {"local_lr": 0.05},
     "fedper": {"local_lr": 0.05, "novel_steps": 40},
     "fedrep": {"local_lr": 0.05, "novel_steps": 40},
     "lg_fedavg": {"local_lr": 0.05, "novel_steps": 10},

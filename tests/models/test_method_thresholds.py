@@ -31,6 +31,7 @@ SETTINGS = {
     "local": {"local_lr": 0.02, "novel_steps": 400},
     "fedavg": {"local_lr": 0.02},
     "fedprox": {"local_lr": 0.02},
+    "fedma": {"local_lr": 0.02},
     "fedper": {"local_lr": 0.02},
     "fedrep": {"local_lr": 0.02},
     "lg_fedavg": {"local_lr": 0.02},
