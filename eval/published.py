@@ -18,7 +18,7 @@ from latecomer.eval.divergences import a_distance
 from latecomer.eval.federation import Federation, Group
 from latecomer.models.method import Method
 from latecomer.models.posterior import PosteriorNorms
-from latecomer.models.state import State
+from latecomer.models.state import State, part
 from latecomer.models.task import Clients, Task
 
 __all__ = ["PUBLISHED", "PublishedBound", "TrainedModel"]
@@ -127,8 +127,8 @@ def _pefll_32(model: TrainedModel) -> Iterator[PublishedBound]:
 
 
 def _pfedhn_eps(model: TrainedModel) -> Iterator[PublishedBound]:
-    """PFedHN Theorem 1; its constants need a learnt embedding per client."""
-    if model.method.personalization != "embedding":
+    """PFedHN Theorem 1; it needs a learnt embedding per client and no weights beside."""
+    if model.method.personalization != "embedding" or part(model.state.clients, "head"):
         return
     seen = model.federation.seen
     constants = hypernetwork_constants(model.task, model.state, seen.clients, seed=model.seed)

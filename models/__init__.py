@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from latecomer.models.method import Predictor as Predictor
     from latecomer.models.methods.registry import METHODS as METHODS
     from latecomer.models.methods.registry import make_method as make_method
+    from latecomer.models.phases import Phase as Phase
+    from latecomer.models.phases import Stage as Stage
     from latecomer.models.posterior import PosteriorNorms as PosteriorNorms
     from latecomer.models.schedule import Schedule as Schedule
     from latecomer.models.schedule import TrainConfig as TrainConfig
@@ -37,11 +39,13 @@ _HOME: dict[str, str] = {
     "METHODS": "methods.registry",
     "Method": "method",
     "Params": "state",
+    "Phase": "phases",
     "PosteriorNorms": "posterior",
     "Predictor": "method",
     "RoundLog": "engine",
     "Samples": "task",
     "Schedule": "schedule",
+    "Stage": "phases",
     "State": "state",
     "TARGETS": "targets",
     "Task": "task",

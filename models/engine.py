@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from latecomer.models.local import local_sgd
 from latecomer.models.method import Context, Method, Start
+from latecomer.models.phases import Phase, divide, plan
 from latecomer.models.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.state import Params, State, move, row, scatter, stack
 from latecomer.models.task import Clients, Samples, Task
@@ -96,10 +97,10 @@ def train(
     first = schedule.cohort(0, method.batches_per_step)
     state = method.init(task, clients, first, schedule.initial_noise())
     state = State(move(state.server, clients.device), move(state.clients, clients.device))
-    for number in range(config.rounds):
-        cohort = schedule.cohort(number, method.batches_per_step)
+    for number, phase in enumerate(_phase_of_each_round(method, task, config)):
+        cohort = replace(schedule.cohort(number, method.batches_per_step), phase=phase.name)
         start = method.start(task, state, clients, cohort, schedule.noise(number))
-        final, losses = _train_locally(method, task, clients, cohort, start)
+        final, losses = _train_locally(method, task, clients, cohort, start, phase)
         finish = method.finish(task, state, cohort, start, final)
         state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
         state = method.aggregate(task, state, cohort, start, finish.uploads)
@@ -108,29 +109,42 @@ def train(
     return state
 
 
+def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> list[Phase]:
+    phases = method.phases(task)
+    spans = divide(config.rounds, [phase.share for phase in phases])
+    return [phase for phase, span in zip(phases, spans, strict=True) for _ in range(span)]
+
+
 def _train_locally(
-    method: Method, task: Task, clients: Clients, cohort: Cohort, start: Start
+    method: Method, task: Task, clients: Clients, cohort: Cohort, start: Start, phase: Phase
 ) -> tuple[Params, list[float]]:
     """Train the cohort one client after another; the weights reached and each client's loss."""
     final: list[Params] = []
     losses: list[float] = []
-    n_steps = cohort.rows.shape[1]
+    stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
     for place in range(len(cohort)):
         batches = _batches(clients, cohort.rows[place])
         context = Context(own=row(start.own, place), shared=start.shared)
+        params, total, taken = row(start.params, place), 0.0, 0
+        for trained, n_steps in stages:
 
-        def objective(
-            params: Params,
-            step: int,
-            context: Context = context,
-            batches: list[tuple[Samples, ...]] = batches,
-        ) -> Tensor:
-            return method.objective(task, params, context, batches[step], step)
+            def objective(
+                moving: Params,
+                step: int,
+                context: Context = context,
+                batches: list[tuple[Samples, ...]] = batches,
+                params: Params = params,
+                taken: int = taken,
+            ) -> Tensor:
+                weights = {**params, **moving}
+                return method.objective(task, weights, context, batches[taken + step], taken + step)
 
-        params, loss = local_sgd(
-            objective, row(start.params, place), n_steps=n_steps, rule=method.local
-        )
-        losses.append(loss.item())
+            moving = {name: params[name] for name in trained}
+            reached, loss = local_sgd(objective, moving, n_steps=n_steps, rule=method.local)
+            params = {**params, **reached}
+            total += loss.item() * n_steps
+            taken += n_steps
+        losses.append(total / max(taken, 1))
         if not math.isfinite(losses[-1]):
             client = int(clients.ids[cohort.members[place]])
             raise DivergedError(method.name, cohort.round, client)

@@ -1,6 +1,6 @@
 """Hypernetworks: from a descriptor to the weights of a target network."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -65,9 +65,10 @@ class Hypernetwork:
         return made
 
 
-def hypernetwork(task: Task, dim: int) -> Hypernetwork:
-    """Return the hypernetwork that makes the weights of ``task.target``."""
-    return Hypernetwork(tuple(task.shapes.items()), dim, task.hidden, task.width, task.dtype)
+def hypernetwork(task: Task, dim: int, names: Sequence[str] | None = None) -> Hypernetwork:
+    """Return the hypernetwork that makes the weights of ``task.target``, or those in ``names``."""
+    shapes = tuple((k, v) for k, v in task.shapes.items() if names is None or k in names)
+    return Hypernetwork(shapes, dim, task.hidden, task.width, task.dtype)
 
 
 def pull_back(

@@ -1,6 +1,6 @@
 """Local training: momentum SGD on a dictionary of parameters, and fine-tuning with it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,16 +100,26 @@ def fine_tune(
     n_steps: int,
     batch_size: int,
     generator: torch.Generator,
+    *,
+    trained: Sequence[str] | None = None,
+    penalty: Callable[[Params], Tensor] | None = None,
 ) -> Params:
     """Train ``params`` on one client's labelled support with cross-entropy.
 
-    Minibatches are drawn from ``generator`` as in training.
+    Minibatches are drawn from ``generator`` as in training. Only the weights named in ``trained``
+    move (None: all); ``penalty``, a function of all weights, is added to the loss.
     """
     y = support.labels()
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
     rows = torch.from_numpy(minibatches(rng, len(support), n_steps, batch_size)).to(y.device)
     x, y = support.x[rows], y[rows]
-    tuned, _ = local_sgd(
-        lambda p, step: task.loss(p, x[step], y[step]), params, n_steps=n_steps, rule=rule
-    )
-    return tuned
+    moving = {k: v for k, v in params.items() if trained is None or k in trained}
+    if not moving:
+        return dict(params)
+
+    def objective(p: Params, step: int) -> Tensor:
+        weights = {**params, **p}
+        loss = task.loss(weights, x[step], y[step])
+        return loss if penalty is None else loss + penalty(weights)
+
+    return {**params, **local_sgd(objective, moving, n_steps=n_steps, rule=rule)[0]}

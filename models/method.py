@@ -7,7 +7,9 @@ are given. Subclass :class:`Method` and never another method. The engine calls, 
 ``finish`` (what clients send, what they keep) -> ``aggregate`` (the new server),
 
 and tables about the cohort carry its clients on axis 0 throughout, so that local training may run
-client by client or all at once.
+client by client or all at once. A method may divide its rounds into phases, of which ``start``,
+``finish`` and ``aggregate`` find the name in ``cohort.phase``, and a client's local steps into
+stages that train some of the weights.
 """
 
 from abc import ABC, abstractmethod
@@ -21,6 +23,7 @@ from torch import Generator, Tensor
 from latecomer.models import hyperparameters
 from latecomer.models.local import LocalSGD
 from latecomer.models.objectives import gradients
+from latecomer.models.phases import Phase
 from latecomer.models.schedule import Cohort
 from latecomer.models.state import Params, State, subtract
 from latecomer.models.task import Clients, Samples, Task
@@ -103,8 +106,6 @@ class Method(ABC):
         How a client that never trained is served.
     needs_labels : bool
         Whether serving such a client reads its labels.
-    batches_per_step : int
-        Minibatches each local step draws.
     numbers_version : int
         Raised whenever a change moves the method's results.
     """
@@ -113,7 +114,6 @@ class Method(ABC):
     paper: ClassVar[str]
     personalization: ClassVar[Personalization]
     needs_labels: ClassVar[bool]
-    batches_per_step: ClassVar[int] = 1
     numbers_version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -125,9 +125,18 @@ class Method(ABC):
         return ("deterministic",)
 
     @property
+    def batches_per_step(self) -> int:
+        """Minibatches each local step draws."""
+        return 1
+
+    @property
     @abstractmethod
     def local(self) -> LocalSGD:
         """The rule of a local step."""
+
+    def phases(self, task: Task) -> tuple[Phase, ...]:
+        """Return what trains when: everything all the time, here."""
+        return (Phase(),)
 
     @abstractmethod
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:

@@ -42,3 +42,14 @@ def gradients(objective: Callable[[Params], Tensor], params: Mapping[str, Tensor
     with torch.enable_grad():
         slopes = torch.autograd.grad(objective(point), list(point.values()))
     return dict(zip(point, slopes, strict=True))
+
+
+def half_squared_distance(params: Mapping[str, Tensor], centre: Mapping[str, Tensor]) -> Tensor:
+    """Return ``|params - centre|^2 / 2`` with its graph; a 0-d tensor.
+
+    >>> import torch
+    >>> half_squared_distance({"a": torch.tensor([3.0, 1.0])}, {"a": torch.zeros(2)}).item()
+    5.0
+    """
+    gaps = [(value - centre[key]).square().sum() for key, value in params.items()]
+    return torch.stack(gaps).sum() / 2

@@ -61,6 +61,8 @@ class Cohort:
         One further batch of each client's support rows, ``[c, b]``, for descriptors.
     rows : Tensor
         Support rows ``[c, local_steps, batches_per_step, b]``.
+    phase : str
+        Name of the method's phase that the round belongs to; the schedule knows nothing of it.
     """
 
     round: int
@@ -68,6 +70,7 @@ class Cohort:
     sizes: Tensor
     descriptor_rows: Tensor
     rows: Tensor
+    phase: str = "train"
 
     def __len__(self) -> int:
         """Return the number of clients in the cohort."""

@@ -92,7 +92,8 @@ def repeat(table: Mapping[str, Tensor], count: int) -> Params:
 
 def weighted_mean(table: Mapping[str, Tensor], weights: Tensor) -> Params:
     """Average every entry over its leading axis with the given nonnegative weights ``[c]``."""
-    share = weights / weights.sum()
+    # Whole numbers divide to float32, which would leave 1e-8 in a float64 mean.
+    share = weights.to(torch.float64) / weights.sum()
     return {
         key: torch.tensordot(share.to(value.dtype), value, dims=1) for key, value in table.items()
     }

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Generator, Tensor
 
-from latecomer.models.hyperparameters import count, number
+from latecomer.models.hyperparameters import choice, count, number
 from latecomer.models.local import LocalSGD, fine_tune
 from latecomer.models.method import (
     Context,
@@ -22,15 +23,22 @@ from latecomer.models.task import Clients, Samples, Task
 
 @dataclass(frozen=True, kw_only=True)
 class PerFedAvg(Method):
-    """Per-FedAvg (Fallah, Mokhtari, Ozdaglar, 2020), the first-order variant.
+    """Per-FedAvg (Fallah, Mokhtari, Ozdaglar, 2020), first-order or Hessian-free.
 
-    A local step moves along the gradient at the adapted weights, taken at the weights themselves:
-    ``w <- w - outer_lr * grad L(w - inner_lr * grad L(w; D); D')`` with two fresh minibatches.
+    First order: a local step moves along the gradient at the adapted weights, taken at the weights
+    themselves, ``w <- w - outer_lr * g`` with ``g = grad L(w - inner_lr * grad L(w; D); D')`` and
+    two fresh minibatches. Hessian-free: the Hessian's part of the derivative is a difference of
+    gradients on a third one,
+    ``g - inner_lr * [grad L(w + hf_delta g; D'') - grad L(w - hf_delta g; D'')] / (2 hf_delta)``.
     Every client, seen or not, is served the global model after ``finetune_steps`` steps on its
     support.
 
     Attributes
     ----------
+    variant : str
+        ``first_order`` or ``hessian_free``.
+    hf_delta : float
+        Length of the difference; used by the Hessian-free variant only.
     inner_lr : float
         Step of the adaptation, in training and in serving.
     outer_lr, local_momentum, local_weight_decay, clip_norm : float
@@ -39,6 +47,8 @@ class PerFedAvg(Method):
         Plain SGD steps of serving, and their batch size.
     """
 
+    variant: str = choice("first_order", "hessian_free")
+    hf_delta: float = number(1e-3, above=0)
     inner_lr: float = number(1e-2, above=0)
     outer_lr: float = number(5e-3, above=0)
     local_momentum: float = number(0.9, least=0, below=1)
@@ -51,7 +61,11 @@ class PerFedAvg(Method):
     paper: ClassVar[str] = "Fallah, Mokhtari, Ozdaglar, NeurIPS 2020"
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
-    batches_per_step: ClassVar[int] = 2
+
+    @property
+    def batches_per_step(self) -> int:
+        """Minibatches of the adaptation, of the gradient at its end, and of the Hessian."""
+        return 2 if self.variant == "first_order" else 3
 
     @property
     def local(self) -> LocalSGD:
@@ -76,13 +90,39 @@ class PerFedAvg(Method):
         batches: tuple[Samples, ...],
         step: int,
     ) -> Tensor:
-        """Return the loss on the second batch after a step on the first, held constant."""
-        inner, outer = batches
-        slopes = context.gradients(
-            lambda p: task.loss(p, inner.x, inner.labels()), detached(params)
-        )
+        """Return the loss on the second batch after a step on the first, held constant.
+
+        The Hessian-free term adds nothing to the value, only to the gradient.
+        """
+        inner, outer, *third = batches
+        here = detached(params)
+        slopes = context.gradients(lambda p: task.loss(p, inner.x, inner.labels()), here)
         adapted = {key: value - self.inner_lr * slopes[key] for key, value in params.items()}
-        return task.loss(adapted, outer.x, outer.labels())
+        loss = task.loss(adapted, outer.x, outer.labels())
+        for batch in third:
+            curved = self._hessian_part(task, here, detached(adapted), context, outer, batch)
+            moves = [(curved[k] * (value - here[k])).sum() for k, value in params.items()]
+            loss = loss - self.inner_lr * torch.stack(moves).sum()
+        return loss
+
+    def _hessian_part(
+        self,
+        task: Task,
+        here: Params,
+        adapted: Params,
+        context: Context,
+        outer: Samples,
+        third: Samples,
+    ) -> Params:
+        """Return the Hessian at ``here`` times the gradient at ``adapted``, by a difference."""
+        slopes = context.gradients(lambda p: task.loss(p, outer.x, outer.labels()), adapted)
+
+        def beside(length: float) -> Params:
+            point = {key: value + length * slopes[key] for key, value in here.items()}
+            return context.gradients(lambda p: task.loss(p, third.x, third.labels()), point)
+
+        ahead, behind = beside(self.hf_delta), beside(-self.hf_delta)
+        return {key: (ahead[key] - behind[key]) / (2 * self.hf_delta) for key in here}
 
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params

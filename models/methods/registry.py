@@ -12,8 +12,20 @@ if TYPE_CHECKING:
 _HOME = {
     "local": "local:Local",
     "fedavg": "fedavg:FedAvg",
+    "fedprox": "fedprox:FedProx",
+    "fedma": "fedma:FedMA",
+    "fedper": "fedper:FedPer",
+    "fedrep": "fedrep:FedRep",
+    "lg_fedavg": "lg_fedavg:LGFedAvg",
     "per_fedavg": "per_fedavg:PerFedAvg",
+    "pfedme": "pfedme:PFedMe",
+    "knn_per": "knn_per:KNNPer",
     "pfedhn": "pfedhn:PFedHN",
+    "pfedhn_pc": "pfedhn_pc:PFedHNPC",
+    "pfl_sampled": "pfl_sampled:PFLSampled",
+    "pfl_nearest": "pfl_nearest:PFLNearest",
+    "pfl_ensemble": "pfl_ensemble:PFLEnsemble",
+    "odpfl_hn": "odpfl_hn:ODPFLHN",
     "pefll": "pefll:PeFLL",
 }
 

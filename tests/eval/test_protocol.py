@@ -119,6 +119,14 @@ def test_embedding_methods_get_the_capacity_bound() -> None:
     assert {"radius", "loss_lipschitz", "weight_lipschitz", "descriptor_lipschitz"} <= names
 
 
+def test_personal_heads_are_beyond_the_capacity_bound() -> None:
+    rows, _ = run(
+        {"name": "pfedhn_pc", "label": "pc", "novel_rounds": 2, "novel_steps": 3}, shifts={}
+    )
+    assert not set(rows.bound) & {"pfedhn_eps"}
+    assert set(rows.personalization) == {"embedding"}
+
+
 def test_split_cell_measures_distances_without_a_method() -> None:
     rows, artifacts = run(None)
     assert set(rows.metric) == {"label_kl", "label_tv", "label_js", "label_hellinger", "a_distance"}

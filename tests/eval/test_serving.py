@@ -29,7 +29,12 @@ CONFIG = {
 # Short fits of newcomers: what is tested does not depend on how long they run.
 QUICK = {
     "local": {"novel_steps": 5},
+    "fedper": {"novel_steps": 5},
+    "fedrep": {"novel_steps": 5},
+    "lg_fedavg": {"novel_steps": 5},
+    "pfedme": {"finetune_steps": 5},
     "pfedhn": {"novel_rounds": 2, "novel_steps": 3},
+    "pfedhn_pc": {"novel_rounds": 2, "novel_steps": 3},
 }
 BUDGET = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=8)
 
@@ -54,7 +59,7 @@ def trained(federation, task):
 
 def scores_of(trained, task, group, name: str, **changed):
     method, state = trained[name]
-    options = {"classes": "all", "predictor": "deterministic", "seed": 0} | changed
+    options = {"classes": "all", "predictor": method.predictors[0], "seed": 0} | changed
     return score_group(method, task, state, group, **options)
 
 

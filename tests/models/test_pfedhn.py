@@ -8,6 +8,7 @@ import torch
 from latecomer.models.engine import train
 from latecomer.models.hypernetworks import hypernetwork
 from latecomer.models.methods.pfedhn import PFedHN
+from latecomer.models.methods.pfedhn_pc import PFedHNPC
 from latecomer.models.schedule import Schedule, TrainConfig
 from latecomer.models.state import State, part, row
 from latecomer.models.task import Clients, Task, make_task
@@ -100,3 +101,26 @@ def test_a_newcomer_fits_its_embedding_and_nothing_else(
         assert losses == pytest.approx(fresh, rel=1e-5)
     else:
         assert sum(losses) < 0.7 * sum(fresh)
+
+
+def test_a_personal_classifier_stays_with_its_client(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, method = make_population(), PFedHNPC(local_lr=0.05, novel_rounds=12, novel_steps=5)
+    state = train(method, task, clients, CONFIG, seed=0)
+    assert not any("heads.head." in key for key in state.server)
+    heads = part(state.clients, "head")
+    assert set(heads) == {"head.weight", "head.bias"}
+    schedule = Schedule(0, clients, CONFIG)
+    drawn = {int(m) for number in range(2) for m in schedule.cohort(number).members}
+    resting = min(set(range(8)) - drawn)
+    moved = {i for i in range(8) if not torch.equal(*heads["head.weight"][[i, resting]])}
+    assert moved == drawn
+    support, x = clients.support_of(0), clients.query_of(0).x
+    flat = State(state.server, {k: v * 0 if "head." in k else v for k, v in state.clients.items()})
+    assert not bool(method.serve(task, flat, 0, support, generator=generator())(x).any())
+    # A newcomer takes nobody's head.
+    served = method.personalize(task, state, support, generator=generator())(x)
+    again = method.personalize(task, flat, support, generator=generator())(x)
+    assert torch.equal(served, again)
+    assert (served.argmax(1) == clients.query_of(0).labels()).float().mean() > 0.6

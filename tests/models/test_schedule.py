@@ -21,7 +21,7 @@ def test_same_seed_same_draws_in_any_order(make_population: Callable[..., Client
     there = [forward.cohort(number) for number in range(4)]
     back = [backward.cohort(number) for number in reversed(range(4))][::-1]
     for one, other in zip(there, back, strict=True):
-        for left, right in zip(astuple(one)[1:], astuple(other)[1:], strict=True):
+        for left, right in zip(astuple(one)[1:5], astuple(other)[1:5], strict=True):
             assert torch.equal(left, right)
     assert not torch.equal(there[0].members, there[1].members) or not torch.equal(
         there[0].rows, there[1].rows

@@ -16,7 +16,7 @@ from latecomer.models.engine import train
 from latecomer.models.method import Context, Method
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.objectives import gradients
-from latecomer.models.schedule import TrainConfig
+from latecomer.models.schedule import Schedule, TrainConfig
 from latecomer.models.state import Params, State, row, stack
 from latecomer.models.task import Clients, Samples, Task, make_task
 
@@ -25,11 +25,47 @@ CONFIG = TrainConfig(rounds=60, cohort=4, local_steps=5, batch_size=6)
 QUICK = {
     "local": {"local_lr": 0.05, "novel_steps": 60},
     "fedavg": {"local_lr": 0.05},
+    "fedprox": {"local_lr": 0.05, "mu": 0.1},
+    "fedma": {"local_lr": 0.05},
+    "fedper": {"local_lr": 0.05, "novel_steps": 40},
+    "fedrep": {"local_lr": 0.05, "novel_steps": 40},
+    "lg_fedavg": {"local_lr": 0.05, "novel_steps": 10},
     "per_fedavg": {"outer_lr": 0.05, "inner_lr": 0.05},
+    "pfedme": {"local_lr": 0.05, "inner_lr": 0.03, "finetune_steps": 40},
+    "knn_per": {"local_lr": 0.05},
     "pfedhn": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
+    "pfedhn_pc": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
+    "pfl_sampled": {"local_lr": 0.05, "server_lr": 0.1},
+    "pfl_nearest": {"local_lr": 0.05, "server_lr": 0.1},
+    "pfl_ensemble": {"local_lr": 0.05, "server_lr": 0.1},
+    "odpfl_hn": {"local_lr": 0.05, "server_lr": 0.1},
     "pefll": {"local_lr": 0.05, "server_lr": 2e-3},
 }
 NAMES = list(METHODS)
+# Methods that by design serve newcomers with models made for others.
+LEAST_ACCURACY = {"pfl_sampled": 0.35, "pfl_nearest": 0.35, "pfl_ensemble": 0.5}
+# Default predictors that are not deterministic.
+PREDICTOR = {"pfl_sampled": "gibbs"}
+# A method at the end of its range, and what it is then: (name, settings, parent, settings, and
+# whether newcomers too are served alike, given the same generator).
+DEGENERATE: list[tuple[str, dict[str, Any], str, dict[str, Any], bool]] = [
+    ("fedprox", {"mu": 0}, "fedavg", {}, True),
+    ("fedper", {"head_layers": 0}, "fedavg", {}, True),
+    ("fedper", {"head_layers": 3}, "local", {}, False),
+    ("fedrep", {"head_layers": 0}, "fedavg", {}, True),
+    ("fedrep", {"head_layers": 3}, "local", {}, False),
+    ("lg_fedavg", {"local_share": 0, "novel_steps": 0}, "fedavg", {}, True),
+    (
+        "pfedhn_pc",
+        {"head_layers": 0, "novel_rounds": 2, "novel_steps": 3},
+        "pfedhn",
+        {"novel_rounds": 2, "novel_steps": 3},
+        True,
+    ),
+    ("pfl_sampled", {}, "pfedhn", {}, False),
+    ("pfl_nearest", {}, "pfedhn", {}, False),
+    ("pfl_ensemble", {}, "pfedhn", {}, False),
+]
 
 Trained = Callable[[str], tuple[Method, State]]
 
@@ -52,7 +88,6 @@ def test_every_method_file_is_registered() -> None:
     files = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")}
     assert files - {"__init__", "registry"} == set(METHODS)
     assert all(METHODS[name].name == name for name in METHODS)
-    assert len(METHODS) == 5
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,7 +109,8 @@ def test_learns_and_serves_newcomers(
             )
             right += int((predict(query.x).argmax(1) == query.labels()).sum())
             total += len(query)
-        assert right / total >= 0.85, (name, clients is seen, right / total)
+        least = 0.85 if clients is seen else LEAST_ACCURACY.get(name, 0.85)
+        assert right / total >= least, (name, clients is seen, right / total)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -82,11 +118,12 @@ def test_objective_is_the_same_for_one_client_and_for_many(name: str) -> None:
     task = make_task(input_shape=(1, 8, 8), n_classes=4, dtype=torch.float64)
     method, draw = make_method(name, **QUICK[name]), generator(1)
     params = stack([task.initial(draw) for _ in range(3)])
-    x = torch.randn(3, 2, 5, 1, 8, 8, generator=draw, dtype=torch.float64)
-    y = torch.randint(0, 4, (3, 2, 5), generator=draw)
+    sent = task.initial(draw)
+    x = torch.randn(3, 3, 5, 1, 8, 8, generator=draw, dtype=torch.float64)
+    y = torch.randint(0, 4, (3, 3, 5), generator=draw)
 
     def slopes(context: Context, p: Params, x: Tensor, y: Tensor, differentiate: Any) -> Params:
-        batches = (Samples(x[0], y[0]), Samples(x[1], y[1]))
+        batches = tuple(Samples(x[i], y[i]) for i in range(3))
         found: Params = differentiate(
             lambda q: method.objective(task, q, context, batches[: method.batches_per_step], 0), p
         )
@@ -97,10 +134,10 @@ def test_objective_is_the_same_for_one_client_and_for_many(name: str) -> None:
         return found
 
     many = torch.func.vmap(
-        lambda p, a, b: slopes(Context(gradients=functional), p, a, b, functional)
+        lambda p, a, b: slopes(Context(shared=sent, gradients=functional), p, a, b, functional)
     )(params, x, y)
     for place in range(3):
-        one = slopes(Context(), row(params, place), x[place], y[place], gradients)
+        one = slopes(Context(shared=sent), row(params, place), x[place], y[place], gradients)
         for key, value in one.items():
             torch.testing.assert_close(many[key][place], value, rtol=1e-9, atol=1e-12)
 
@@ -121,6 +158,55 @@ def test_training_follows_its_seed(
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert any(not torch.equal(first[key], other[key]) for key in first)
     assert all(isinstance(v, Tensor) and not v.requires_grad for v in first.values())
+
+
+@pytest.mark.parametrize(("name", "settings", "parent", "own", "novel_too"), DEGENERATE)
+def test_a_degenerate_setting_is_the_parent(
+    task: Task,
+    make_population: Callable[..., Clients],
+    name: str,
+    settings: dict[str, Any],
+    parent: str,
+    own: dict[str, Any],
+    novel_too: bool,
+) -> None:
+    clients, config = make_population((3, 20, 7, 11, 5, 1)), replace(CONFIG, rounds=4)
+    pair = (make_method(name, **settings), make_method(parent, **own))
+    states = [train(method, task, clients, config, seed=2) for method in pair]
+    everyone = [(clients, index) for index in range(len(clients))]
+    everyone += [(make_population(seed=3), 0)] * novel_too
+    for population, index in everyone:
+        support, x = population.support_of(index), population.query_of(index).x
+        logits = [
+            (
+                method.serve(task, state, index, support, generator=generator())
+                if population is clients
+                else method.personalize(task, state, support, generator=generator())
+            )(x)
+            for method, state in zip(pair, states, strict=True)
+        ]
+        assert torch.equal(*logits), (population is clients, index)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_clients_that_were_not_drawn_keep_their_state(
+    task: Task, make_population: Callable[..., Clients], name: str
+) -> None:
+    clients, method = make_population(), make_method(name, **QUICK[name])
+    config = replace(CONFIG, rounds=3, cohort=2)
+    schedule = Schedule(0, clients, config)
+    first = schedule.cohort(0, method.batches_per_step)
+    initial = method.init(task, clients, first, schedule.initial_noise())
+    trained = train(method, task, clients, config, seed=0)
+    drawn = {int(m) for number in range(3) for m in schedule.cohort(number).members}
+    changed = {
+        index
+        for key, value in trained.clients.items()
+        for index in range(8)
+        if not torch.equal(value[index], initial.clients[key][index])
+    }
+    assert all(len(value) == 8 for value in trained.clients.values())
+    assert changed <= drawn < set(range(8))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -192,7 +278,7 @@ def test_predictors_are_those_declared(
     task: Task, make_population: Callable[..., Clients], short: Trained, name: str
 ) -> None:
     method, state = short(name)
-    assert method.predictors == ("deterministic",)
+    assert method.predictors == (PREDICTOR.get(name, "deterministic"),)
     support = make_population().support_of(0)
     for serve in (
         lambda word: method.personalize(
@@ -200,8 +286,8 @@ def test_predictors_are_those_declared(
         ),
         lambda word: method.serve(task, state, 0, support, predictor=word, generator=generator()),
     ):
-        with pytest.raises(ValueError, match=f"predictor must be deterministic for {name}"):
-            serve("gibbs")
+        with pytest.raises(ValueError, match=rf"predictor must be .* for {name}, got 'other'"):
+            serve("other")
 
 
 @pytest.mark.parametrize("name", NAMES)

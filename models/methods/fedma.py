@@ -1,0 +1,97 @@
+"""FedMA: averaging after hidden units have been matched, layer by layer."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Generator
+
+from latecomer.models.averaged_weights import AveragedWeights
+from latecomer.models.heads import head_names, layers
+from latecomer.models.hyperparameters import choice, number
+from latecomer.models.matching import match
+from latecomer.models.method import Personalization, Predictor, Start, predict_with
+from latecomer.models.phases import Phase, Stage
+from latecomer.models.schedule import Cohort
+from latecomer.models.state import Params, State, add, move, nest, part, row, stack, weighted_mean
+from latecomer.models.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedMA(AveragedWeights):
+    """FedMA (Wang et al., 2020), simplified.
+
+    The first cohort starts from independent random weights, one draw a client. In every round the
+    hidden units of each client's net are put into the order that fits best (Hungarian algorithm on
+    incoming weights, from the input upwards) before the nets are averaged: to the largest client's
+    net in the first round, to the weights that were sent afterwards. Then, layer by layer, the
+    lower layers rest while those above go on. Every client is served the global model.
+
+    Simplified against the paper: the global net never grows (no unit stays unmatched, the cost is
+    a squared distance and not the posterior of a Beta-Bernoulli process); cohorts are matched round
+    by round, not all clients once; the last layer is averaged by sizes, not by class counts; the
+    target must be a chain of layers.
+
+    Attributes
+    ----------
+    layerwise_share : float
+        Share of the rounds, at the end, in which first one, then two, ... layers rest.
+    first_weights : str
+        ``independent``, or ``shared``: the first cohort starts alike, too. With ``shared``, no
+        layer-wise rounds and steps too small to swap units the method is FedAvg.
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step.
+    """
+
+    layerwise_share: float = number(0.5, least=0, below=1)
+    first_weights: str = choice("independent", "shared")
+
+    name: ClassVar[str] = "fedma"
+    paper: ClassVar[str] = "Wang et al., ICLR 2020"
+    personalization: ClassVar[Personalization] = "global"
+    needs_labels: ClassVar[bool] = False
+
+    def phases(self, task: Task) -> tuple[Phase, ...]:
+        """Return rounds that train everything, then rounds above one layer, two layers, ..."""
+        depth = len(layers(task))
+        above = [
+            Phase(
+                f"above-{resting}",
+                self.layerwise_share / max(depth - 1, 1),
+                (Stage(head_names(task, depth - resting)),),
+            )
+            for resting in range(1, depth)
+        ]
+        return (Phase("all", 1 - self.layerwise_share), *above)
+
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Send the global weights; in the first round everyone draws its own."""
+        if cohort.round > 0 or self.first_weights == "shared":
+            return super().start(task, state, clients, cohort, generator)
+        drawn = stack([task.initial(generator) for _ in range(len(cohort))])
+        return Start(move(drawn, clients.device))
+
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Match every client's net, then average, weighted by support sizes."""
+        final = add(start.params, uploads)
+        reference = part(state.server, "target")
+        if cohort.round == 0 and self.first_weights == "independent":
+            reference = row(final, int(cohort.sizes.argmax()))
+        matched = [match(row(final, i), reference, layers(task)) for i in range(len(cohort))]
+        return State(nest("target", weighted_mean(stack(matched), cohort.sizes)), state.clients)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the global model."""
+        self.refuse_predictor(predictor)
+        return predict_with(task, part(state.server, "target"))

@@ -1,0 +1,30 @@
+"""FedPer: a shared body under personal heads, trained together."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from latecomer.models.method import Personalization
+from latecomer.models.shared_body import SharedBody
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedPer(SharedBody):
+    """FedPer (Arivazhagan et al., 2019): body and own head take every local step together.
+
+    With ``head_layers=0`` the method is FedAvg; with all layers in the head every seen client
+    trains alone. A newcomer trains a fresh head on the frozen body.
+
+    Attributes
+    ----------
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step.
+    head_layers : int
+        Number of last layers that are the head.
+    novel_steps, novel_batch_size : int
+        Steps of a newcomer's head and their batch size.
+    """
+
+    name: ClassVar[str] = "fedper"
+    paper: ClassVar[str] = "Arivazhagan et al., 2019, arXiv:1912.00818"
+    personalization: ClassVar[Personalization] = "finetune"
+    needs_labels: ClassVar[bool] = True

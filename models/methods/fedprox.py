@@ -1,0 +1,60 @@
+"""FedProx: FedAvg whose clients are held near the global model."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Generator, Tensor
+
+from latecomer.models.averaged_weights import AveragedWeights
+from latecomer.models.hyperparameters import number
+from latecomer.models.method import Context, Personalization, Predictor, predict_with
+from latecomer.models.objectives import half_squared_distance
+from latecomer.models.state import Params, State, part
+from latecomer.models.task import Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedProx(AveragedWeights):
+    """FedProx (Li et al., 2020): a client minimises ``L(w; S) + mu / 2 * |w - w_global|^2``.
+
+    Every client, seen or not, is served the global model; labels are not needed for that.
+
+    Attributes
+    ----------
+    mu : float
+        Strength of the pull; at 0 the method is FedAvg.
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step, as in FedAvg.
+    """
+
+    mu: float = number(0.01, least=0)
+
+    name: ClassVar[str] = "fedprox"
+    paper: ClassVar[str] = "Li et al., MLSys 2020"
+    personalization: ClassVar[Personalization] = "global"
+    needs_labels: ClassVar[bool] = False
+
+    def objective(
+        self,
+        task: Task,
+        params: Params,
+        context: Context,
+        batches: tuple[Samples, ...],
+        step: int,
+    ) -> Tensor:
+        """Return the loss on the minibatch, and the pull towards the weights that were sent."""
+        loss = task.loss(params, batches[0].x, batches[0].labels())
+        return loss + self.mu * half_squared_distance(params, context.shared)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the global model."""
+        self.refuse_predictor(predictor)
+        return predict_with(task, part(state.server, "target"))

@@ -1,0 +1,46 @@
+"""FedRep: a shared body under personal heads, trained in turns."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from latecomer.models.heads import body_names, head_names
+from latecomer.models.hyperparameters import count
+from latecomer.models.method import Personalization
+from latecomer.models.phases import Phase, Stage
+from latecomer.models.shared_body import SharedBody
+from latecomer.models.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedRep(SharedBody):
+    """FedRep (Collins et al., 2021): in a round first the own head trains, then the body.
+
+    The local steps that a study gives every method are divided between the two in the ratio of
+    ``head_epochs`` to ``body_epochs``. With ``head_layers=0`` the body takes all of them and the
+    method is FedAvg. A newcomer trains a fresh head on the frozen body.
+
+    Attributes
+    ----------
+    head_epochs, body_epochs : int
+        Shares of the local steps (published for CIFAR-10: 5 epochs and 1).
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step.
+    head_layers : int
+        Number of last layers that are the head.
+    novel_steps, novel_batch_size : int
+        Steps of a newcomer's head and their batch size.
+    """
+
+    head_epochs: int = count(5)
+    body_epochs: int = count(1)
+
+    name: ClassVar[str] = "fedrep"
+    paper: ClassVar[str] = "Collins et al., ICML 2021"
+    personalization: ClassVar[Personalization] = "finetune"
+    needs_labels: ClassVar[bool] = True
+
+    def phases(self, task: Task) -> tuple[Phase, ...]:
+        """Return a single phase whose rounds train the head first."""
+        head = Stage(head_names(task, self.head_layers), self.head_epochs)
+        body = Stage(body_names(task, self.head_layers), self.body_epochs)
+        return (Phase(stages=(head, body)),)

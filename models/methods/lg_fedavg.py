@@ -1,0 +1,127 @@
+"""LG-FedAvg: local bodies under one global head."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.averaged_weights import AveragedWeights
+from latecomer.models.heads import body_names, head_names, join
+from latecomer.models.hyperparameters import count, number
+from latecomer.models.local import fine_tune
+from latecomer.models.method import Finish, Personalization, Predictor, Start, predict_with
+from latecomer.models.phases import Phase
+from latecomer.models.schedule import Cohort
+from latecomer.models.state import Params, State, gather, part, repeat, row, subtract
+from latecomer.models.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class LGFedAvg(AveragedWeights):
+    """LG-FedAvg (Liang et al., 2020): FedAvg first; then own bodies train under a global head.
+
+    In the second phase a client's body starts from FedAvg's, trains whenever the client is drawn
+    and stays with it, and the head alone is averaged. A newcomer trains the mean of the seen
+    clients' bodies under the frozen head.
+
+    Attributes
+    ----------
+    local_share : float
+        Share of the rounds that the second phase takes (published: 1000 after 5000); at 0 the
+        seen clients' method is FedAvg.
+    head_layers : int
+        Number of last layers that are the head.
+    novel_steps, novel_batch_size : int
+        Steps of a newcomer's body, 0 for none, and their batch size.
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step.
+    """
+
+    local_share: float = number(1 / 6, least=0, below=1)
+    head_layers: int = count(1)
+    novel_steps: int = count(50, least=0)
+    novel_batch_size: int = count(32)
+
+    name: ClassVar[str] = "lg_fedavg"
+    paper: ClassVar[str] = "Liang et al., 2020, arXiv:2001.01523"
+    personalization: ClassVar[Personalization] = "finetune"
+    needs_labels: ClassVar[bool] = True
+
+    def phases(self, task: Task) -> tuple[Phase, ...]:
+        """Return FedAvg's rounds and the local ones."""
+        return (Phase("global", 1 - self.local_share), Phase("local", self.local_share))
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Return random global weights, and clients that have no body of their own yet."""
+        state = super().init(task, clients, first, generator)
+        shape = {name: task.shapes[name] for name in body_names(task, self.head_layers)}
+        bodies = {k: torch.zeros(len(clients), *v, dtype=task.dtype) for k, v in shape.items()}
+        bodies["has_body"] = torch.zeros(len(clients), dtype=torch.bool)
+        return State(state.server, bodies)
+
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Send the global weights; in the second phase clients put their own body under them."""
+        sent = repeat(part(state.server, "target"), len(cohort))
+        if cohort.phase == "global":
+            return Start(sent)
+        return Start(join(task, sent, self._bodies(task, state, cohort.members)))
+
+    def finish(
+        self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
+    ) -> Finish:
+        """Upload all changes in the first phase; in the second the head's, and keep the body."""
+        if cohort.phase == "global":
+            return Finish(uploads=subtract(final, start.params))
+        head = {name: final[name] for name in head_names(task, self.head_layers)}
+        body = {name: final[name] for name in body_names(task, self.head_layers)}
+        owned = torch.ones_like(cohort.members, dtype=torch.bool)
+        return Finish(uploads=subtract(head, start.params), kept={**body, "has_body": owned})
+
+    def serve(
+        self,
+        task: Task,
+        state: State,
+        index: int,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the client's body, or FedAvg's before it has one, under the global head."""
+        self.refuse_predictor(predictor)
+        only = torch.tensor([index], device=state.clients["has_body"].device)
+        body = row(self._bodies(task, state, only), 0)
+        return predict_with(task, join(task, part(state.server, "target"), body))
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Train the mean body under the frozen head."""
+        self.refuse_predictor(predictor)
+        shared, body = part(state.server, "target"), body_names(task, self.head_layers)
+        everyone = torch.arange(len(state.clients["has_body"]), device=support.x.device)
+        bodies = self._bodies(task, state, everyone)
+        # As a change, so that the mean of bodies that never moved is exactly the shared one.
+        mean = {name: shared[name] + (bodies[name] - shared[name]).mean(dim=0) for name in body}
+        weights = join(task, shared, mean)
+        steps, size = self.novel_steps, self.novel_batch_size
+        tuned = fine_tune(task, weights, support, self.local, steps, size, generator, trained=body)
+        return predict_with(task, tuned)
+
+    def _bodies(self, task: Task, state: State, members: Tensor) -> Params:
+        own, shared = gather(state.clients, members), part(state.server, "target")
+
+        def chosen(name: str) -> Tensor:
+            owned = own["has_body"].view(-1, *(1,) * len(task.shapes[name]))
+            return torch.where(owned, own[name], shared[name])
+
+        return {name: chosen(name) for name in body_names(task, self.head_layers)}

@@ -1,0 +1,57 @@
+"""PFL-ensemble: pFedHN whose newcomers get the average of all seen clients' models' logits."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.embedded_clients import EmbeddedClients
+from latecomer.models.method import Personalization, Predictor, predict_with
+from latecomer.models.state import State
+from latecomer.models.task import Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFLEnsemble(EmbeddedClients):
+    """PFL-ensemble, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
+
+    A newcomer is served the mean of the logits of all seen clients' models; its own data are not
+    looked at. Training is pFedHN's, and a seen client is served the model of its own embedding.
+
+    Attributes
+    ----------
+    server_lr, server_momentum, server_weight_decay : float
+        SGD of hypernetwork and embeddings (moved only when their client is drawn).
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step; ``clip_norm`` holds for server gradients too.
+    embedding_dim : int or None
+        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+    """
+
+    name: ClassVar[str] = "pfl_ensemble"
+    paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
+    personalization: ClassVar[Personalization] = "unlabelled"
+    needs_labels: ClassVar[bool] = False
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the mean of all seen clients' logits."""
+        self.refuse_predictor(predictor)
+        n_clients = len(state.clients["embedding"])
+
+        def predict(x: Tensor) -> Tensor:
+            # One model at a time: a population's weights need not fit into memory.
+            total = torch.zeros(len(x), task.n_classes, dtype=task.dtype, device=x.device)
+            for index in range(n_clients):
+                total += predict_with(task, self.weights_of(task, state, index))(x)
+            return total / n_clients
+
+        return predict

@@ -1,0 +1,224 @@
+"""FedProx, pFedMe, kNN-Per and Hessian-free Per-FedAvg: their own rules."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from latecomer.models.engine import train
+from latecomer.models.heads import features
+from latecomer.models.method import Context
+from latecomer.models.methods import make_method
+from latecomer.models.methods.fedprox import FedProx
+from latecomer.models.methods.knn_per import KNNPer
+from latecomer.models.methods.per_fedavg import PerFedAvg
+from latecomer.models.methods.pfedme import PFedMe
+from latecomer.models.schedule import TrainConfig
+from latecomer.models.state import Params, add, part, subtract
+from latecomer.models.task import Clients, Samples, Task, make_task
+
+CONFIG = TrainConfig(rounds=4, cohort=3, local_steps=4, batch_size=5)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def exact() -> Task:
+    return make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
+
+
+def length(table: Params) -> float:
+    return sum(float(value.square().sum()) for value in table.values()) ** 0.5
+
+
+def test_fedprox_pulls_towards_what_was_sent(
+    exact: Task, make_population: Callable[..., Clients]
+) -> None:
+    batch = make_population(dtype=torch.float64).support_of(0)
+    sent, here = exact.initial(generator(0)), exact.initial(generator(1))
+    point = {k: v.clone().requires_grad_() for k, v in here.items()}
+
+    def slope(mu: float) -> Params:
+        loss = FedProx(mu=mu).objective(exact, point, Context(shared=sent), (batch,), 0)
+        return dict(zip(point, torch.autograd.grad(loss, list(point.values())), strict=True))
+
+    expected = {k: 0.7 * v for k, v in subtract(here, sent).items()}
+    found = subtract(slope(0.7), slope(0.0))
+    for key, value in expected.items():
+        torch.testing.assert_close(found[key], value)
+
+
+def test_fedprox_with_a_strong_pull_stays_nearer(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, config = make_population(), replace(CONFIG, rounds=1)
+
+    def moved(mu: float) -> float:
+        method = FedProx(local_lr=0.05, mu=mu)
+        runs = [
+            train(method, task, clients, replace(config, local_steps=s), seed=0) for s in (1, 9)
+        ]
+        return length(subtract(*(part(run.server, "target") for run in runs)))
+
+    assert moved(5.0) < 0.5 * moved(0.0)
+
+
+def test_pfedme_moves_along_the_gradient_of_the_envelope(
+    make_population: Callable[..., Clients],
+) -> None:
+    # A linear net: the envelope of a loss with kinks has its minima at the kinks.
+    exact = make_task(
+        input_shape=(6,), n_classes=4, target=torch.nn.Linear(6, 4), dtype=torch.float64
+    )
+    batch = make_population(dtype=torch.float64).support_of(0)
+    method = PFedMe(lam=2.0, inner_steps=400, inner_lr=0.05)
+    here = {k: v.requires_grad_() for k, v in exact.initial(generator()).items()}
+
+    def envelope(at: Params) -> torch.Tensor:
+        return method.objective(exact, at, Context(), (batch,), 0)
+
+    value = envelope(here)
+    slopes = torch.autograd.grad(value, list(here.values()))
+    # The minimum over theta is smooth in w: a finite difference must agree with the gradient.
+    draw = generator(3)
+    away = {k: torch.randn(v.shape, generator=draw, dtype=v.dtype) * 1e-4 for k, v in here.items()}
+    centre = {k: v.detach() for k, v in here.items()}
+    rise = envelope(add(centre, away)) - envelope(subtract(centre, away))
+    along = sum(2 * (s * d).sum() for s, d in zip(slopes, away.values(), strict=True))
+    assert float(rise.detach()) == pytest.approx(float(along), rel=1e-4)
+
+
+def test_pfedme_with_one_step_of_length_one_over_lam_is_fedavg(
+    exact: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population(dtype=torch.float64)
+    pair = (
+        make_method("pfedme", inner_steps=1, inner_lr=1 / 15, lam=15.0, finetune_steps=0),
+        make_method("fedavg"),
+    )
+    states = [train(method, exact, clients, CONFIG, seed=0) for method in pair]
+    for key, value in states[1].server.items():
+        torch.testing.assert_close(states[0].server[key], value, rtol=1e-10, atol=1e-13)
+    x, support = clients.query_of(0).x, clients.support_of(0)
+    served = [
+        m.personalize(exact, s, support, generator=generator())(x)
+        for m, s in zip(pair, states, strict=True)
+    ]
+    torch.testing.assert_close(*served, rtol=1e-10, atol=1e-12)
+
+
+def test_pfedme_without_a_server_step_stays_and_a_strong_tie_holds_newcomers(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, support = make_population(), make_population(seed=1).support_of(0)
+    full, half = (
+        train(PFedMe(beta=beta), task, clients, replace(CONFIG, rounds=1), seed=0).server
+        for beta in (1.0, 0.5)
+    )
+    none = train(PFedMe(beta=1e-30), task, clients, replace(CONFIG, rounds=1), seed=0).server
+    for key, value in none.items():
+        torch.testing.assert_close(half[key] - value, (full[key] - value) / 2)
+    state = train(PFedMe(), task, clients, CONFIG, seed=0)
+    glob = task.logits(part(state.server, "target"), support.x)
+
+    def distance(lam: float) -> float:
+        method = PFedMe(lam=lam, inner_lr=0.01, finetune_steps=100)
+        served = method.personalize(task, state, support, generator=generator())
+        return float((served(support.x) - glob).norm())
+
+    assert distance(50.0) < distance(1.0) < distance(0.01)
+
+
+def test_hessian_free_gradient_is_the_derivative_of_the_adapted_loss(
+    exact: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population(dtype=torch.float64)
+    first, second = clients.support_of(0), clients.support_of(1)
+    here = {k: v.requires_grad_() for k, v in exact.initial(generator()).items()}
+    method = PerFedAvg(variant="hessian_free", inner_lr=0.3, hf_delta=1e-6)
+    # With the same batch for the adaptation and the Hessian it is the exact derivative.
+    loss = method.objective(exact, here, Context(), (first, second, first), 0)
+    found = torch.autograd.grad(loss, list(here.values()))
+    inner = torch.autograd.grad(
+        exact.loss(here, first.x, first.labels()), list(here.values()), create_graph=True
+    )
+    adapted = {k: v - 0.3 * g for (k, v), g in zip(here.items(), inner, strict=True)}
+    outer = exact.loss(adapted, second.x, second.labels())
+    assert loss.item() == pytest.approx(outer.item(), rel=1e-12)
+    expected = torch.autograd.grad(outer, list(here.values()))
+    plain = PerFedAvg(inner_lr=0.3).objective(exact, here, Context(), (first, second), 0)
+    first_order = torch.autograd.grad(plain, list(here.values()))
+    for left, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-7)
+    assert not all(
+        torch.allclose(left, right, rtol=1e-2)
+        for left, right in zip(first_order, expected, strict=True)
+    )
+
+
+def test_hessian_free_trains_on_three_batches_of_which_two_are_the_old_ones(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population()
+    free, plain = (
+        PerFedAvg(variant="hessian_free", inner_lr=1e-9, hf_delta=1e-2),
+        PerFedAvg(inner_lr=1e-9),
+    )
+    assert (free.batches_per_step, plain.batches_per_step) == (3, 2)
+    states = [train(method, task, clients, CONFIG, seed=0) for method in (free, plain)]
+    for key, value in states[1].server.items():
+        torch.testing.assert_close(states[0].server[key], value, rtol=1e-5, atol=1e-6)
+
+
+def test_knn_per_trains_like_fedavg_and_mixes_by_hand(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population()
+    method = KNNPer(local_lr=0.05, scale=1.0)
+    state = train(method, task, clients, CONFIG, seed=0)
+    parent = train(make_method("fedavg", local_lr=0.05), task, clients, CONFIG, seed=0)
+    assert all(torch.equal(state.server[k], v) for k, v in parent.server.items())
+    weights = part(state.server, "target")
+    support, x = make_population(seed=2).support_of(0), make_population(seed=2).query_of(0).x
+    served = method.personalize(task, state, support, generator=generator())(x).exp()
+    torch.testing.assert_close(served.sum(1), torch.ones(8))
+    p_global = task.logits(weights, x).softmax(1)
+    phi, stored = features(task, weights, x), features(task, weights, support.x)
+    distances = (phi[:, None] - stored[None]).square().sum(2)
+    candidates = []
+    for k in (5, 10):
+        order = distances.argsort(1)[:, :k]
+        kernel = torch.exp(-distances.gather(1, order) / (phi.shape[1] * 1.0))
+        p_knn = torch.zeros(8, 4)
+        for sample in range(8):
+            for place, weight in zip(order[sample], kernel[sample], strict=True):
+                p_knn[sample, support.labels()[place]] += weight / kernel[sample].sum()
+        candidates += [(1 - w / 10) * p_global + w / 10 * p_knn for w in range(11)]
+    assert any(torch.allclose(served, one, atol=1e-5) for one in candidates)
+    assert not torch.allclose(served, p_global, atol=1e-3)
+
+
+def test_knn_per_turns_to_neighbours_only_when_they_help(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population()
+    support = make_population(seed=2).support_of(0)
+    method = KNNPer(local_lr=0.05)
+    state = train(method, task, clients, replace(CONFIG, rounds=40), seed=0)
+    weights = part(state.server, "target")
+
+    def served(y: torch.Tensor) -> torch.Tensor:
+        samples = Samples(support.x, y)
+        return method.personalize(task, state, samples, generator=generator())(support.x)
+
+    # Labels the global model knows nothing of, but neighbours agree on.
+    swapped = (support.labels() + 2) % 4
+    assert (served(swapped).argmax(1) == swapped).float().mean() > 0.9
+    assert (task.logits(weights, support.x).argmax(1) == swapped).float().mean() < 0.1
+    # Labels without any rule: every neighbour is wrong about the sample left out.
+    one = Samples(support.x[:1], support.labels()[:1])
+    alone = method.personalize(task, state, one, generator=generator())(support.x)
+    torch.testing.assert_close(alone, task.logits(weights, support.x).log_softmax(1))
