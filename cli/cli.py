@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from latecomer.data_commands import data_app
 from latecomer.eval.errors import InputError, nearest
 from latecomer.one_line_errors import OneLineErrors
 from latecomer.tables import show_json, show_table
@@ -211,6 +212,9 @@ def certify_file(
         show_json(plain(found.to_dict()))
     else:
         _print(loss_certificate_lines(found))
+
+
+app.add_typer(data_app)
 
 
 def main() -> None:

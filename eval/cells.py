@@ -80,13 +80,14 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         "data_hash": data_hash,
         "rows_schema": ROWS_SCHEMA_VERSION,
     }
+    evaluation = dict(resolved["evaluation"])
     split: dict[str, Any] = {
         **shared,
         "kind": "split",
         "model": None,
         "method": None,
         "train": None,
-        "evaluation": None,
+        "evaluation": {"domain_classifier": evaluation.pop("domain_classifier")},
         "bounds": [],
         "certificates": [],
         "seed": None,
@@ -100,7 +101,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "model": resolved["model"],
             "method": method,
             "train": resolved["train"],
-            "evaluation": resolved["evaluation"],
+            "evaluation": evaluation,
             "bounds": resolved["bounds"],
             "certificates": resolved["certificates"],
             "seed": seed,

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.dealing import QUERY, SUPPORT, VALIDATION, assign_roles
-from latecomer.eval.split_kinds import Filling
+from latecomer.eval.dealing import QUERY, SUPPORT, VALIDATION, assign_roles, stable_order
+from latecomer.eval.filling import Filling
 
 __all__ = ["ClientRows", "Role", "cut_into_roles", "label_counts"]
 
@@ -97,9 +97,10 @@ def cut_into_roles(
         rng=rng,
     )
     cell = owners * 3 + roles
-    rows = rows[np.argsort(cell, kind="stable")]
+    rows = rows[stable_order(cell)]
     rows.setflags(write=False)
-    parts = np.split(rows, np.cumsum(np.bincount(cell, minlength=3 * n_clients))[:-1])
+    ends = np.cumsum(np.bincount(cell, minlength=3 * n_clients)).tolist()
+    parts = [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     return tuple(
         ClientRows(
             id=int(name),

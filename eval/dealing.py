@@ -19,6 +19,7 @@ __all__ = [
     "deal_rows",
     "log_dirichlet",
     "share_counts",
+    "stable_order",
 ]
 
 Floats = NDArray[np.float64]
@@ -70,6 +71,23 @@ def class_totals(y: Ints, rows: Ints, n_classes: int) -> Ints:
     return totals
 
 
+def stable_order(keys: Ints) -> Ints:
+    """Sort whole numbers from 0 to 2^32, ties in their order: ``argsort``, several times as fast.
+
+    NumPy sorts 16-bit numbers by their digits, so larger ones are sorted half by half.
+
+    Examples
+    --------
+    >>> stable_order(np.array([70_000, 3, 70_000, 3])).tolist()
+    [1, 3, 0, 2]
+    """
+    order: Ints = np.argsort(keys.astype(np.uint16), kind="stable")
+    high = keys >> 16
+    if high.any():
+        order = order[np.argsort(high[order].astype(np.uint16), kind="stable")]
+    return order
+
+
 def share_counts(weights: Floats, totals: Ints) -> Ints:
     """Divide each class's samples in proportion to its column of ``weights``.
 
@@ -108,7 +126,7 @@ def deal_rows(y: Ints, rows: Ints, counts: Ints, rng: np.random.Generator) -> tu
     """
     n_clients, n_classes = counts.shape
     shuffled = rng.permutation(rows)
-    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
+    by_class = shuffled[stable_order(y[shuffled])]
     totals = class_totals(y, rows, n_classes)
     starts = np.concatenate([[0], np.cumsum(totals)[:-1]])
     dealt = counts.sum(axis=0)
@@ -142,8 +160,8 @@ def assign_roles(
         ``SUPPORT``, ``VALIDATION`` or ``QUERY`` of each row.
     """
     shuffle = rng.permutation(len(rows))
-    order = shuffle[np.argsort(y[rows[shuffle]], kind="stable")]
-    order = order[np.argsort(owners[order], kind="stable")]
+    order = shuffle[stable_order(y[rows[shuffle]])]
+    order = order[stable_order(owners[order])]
     roles = np.full(len(rows), SUPPORT, dtype=np.int64)
     sizes = np.bincount(owners, minlength=n_clients)
     wanted = np.rint(query * sizes).astype(np.int64)

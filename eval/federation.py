@@ -3,7 +3,7 @@
 Nothing here depends on a method or on a training seed, so every method meets the same clients.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.shifts import SHIFTS
-from latecomer.eval.splits import ClientRows, Split, deal_extrapolated, make_split
+from latecomer.eval.refill import Lack
+from latecomer.eval.shifted import combined_hash, shifted_populations
+from latecomer.eval.splits import ClientRows, Split, split_of
 from latecomer.models.task import Clients
 
 __all__ = ["Federation", "Group", "build_federation", "make_clients"]
-
-EXTRAPOLATION = "extrapolation"
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,10 @@ class Federation:
         The unshifted groups; ``certification`` may be empty.
     shifted : tuple of Group
         Novel clients under every shift and severity of the study.
+    lacks : tuple of Lack
+        Novel clients that another data set could not fill, and why.
+    data_hash : str
+        Hash of the data set, and of other data sets and functions that shifts take.
     """
 
     dataset: Dataset
@@ -83,6 +86,8 @@ class Federation:
     certification: Group
     novel: Group
     shifted: tuple[Group, ...]
+    lacks: tuple[Lack, ...] = ()
+    data_hash: str = ""
 
     def evaluated(self) -> Iterator[Group]:
         """Every group a trained model is measured on, in the order of the rows."""
@@ -96,17 +101,27 @@ def _unit_floats(x: NDArray[Any]) -> NDArray[np.float32]:
     return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x.astype(np.float32)
 
 
-def standardisation(dataset: Dataset, seen: Sequence[ClientRows]) -> Standardisation:
-    """Take mean and sd over the seen clients' support data; a constant input keeps sd 1."""
-    x = _unit_floats(dataset.x[np.concatenate([client.support for client in seen])])
-    axes = (0,) if x.ndim == 2 else (0, 2, 3)
-    mean = x.mean(axis=axes, dtype=np.float64)
-    sd = x.std(axis=axes, dtype=np.float64)
-    sd = np.where(sd > 1e-6, sd, 1.0)
-    shape = mean.shape if x.ndim == 2 else (*mean.shape, 1, 1)
-    return Standardisation(
-        mean.reshape(shape).astype(np.float32), sd.reshape(shape).astype(np.float32)
-    )
+def standardisation(
+    dataset: Dataset, seen: Sequence[ClientRows], *, block: int = 4096
+) -> Standardisation:
+    """Take mean and sd over the seen clients' support data; a constant input keeps sd 1.
+
+    Two passes over ``block`` samples at a time, so that memory does not grow with the data.
+    """
+    rows = np.concatenate([client.support for client in seen])
+    axes = (0,) if dataset.x.ndim == 2 else (0, 2, 3)
+
+    def mean_of(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Any:
+        total, count = 0.0, 0
+        for first in range(0, len(rows), block):
+            x = function(_unit_floats(dataset.x[rows[first : first + block]]).astype(np.float64))
+            total = total + x.sum(axis=axes, keepdims=True)[0]
+            count += x.size // total.size
+        return total / count
+
+    mean = mean_of(lambda x: x)
+    sd = np.sqrt(mean_of(lambda x: np.square(x - mean)))
+    return Standardisation(mean.astype(np.float32), np.where(sd > 1e-6, sd, 1.0).astype(np.float32))
 
 
 def _padded(rows: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -156,26 +171,6 @@ def make_clients(
     )
 
 
-def _shifted_clients(
-    dataset: Dataset,
-    rows: Sequence[ClientRows],
-    scale: Standardisation,
-    shift: str,
-    severity: float,
-) -> Clients:
-    """Clients whose support and query data both went through a shift; holds only their samples."""
-    used = np.unique(np.concatenate([client.rows("all") for client in rows]))
-    x = SHIFTS[shift].apply(dataset.x[used], severity)
-
-    def moved(part: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.searchsorted(used, part)
-
-    renumbered = [
-        ClientRows(c.id, moved(c.support), moved(c.validation), moved(c.query)) for c in rows
-    ]
-    return make_clients(x, dataset.y[used], renumbered, scale)
-
-
 def split_options(split: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a resolved ``split:`` section that are given."""
     return {key: value for key, value in split.items() if value is not None}
@@ -200,34 +195,30 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
     """
     dataset = load_dataset(config["data"])
     options = split_options(config["split"])
-    split = make_split(dataset, **options)
+    split = split_of(dataset, options)
     scale = standardisation(dataset, split.seen)
 
     def group(name: str, rows: Sequence[ClientRows]) -> Group:
         return Group(name, "none", None, make_clients(dataset.x, dataset.y, rows, scale))
 
-    shifted = []
-    for shift, severities in (config.get("shifts") or {}).items():
-        for index, severity in enumerate(severities or ()):
-            if shift == EXTRAPOLATION:
-                rows = deal_extrapolated(
-                    dataset,
-                    split,
-                    alpha=severity,
-                    seed=options["seed"] + index,
-                    n_clients=len(split.novel),
-                    query=options["query"],
-                    validation=options["validation"],
-                )
-                clients = make_clients(dataset.x, dataset.y, rows, scale)
-            else:
-                clients = _shifted_clients(dataset, split.novel, scale, shift, severity)
-            shifted.append(Group("novel", shift, float(severity), clients))
+    populations = shifted_populations(
+        dataset,
+        split,
+        config.get("shifts") or {},
+        seed=options.get("seed", 0),
+        query=options.get("query", 0.25),
+        validation=options.get("validation", 0.2),
+    )
     return Federation(
         dataset=dataset,
         split=split,
         seen=group("seen", split.seen),
         certification=group("certification", split.certification),
         novel=group("novel", split.novel),
-        shifted=tuple(shifted),
+        shifted=tuple(
+            Group("novel", one.shift, one.severity, make_clients(one.x, one.y, one.rows, scale))
+            for one in populations
+        ),
+        lacks=tuple(lack for one in populations for lack in one.lacks),
+        data_hash=combined_hash(dataset.content_hash, populations),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-__all__ = ["ClientScore", "GroupScore", "group_score"]
+__all__ = ["ClientScore", "GroupScore", "PairedEffect", "group_score", "paired_effect"]
 
 
 @dataclass(frozen=True)
@@ -105,3 +105,49 @@ def group_score(scores: Sequence[ClientScore]) -> GroupScore:
         upper=min(1.0, mean + half) if len(errors) > 1 else np.nan,
         loss=float(np.mean([score.loss for score in scores])),
     )
+
+
+@dataclass(frozen=True)
+class PairedEffect:
+    """Mean over clients of the difference between two errors of the same client.
+
+    Attributes
+    ----------
+    n_clients : int
+        Clients with both errors.
+    mean : float
+        In [-1, 1]; above 0 the shift makes clients worse.
+    lower, upper : float
+        95% t-interval over clients; NaN for a single client.
+    """
+
+    n_clients: int
+    mean: float
+    lower: float
+    upper: float
+
+
+def paired_effect(shifted: Sequence[ClientScore], control: Sequence[ClientScore]) -> PairedEffect:
+    """Compare the errors of the same clients under a shift and under its matched control.
+
+    Raises
+    ------
+    ValueError
+        The clients differ, or there are none.
+
+    Examples
+    --------
+    >>> before = [ClientScore(0, 9, 10, 1, .3), ClientScore(1, 9, 10, 2, .5)]
+    >>> after = [ClientScore(0, 9, 10, 3, .3), ClientScore(1, 9, 10, 4, .5)]
+    >>> round(paired_effect(after, before).mean, 3)
+    0.2
+    """
+    ids = [score.client for score in shifted]
+    if not ids or ids != [score.client for score in control]:
+        raise ValueError("shifted and control must score the same clients, at least one")
+    pairs = zip(shifted, control, strict=True)
+    difference = np.array([after.error - before.error for after, before in pairs])
+    mean, half = float(difference.mean()), np.nan
+    if len(difference) > 1:
+        half = float(stats.t.ppf(0.975, len(difference) - 1) * stats.sem(difference))
+    return PairedEffect(len(difference), mean, mean - half, mean + half)

@@ -15,13 +15,13 @@ from latecomer.eval.certification import (
     certify_scores,
     sampling_of,
 )
-from latecomer.eval.client_rows import label_counts
-from latecomer.eval.divergences import split_diagnostics
 from latecomer.eval.federation import Federation, Group, build_federation
-from latecomer.eval.metrics import ClientScore, GroupScore, group_score
+from latecomer.eval.metrics import ClientScore, GroupScore, group_score, paired_effect
 from latecomer.eval.published import PUBLISHED, TrainedModel
 from latecomer.eval.rows import Artifact
 from latecomer.eval.serving import score_group
+from latecomer.eval.shifted import CONTROL
+from latecomer.eval.split_facts import split_facts
 from latecomer.models.engine import RoundLog, TrainConfig, train
 from latecomer.models.methods import make_method
 from latecomer.models.task import Task, make_task
@@ -77,6 +77,30 @@ def _gap(novel: Group, totals: Mapping[str, GroupScore]) -> Row:
     }
 
 
+def _effects(
+    scored: Mapping[Group, Sequence[ClientScore]], classes: str, predictor: str
+) -> Iterator[Row]:
+    """Error under another data set minus error under its control, client by client."""
+    controls = {group.shift: group for group in scored if group.shift.endswith(CONTROL)}
+    for group, scores in scored.items():
+        control = controls.get(group.shift + CONTROL)
+        if control is None:
+            continue
+        found = paired_effect(scores, scored[control])
+        yield {
+            "classes": classes,
+            "predictor": predictor,
+            **group.condition(),
+            "n_clients": found.n_clients,
+            "aggregation": "per-client",
+            "metric": "shift_effect",
+            "value": found.mean,
+            "lower": found.lower,
+            "upper": found.upper,
+            "message": f"error minus that of {control.shift}, the same clients paired",
+        }
+
+
 @lru_cache(maxsize=2)
 def _federation(key: str) -> Federation:
     return build_federation(json.loads(key))
@@ -110,7 +134,7 @@ def _certify(
     config: Mapping[str, Any], federation: Federation, scores: Sequence[ClientScore], common: Row
 ) -> tuple[list[Row], list[Row]]:
     """Rows and facts of every certificate the study asks for, on one predictor's scores."""
-    sampling = sampling_of(config["split"]["kind"])
+    sampling = sampling_of(federation.split.kind)
     pool = len(federation.split.certification) + len(federation.split.novel)
     rows: list[Row] = []
     facts: list[Row] = []
@@ -159,10 +183,12 @@ def _method_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome
     for predictor in method.predictors:
         common: Row = {"classes": classes, "predictor": predictor}
         unshifted: dict[str, GroupScore] = {}
+        scored: dict[Group, Sequence[ClientScore]] = {}
         for group in federation.evaluated():
             scores = score_group(
                 method, task, state, group, classes=classes, predictor=predictor, seed=seed
             )
+            scored[group] = scores
             total = group_score(scores)
             rows += _client_rows(group, scores, common)
             rows += _group_rows(group, total, common)
@@ -172,6 +198,7 @@ def _method_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome
                 issued = _certify(config, federation, scores, common)
                 rows += issued[0]
                 facts += issued[1]
+        rows += _effects(scored, classes, predictor)
         seen_error[predictor] = unshifted["seen"].pooled
         if "novel" in unshifted:
             rows.append({**common, **_gap(federation.novel, unshifted)})
@@ -220,28 +247,11 @@ def _method_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome
     return Outcome([{**row, **named} for row in rows], artifacts)
 
 
-def _label_counts(federation: Federation) -> Artifact:
-    """Return the client-by-class counts of the split, a row a client."""
-    split, dataset = federation.split, federation.dataset
-    groups = {"seen": split.seen, "certification": split.certification, "novel": split.novel}
-    records: list[Row] = []
-    for name, clients in groups.items():
-        for client in clients:
-            held = label_counts(dataset.y, [client], dataset.n_classes)[0]
-            record = {"client": client.id, "group": name}
-            records.append(record | {f"class_{c}": int(n) for c, n in enumerate(held)})
-    return Artifact(kind="label_counts", table=records, axes=("client",))
-
-
 def _split_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome:
     """Measure how far novel clients are from the training clients, whatever the method."""
-    federation = _federation_of(config)
-    rows: list[Row] = []
-    for group in (federation.novel, *federation.shifted):
-        if len(group.clients):
-            found = split_diagnostics(federation.seen.clients, group.clients)
-            rows += [{**group.condition(), **record} for record in found]
-    return Outcome(rows, {"label_counts": _label_counts(federation)})
+    asked = config.get("evaluation") or {}
+    classifier = asked.get("domain_classifier", "linear")
+    return Outcome(*split_facts(_federation_of(config), classifier=classifier))
 
 
 _CELLS: Mapping[str, Callable[[Mapping[str, Any], OnRound | None], Outcome]] = MappingProxyType(

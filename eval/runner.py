@@ -10,7 +10,7 @@ from typing import Any, Literal
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors import Executor, LocalExecutor, Report
 from latecomer.eval.run_directory import check_directory, count_scorings, declare, merge
-from latecomer.eval.study import Study
+from latecomer.eval.study import Study, check_sampling
 from latecomer.eval.work import Job, is_done, record_failure
 
 __all__ = ["Event", "Failure", "RunResult", "run"]
@@ -234,4 +234,8 @@ def _prepare(study: Study) -> _Prepared:
             f"train.cohort must be at most the number of seen clients, {len(split.seen)}, "
             f"got {study.train.cohort}"
         )
-    return _Prepared(federation.dataset.content_hash, split.content_hash, len(split.certification))
+    for index, wanted in enumerate(study.certificates):
+        if not split.certification:
+            raise InputError("certificates need certification clients, and the split has none")
+        check_sampling(f"certificates.{index}", wanted.rule, split.kind)
+    return _Prepared(federation.data_hash, split.content_hash, len(split.certification))

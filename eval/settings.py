@@ -3,21 +3,39 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from latecomer.eval.cells import Cell, cells_of
+from latecomer.eval.setting_types import (
+    AutoOrSize,
+    Count,
+    Name,
+    Number,
+    Positive,
+    Probability,
+    Seed,
+    Settings,
+    sequence,
+)
+from latecomer.eval.split_settings import SPLIT_SETTINGS, SplitSettings
 
 __all__ = [
     "SPLIT_KINDS",
-    "ByClass",
     "CertificateSettings",
     "DataSettings",
-    "Dirichlet",
+    "DataShift",
     "Evaluation",
+    "FunctionShift",
     "Hypernetwork",
     "MethodSettings",
     "ModelSettings",
-    "Natural",
     "Settings",
     "Shifts",
     "Study",
@@ -26,28 +44,7 @@ __all__ = [
 ]
 
 
-SPLIT_KINDS = ("by_class", "dirichlet", "natural")
-
-
-class Settings(BaseModel):
-    """A section of a study: frozen, and closed to keys it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _amount(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError("must be a count (integer) or a fraction (decimal below 1)")
-    if value < 0 or (isinstance(value, float) and not value < 1):
-        raise ValueError("must be a count of at least 0 or a fraction in [0, 1)")
-    return value
-
-
-def _auto_or_size(value: Any) -> Any:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value != "auto" and not (whole and value >= 1):
-        raise ValueError("must be 'auto' or an integer of at least 1")
-    return value
+SPLIT_KINDS = tuple(SPLIT_SETTINGS)
 
 
 def _named(value: Any) -> Any:
@@ -55,61 +52,11 @@ def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
-def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    if len(set(values)) < len(values):
-        raise ValueError("must not repeat an entry")
-    return values
-
-
-Count = Annotated[int, Field(strict=True, ge=1)]
-Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Positive = Annotated[Number, Field(gt=0)]
-Share = Annotated[Number, Field(ge=0, lt=1)]
-Probability = Annotated[Number, Field(gt=0, lt=1)]
-Amount = Annotated[Any, BeforeValidator(_amount)]
-AutoOrSize = Annotated[Any, BeforeValidator(_auto_or_size)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
-
-
 class DataSettings(BaseModel):
     """The data set: its name and the options of its reader, which checks them itself."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
-
-
-class _Split(Settings):
-    certify: Amount = 0
-    novel: Amount = 0
-    seed: Seed = 0
-    query: Annotated[Number, Field(gt=0, lt=1)] = 0.25
-    validation: Share = 0.2
-    reserve: Share | None = None
-    min_samples: Count | None = None
-
-
-class ByClass(_Split):
-    """Every client holds a few classes."""
-
-    kind: Literal["by_class"]
-    clients: Count
-    classes_per_client: Count
-
-
-class Dirichlet(_Split):
-    """Every client's class proportions are drawn from a symmetric Dirichlet distribution."""
-
-    kind: Literal["dirichlet"]
-    clients: Count
-    alpha: Positive
-
-
-class Natural(_Split):
-    """The publisher says whose sample is whose."""
-
-    kind: Literal["natural"]
-    clients: Count | None = None
 
 
 class Hypernetwork(Settings):
@@ -149,24 +96,60 @@ class Train(Settings):
 
 
 class Evaluation(Settings):
-    """Masking of classes absent from a client's support labels."""
+    """Masking of classes absent from a client's support labels; judge of the A-distance."""
 
     classes: Literal["all", "known", "zero"] = "all"
     class_set: Literal["given"] | None = None
+    domain_classifier: Literal["linear", "mlp"] = "linear"
 
 
-def _sequence(value: Any) -> Any:
-    if not isinstance(value, (list, tuple)):
-        raise ValueError("must be a list")
-    return _distinct(tuple(value))
+class DataShift(BaseModel):
+    """Another data set with the same classes: its reader's options and the label it goes by."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+    label: Name
+
+
+class FunctionShift(Settings):
+    """A user's own shift: ``module:function`` or ``file.py:function``, label and severities."""
+
+    path: Annotated[str, StringConstraints(pattern=r"^.+:[A-Za-z_]\w*$")]
+    label: Name
+    severities: Annotated[tuple[Number, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+        1.0,
+    )
 
 
 class Shifts(Settings):
-    """Severities of the shifts that novel clients are measured under."""
+    """Shifts that novel clients are measured under: severities, other data, own functions."""
 
-    blur: Annotated[tuple[Positive, ...], BeforeValidator(_sequence)] = ()
-    rotation: Annotated[tuple[Number, ...], BeforeValidator(_sequence)] = ()
-    extrapolation: Annotated[tuple[Positive, ...], BeforeValidator(_sequence)] = ()
+    blur: Annotated[tuple[Positive, ...], BeforeValidator(sequence)] = ()
+    rotation: Annotated[tuple[Number, ...], BeforeValidator(sequence)] = ()
+    noise: Annotated[tuple[Positive, ...], BeforeValidator(sequence)] = ()
+    contrast: Annotated[
+        tuple[Annotated[Number, Field(ge=0, le=10)], ...], BeforeValidator(sequence)
+    ] = ()
+    brightness: Annotated[
+        tuple[Annotated[Number, Field(ge=-1, le=1)], ...], BeforeValidator(sequence)
+    ] = ()
+    extrapolation: Annotated[tuple[Positive, ...], BeforeValidator(sequence)] = ()
+    dataset: tuple[DataShift, ...] = ()
+    function: tuple[FunctionShift, ...] = ()
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> "Shifts":
+        labels = [entry.label for entry in self.dataset]
+        labels += [entry.label for entry in self.function]
+        taken = {
+            *Shifts.model_fields,
+            "none",
+            *(f"{entry.label}-control" for entry in self.dataset),
+        }
+        for index, label in enumerate(labels):
+            if label in taken or label in labels[:index]:
+                raise ValueError(f"must name each shift by a label of its own, got {label} again")
+        return self
 
 
 class CertificateSettings(Settings):
@@ -185,7 +168,7 @@ class Study(Settings):
     question: str = ""
     scale: Literal["smoke", "reduced", "paper"] | None = None
     data: DataSettings
-    split: Annotated[ByClass | Dirichlet | Natural, Field(discriminator="kind")]
+    split: SplitSettings
     model: ModelSettings = ModelSettings()
     methods: Annotated[
         tuple[Annotated[MethodSettings, BeforeValidator(_named)], ...], Field(min_length=1)
@@ -194,10 +177,10 @@ class Study(Settings):
     evaluation: Evaluation = Evaluation()
     shifts: Shifts = Shifts()
     bounds: Annotated[
-        tuple[Literal["pefll_32", "pfedhn_eps", "ben_david"], ...], BeforeValidator(_sequence)
+        tuple[Literal["pefll_32", "pfedhn_eps", "ben_david"], ...], BeforeValidator(sequence)
     ] = ()
     certificates: tuple[CertificateSettings, ...] = ()
-    seeds: Annotated[tuple[Seed, ...], BeforeValidator(_sequence), Field(min_length=1)] = (0,)
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(sequence), Field(min_length=1)] = (0,)
 
     def resolved(self) -> dict[str, Any]:
         """Every setting as plain data; what is not set at all is left out."""
@@ -220,13 +203,12 @@ def sections() -> Mapping[str, type[Settings]]:
     """
     return {
         "": Study,
-        "split.by_class": ByClass,
-        "split.dirichlet": Dirichlet,
-        "split.natural": Natural,
+        **{f"split.{kind}": model for kind, model in SPLIT_SETTINGS.items()},
         "model": ModelSettings,
         "model.hypernetwork": Hypernetwork,
         "train": Train,
         "evaluation": Evaluation,
         "shifts": Shifts,
+        "shifts.function.*": FunctionShift,
         "certificates.*": CertificateSettings,
     }

@@ -3,72 +3,28 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.dealing import (
-    balanced_classes,
-    class_totals,
-    deal_rows,
-    log_dirichlet,
-    share_counts,
-)
+from latecomer.eval.dealing import balanced_classes, class_totals, share_counts
+from latecomer.eval.dirichlet import fill_dirichlet
 from latecomer.eval.errors import InputError
+from latecomer.eval.filling import (
+    Filling,
+    Pool,
+    check_sizes,
+    fill_by_counts,
+    fill_by_weight,
+    one_of,
+    whole,
+)
 
-__all__ = [
-    "MIN_SAMPLES",
-    "SPLITS",
-    "Filling",
-    "Pool",
-    "SplitKind",
-    "fill_dirichlet",
-    "fraction",
-    "whole",
-]
+__all__ = ["SPLITS", "SplitKind"]
 
 Ints = NDArray[np.int64]
-MIN_SAMPLES = 4
-_ATTEMPTS = 100
-_ALPHA_RANGE = (1e-4, 1e6)
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """What clients are filled from.
-
-    Attributes
-    ----------
-    y : ndarray of int64, shape [N]
-        Labels of the whole data set.
-    train, test : ndarray of int64
-        Rows to deal; ``test`` is None where the publisher has no test set.
-    client : ndarray of int64, shape [N], or None
-        Natural clients of the whole data set.
-    n_classes : int
-    """
-
-    y: Ints
-    train: Ints
-    test: Ints | None
-    client: Ints | None
-    n_classes: int
-
-    @property
-    def least(self) -> int:
-        """Fewest training rows a client can live on: support, and query if it comes from them."""
-        return 2 if self.test is None else 1
-
-
-@dataclass(frozen=True, eq=False)
-class Filling:
-    """The dealt rows, the number of the client each belongs to, and the clients' ids."""
-
-    rows: Ints
-    owners: Ints
-    ids: Ints
-    left_out: tuple[int, ...] = ()
+SHARES = ("equal", "uniform")
+_UNIFORM = (0.4, 0.6)
 
 
 @dataclass(frozen=True)
@@ -79,8 +35,9 @@ class SplitKind:
     ----------
     description : str
         One line.
-    fill : callable
-        ``fill(pool, clients, rng, **options) -> Filling``.
+    fill : callable or None
+        ``fill(pool, clients, rng, **options) -> Filling``; None where clients that train and
+        clients that are held out are filled differently (``environment``).
     required, optional : tuple of str
         Options.
     natural : bool
@@ -88,28 +45,10 @@ class SplitKind:
     """
 
     description: str
-    fill: Callable[..., Filling]
+    fill: Callable[..., Filling] | None
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     natural: bool = False
-
-
-def whole(key: str, value: Any, low: int, high: int | None = None, why: str = "") -> int:
-    """Return ``value`` as an int in [low, high], refusing everything else."""
-    legal = f"of at least {low}" if high is None else f"in {low}..{high}"
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not is_whole or value < low or (high is not None and value > high):
-        raise InputError(f"{key} must be a whole number {legal}{why}, got {value!r}")
-    return int(value)
-
-
-def fraction(key: str, value: Any, *, above: bool = False) -> float:
-    """Return ``value`` as a float in [0, 1), or strictly above 0 when ``above``."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < 1 or (above and value == 0):
-        legal = "lie strictly between 0 and 1" if above else "be at least 0 and less than 1"
-        raise InputError(f"{key} must {legal}, got {value!r}")
-    return float(value)
 
 
 def fill_by_class(
@@ -118,82 +57,138 @@ def fill_by_class(
     rng: np.random.Generator,
     *,
     classes_per_client: int,
+    shares: str = "equal",
     min_samples: int | None = None,
 ) -> Filling:
-    """Give each client ``classes_per_client`` distinct classes and equal shares of each.
+    """Give each client ``classes_per_client`` distinct classes and a share of each.
 
     Every class goes to the same number of clients up to rounding; classes that the data lack are
-    never given, and classes are left unused where there are fewer places than classes.
+    never given, and classes are left unused where there are fewer places than classes. Shares of a
+    class are ``equal``, or proportional to independent U(.4, .6) variables (``uniform``).
 
     Raises
     ------
     InputError
         Too many clients or classes per client for the data.
     """
-    n_clients, least = _sizes(pool, clients, min_samples)
+    one_of("split.shares", shares, SHARES)
+    n_clients, least = check_sizes(pool, clients, min_samples)
     totals = class_totals(pool.y, pool.train, pool.n_classes)
     present = np.flatnonzero(totals)
-    per_client = whole(
-        "split.classes_per_client",
-        classes_per_client,
-        1,
-        len(present),
-        " (the classes that have samples)",
-    )
-    weights = np.zeros((n_clients, pool.n_classes))
-    weights[:, present] = balanced_classes(n_clients, len(present), per_client, rng)
-    places = weights.sum(axis=0).astype(np.int64)
-    crowded = np.flatnonzero(places > totals)
+    why = " (the classes that have samples)"
+    key = "split.classes_per_client"
+    per_client = whole(key, classes_per_client, 1, len(present), why)
+    chosen = np.zeros((n_clients, pool.n_classes), dtype=np.bool_)
+    chosen[:, present] = balanced_classes(n_clients, len(present), per_client, rng)
+    weights = chosen.astype(np.float64)
+    if shares == "uniform":
+        weights *= rng.uniform(*_UNIFORM, chosen.shape)
+    counts = share_counts(weights, totals)
+    places = chosen.sum(axis=0)
+    crowded = np.flatnonzero((places > totals) | (chosen & (counts == 0)).any(axis=0))
     if len(crowded):
         c = int(crowded[0])
         raise InputError(
             f"split.clients={n_clients} with classes_per_client={per_client} gives class {c} to "
             f"{places[c]} clients, but it has {totals[c]} samples"
         )
-    return _fill_by_weight(pool, weights, least, rng)
+    return fill_by_counts(pool, counts, weights, least, rng)
 
 
-def fill_dirichlet(
+def fill_coarse(
     pool: Pool,
     clients: int | None,
     rng: np.random.Generator,
     *,
-    alpha: float,
+    superclasses_per_client: int = 1,
     min_samples: int | None = None,
-    key: str = "split.alpha",
 ) -> Filling:
-    """Draw class proportions Dir(alpha) per client and divide each class in proportion to them.
+    """Give each client ``superclasses_per_client`` superclasses and equal shares of their classes.
 
-    Proportions of clients that would get fewer than ``min_samples`` (default 4) are drawn anew,
-    at most 100 times.
+    Every superclass goes to the same number of clients up to rounding (pFedHN's Figure 4: one of
+    CIFAR-100's twenty to five clients each).
 
     Raises
     ------
     InputError
-        Too many clients for the data, or some still hold too little after the last draw.
+        The data have no superclasses, or too few samples.
     """
-    low, high = _ALPHA_RANGE
-    is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-    if not is_number or not low <= alpha <= high:
-        raise InputError(f"{key} must lie in [{low:g}, {high:g}], got {alpha!r}")
-    n_clients, least = _sizes(pool, clients, MIN_SAMPLES if min_samples is None else min_samples)
+    if pool.coarse is None:
+        raise InputError("split.kind=coarse needs data with superclasses, such as cifar100")
+    n_clients, least = check_sizes(pool, clients, min_samples)
     totals = class_totals(pool.y, pool.train, pool.n_classes)
-    logs = log_dirichlet(n_clients, pool.n_classes, alpha, rng)
-    for _ in range(_ATTEMPTS):
-        # Only ratios within a class count, so each column may be scaled to a maximum of 1.
-        weights = np.exp(logs - logs.max(axis=0))
-        short = share_counts(weights, totals).sum(axis=1) < least
-        if pool.test is not None:
-            tests = class_totals(pool.y, pool.test, pool.n_classes)
-            short |= share_counts(weights, tests).sum(axis=1) < 1
-        if not short.any():
-            return _fill_by_weight(pool, weights, least, rng)
-        logs[short] = log_dirichlet(int(short.sum()), pool.n_classes, alpha, rng)
-    raise InputError(
-        f"{key}={alpha:g}: after {_ATTEMPTS} draws {int(short.sum())} of {n_clients} clients still "
-        f"hold too few samples (at least {least} each): ask for fewer clients, a larger alpha or "
-        "a smaller min_samples"
-    )
+    superclass = np.full(pool.n_classes, -1)
+    superclass[pool.y] = pool.coarse
+    names = np.unique(superclass[totals > 0])
+    key, why = "split.superclasses_per_client", " (the superclasses that have samples)"
+    per_client = whole(key, superclasses_per_client, 1, len(names), why)
+    chosen = balanced_classes(n_clients, len(names), per_client, rng)
+    place = np.searchsorted(names, superclass).clip(max=len(names) - 1)
+    weights = np.where(names[place] == superclass, chosen[:, place], 0).astype(np.float64)
+    return fill_by_weight(pool, weights, least, rng)
+
+
+def fill_pathological(
+    pool: Pool,
+    clients: int | None,
+    rng: np.random.Generator,
+    *,
+    shards_per_client: int,
+    min_samples: int | None = None,
+) -> Filling:
+    """Sort by label, cut into ``clients * shards_per_client`` shards, deal them at random.
+
+    Shards differ by at most one sample; where shards do not end with a class one may span two.
+    Test rows are divided in proportion to what each client got of a class.
+
+    Raises
+    ------
+    InputError
+        More shards than samples.
+
+    References
+    ----------
+    B. McMahan et al., "Communication-efficient learning of deep networks from decentralized
+    data", AISTATS 2017, section 3.
+    """
+    n_clients, least = check_sizes(pool, clients, min_samples)
+    n = len(pool.train)
+    why = f" ({n} samples for {n_clients} clients)"
+    per_client = whole("split.shards_per_client", shards_per_client, 1, n // n_clients, why)
+    n_shards = n_clients * per_client
+    owner_of_shard = rng.permutation(np.repeat(np.arange(n_clients), per_client))
+    shard = np.arange(n) * n_shards // n
+    labels = np.sort(pool.y[pool.train])
+    cells = owner_of_shard[shard] * pool.n_classes + labels
+    counts = np.bincount(cells, minlength=n_clients * pool.n_classes)
+    counts = counts.reshape(n_clients, pool.n_classes)
+    return fill_by_counts(pool, counts, counts.astype(np.float64), least, rng)
+
+
+def fill_iid(
+    pool: Pool,
+    clients: int | None,
+    rng: np.random.Generator,
+    *,
+    min_samples: int | None = None,
+) -> Filling:
+    """Deal shuffled samples whatever their class; clients differ by at most one sample.
+
+    Raises
+    ------
+    InputError
+        More clients than the samples can fill.
+    """
+    n_clients, least = check_sizes(pool, clients, min_samples)
+    if pool.test is not None and len(pool.test) < n_clients:
+        raise InputError(
+            f"split.clients={n_clients}: a client would hold 0 test samples (at least 1 each)"
+        )
+    parts = [rng.permutation(rows) for rows in (pool.train, pool.test) if rows is not None]
+    owners = [np.arange(len(rows)) * n_clients // len(rows) for rows in parts]
+    if len(pool.train) // n_clients < least:
+        raise InputError(f"split.min_samples={least} is more than {n_clients} clients can hold")
+    return Filling(np.concatenate(parts), np.concatenate(owners), np.arange(n_clients))
 
 
 def fill_natural(
@@ -240,51 +235,34 @@ def fill_natural(
     return Filling(rows[kept], owners[kept], ids, tuple(np.flatnonzero(~large).tolist()))
 
 
-def _sizes(pool: Pool, clients: object, min_samples: object) -> tuple[int, int]:
-    """Return number of clients and least training rows of each, refusing what cannot exist."""
-    given = 0 if min_samples is None else whole("split.min_samples", min_samples, 1)
-    least = max(given, pool.least)
-    if clients is None:
-        raise InputError("split.clients must be given for this kind of split")
-    most = len(pool.train) // least
-    why = f" ({len(pool.train)} samples, at least {least} for each client)"
-    if most < 1:
-        raise InputError(f"split.clients: no client can be filled{why}")
-    return whole("split.clients", clients, 1, most, why), least
-
-
-def _fill_by_weight(
-    pool: Pool, weights: NDArray[np.float64], least: int, rng: np.random.Generator
-) -> Filling:
-    """Deal train and test rows by the same weights."""
-    parts = []
-    for rows, needed, what in ((pool.train, least, "samples"), (pool.test, 1, "test samples")):
-        if rows is None:
-            continue
-        counts = share_counts(weights, class_totals(pool.y, rows, pool.n_classes))
-        sizes = counts.sum(axis=1)
-        if sizes.min() < needed:
-            raise InputError(
-                f"split.clients={len(weights)}: a client would hold {sizes.min()} {what} "
-                f"(at least {needed} each)"
-            )
-        parts.append(deal_rows(pool.y, rows, counts, rng))
-    rows, owners = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return Filling(rows, owners, np.arange(len(weights)))
-
-
 SPLITS: Mapping[str, SplitKind] = MappingProxyType(
     {
         "by_class": SplitKind(
-            "each client holds equal shares of classes_per_client distinct classes",
+            "each client holds classes_per_client distinct classes, in equal or U(.4, .6) shares",
             fill_by_class,
             required=("classes_per_client",),
+            optional=("shares", "min_samples"),
+        ),
+        "pathological": SplitKind(
+            "samples sorted by label are cut into shards, shards_per_client of them to each client",
+            fill_pathological,
+            required=("shards_per_client",),
             optional=("min_samples",),
         ),
         "dirichlet": SplitKind(
-            "each class is divided in proportion to clients' Dir(alpha) class proportions",
+            "Dir(alpha) class proportions per client: classes divided by them, or labels drawn",
             fill_dirichlet,
             required=("alpha",),
+            optional=("form", "samples_per_client", "min_samples"),
+        ),
+        "coarse": SplitKind(
+            "each client holds all classes of superclasses_per_client superclasses",
+            fill_coarse,
+            optional=("superclasses_per_client", "min_samples"),
+        ),
+        "iid": SplitKind(
+            "samples are dealt at random whatever their class",
+            fill_iid,
             optional=("min_samples",),
         ),
         "natural": SplitKind(
@@ -292,6 +270,12 @@ SPLITS: Mapping[str, SplitKind] = MappingProxyType(
             fill_natural,
             optional=("min_samples",),
             natural=True,
+        ),
+        "environment": SplitKind(
+            "independent clients: random class sets, images from pools no training client holds",
+            None,
+            required=("classes_per_client",),
+            optional=("samples_per_client", "held_out"),
         ),
     }
 )

@@ -4,10 +4,6 @@ A split depends on the data, its own options and ``split.seed`` alone: never on 
 training seed. Every sample belongs to at most one client and there to one role.
 """
 
-import hashlib
-import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,54 +11,38 @@ from numpy.typing import NDArray
 
 from latecomer.eval.client_rows import ClientRows, cut_into_roles, label_counts
 from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.dealing import stable_order
+from latecomer.eval.environment import Law, fill_environment
 from latecomer.eval.errors import InputError, nearest
-from latecomer.eval.split_kinds import (
-    MIN_SAMPLES,
-    SPLITS,
-    Pool,
-    SplitKind,
-    fill_dirichlet,
-    fraction,
-    whole,
-)
+from latecomer.eval.filling import fraction, generator, one_of, pool_of, whole
+from latecomer.eval.redrawn import deal_extrapolated, draw_clients, drawn_clients
+from latecomer.eval.split_kinds import SPLITS, SplitKind
+from latecomer.eval.split_record import Split, checksum, read_split
 
-__all__ = ["ClientRows", "Split", "deal_extrapolated", "label_counts", "make_split"]
+__all__ = [
+    "ClientRows",
+    "Split",
+    "deal_extrapolated",
+    "draw_clients",
+    "label_counts",
+    "make_split",
+    "split_of",
+]
 
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Clients in three groups, and what was held back.
+def split_of(dataset: Dataset, settings: dict[str, Any]) -> Split:
+    """Make or read the split that a study's ``split`` section asks for.
 
-    Attributes
-    ----------
-    kind : str
-    seed : int
-    seen, certification, novel : tuple of ClientRows
-        Those that train, those scored once for certificates, and those that play no part before
-        evaluation.
-    reserve : tuple of ndarray of int64
-        Rows held back per class, from which extrapolated clients are dealt.
-    content_hash : str
-        SHA-256 over groups, ids, rows and reserve.
-    left_out : tuple of int
-        Natural clients too small to be used.
+    Raises
+    ------
+    InputError
+        As :func:`make_split` and :func:`~latecomer.eval.split_record.read_split`.
     """
-
-    kind: str
-    seed: int
-    seen: tuple[ClientRows, ...] = field(repr=False)
-    certification: tuple[ClientRows, ...] = field(repr=False)
-    novel: tuple[ClientRows, ...] = field(repr=False)
-    reserve: tuple[Ints, ...] = field(repr=False)
-    content_hash: str
-    left_out: tuple[int, ...] = field(default=(), repr=False)
-
-    @property
-    def clients(self) -> tuple[ClientRows, ...]:
-        """All clients: seen, certification, novel."""
-        return self.seen + self.certification + self.novel
+    if settings.get("kind") == "frozen":
+        return read_split(settings["path"], dataset, expected=settings.get("hash"))
+    return make_split(dataset, **settings)
 
 
 def make_split(
@@ -100,7 +80,7 @@ def make_split(
     reserve : float in [0, 1)
         Share of each class held back before clients are filled.
     **options
-        ``classes_per_client`` (by_class), ``alpha`` (dirichlet), ``min_samples``.
+        Of the kind, as :data:`~latecomer.eval.split_kinds.SPLITS` lists them.
 
     Raises
     ------
@@ -115,10 +95,7 @@ def make_split(
     >>> len(split.seen), len(split.novel), len(split.novel[0].query)
     (48, 12, 8)
     """
-    if not isinstance(kind, str) or kind not in SPLITS:
-        hint = nearest(kind, SPLITS) if isinstance(kind, str) else ""
-        raise InputError(f"split.kind must be one of {', '.join(SPLITS)}, got {kind!r}{hint}")
-    chosen = SPLITS[kind]
+    chosen = SPLITS[one_of("split.kind", kind, tuple(SPLITS))]
     given = _check_options(kind, chosen, options)
     seed = whole("split.seed", seed, 0)
     query = fraction("split.query", query, above=True)
@@ -126,23 +103,29 @@ def make_split(
     held_back = fraction("split.reserve", reserve)
     if held_back and chosen.natural:
         raise InputError(f"split.reserve must be 0 for split.kind={kind}, got {reserve!r}")
-    kept, reserved = _hold_back(dataset, held_back, _generator(seed, "reserve"))
-    filling = chosen.fill(_pool(dataset, kept), clients, _generator(seed, "fill"), **given)
-    n_clients = len(filling.ids)
-    n_certify = _group_size("split.certify", certify, n_clients)
-    n_novel = _group_size("split.novel", novel, n_clients)
-    n_seen = n_clients - n_certify - n_novel
-    if n_seen < 1:
-        raise InputError(
-            f"split.certify and split.novel leave no seen client: {n_certify} + {n_novel} "
-            f"of {n_clients}"
-        )
-    order = _generator(seed, "groups").permutation(n_clients)
-    # Natural clients keep their numbers; others are numbered in their new order.
-    ids = filling.ids[order] if chosen.natural else np.arange(n_clients)
-    everyone = cut_into_roles(
-        dataset, filling, order, ids, query, validation, _generator(seed, "roles")
-    )
+    kept, reserved = _hold_back(dataset, held_back, generator(seed, "reserve"))
+    pool, rng = pool_of(dataset, kept), generator(seed, "roles")
+    left_out: tuple[int, ...] = ()
+    law: Law | None = None
+    if chosen.fill is None:
+        most = len(pool.train) // pool.least
+        n_clients = whole("split.clients", clients, 1, most, " for this kind of split")
+        groups = _groups(certify, novel, n_clients)
+        filler = generator(seed, "fill")
+        filling, law = fill_environment(pool, groups[0], sum(groups[1:]), filler, **given)
+        order = np.arange(groups[0])
+        everyone = cut_into_roles(dataset, filling, order, order, query, validation, rng)
+        everyone += drawn_clients(dataset, law, sum(groups[1:]), groups[0], query, validation, rng)
+    else:
+        filling = chosen.fill(pool, clients, generator(seed, "fill"), **given)
+        n_clients = len(filling.ids)
+        groups = _groups(certify, novel, n_clients)
+        order = generator(seed, "groups").permutation(n_clients)
+        # Natural clients keep their numbers; others are numbered in their new order.
+        ids = filling.ids[order] if chosen.natural else np.arange(n_clients)
+        everyone = cut_into_roles(dataset, filling, order, ids, query, validation, rng)
+        left_out = filling.left_out
+    n_seen, n_certify, _ = groups
     return Split(
         kind=kind,
         seed=seed,
@@ -150,70 +133,10 @@ def make_split(
         certification=everyone[n_seen : n_seen + n_certify],
         novel=everyone[n_seen + n_certify :],
         reserve=reserved,
-        content_hash=_hash(everyone, (n_seen, n_certify, n_novel), reserved),
-        left_out=filling.left_out,
+        content_hash=checksum(everyone, groups, reserved, law),
+        left_out=left_out,
+        law=law,
     )
-
-
-def deal_extrapolated(
-    dataset: Dataset,
-    split: Split,
-    *,
-    alpha: float,
-    seed: int,
-    n_clients: int,
-    query: float = 0.25,
-    validation: float = 0.2,
-    min_samples: int = MIN_SAMPLES,
-) -> tuple[ClientRows, ...]:
-    """Deal the whole reserve anew to clients with Dirichlet(alpha) class proportions.
-
-    No sample of another client is touched. Ids follow on the split's largest.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    split : Split
-        Made with ``reserve`` above 0.
-    alpha : float in [0.0001, 1e6]
-        Small: few classes per client; large: every client alike.
-    seed : int
-    n_clients : int
-    query, validation : float
-        As in :func:`make_split`.
-    min_samples : int
-        Fewest samples per client; too small clients are drawn anew, at most 100 times.
-
-    Raises
-    ------
-    InputError
-        The split has no reserve, or one too small for so many clients.
-    """
-    query = fraction("split.query", query, above=True)
-    validation = fraction("split.validation", validation)
-    rows = np.concatenate(split.reserve) if split.reserve else np.zeros(0, dtype=np.int64)
-    if not len(rows):
-        raise InputError(
-            "split.reserve must be above 0 for shifts.extrapolation (and split.kind not natural), "
-            "got an empty reserve"
-        )
-    rng = _generator(whole("split.seed", seed, 0), "extrapolation")
-    filling = fill_dirichlet(
-        _pool(dataset, rows),
-        n_clients,
-        rng,
-        alpha=alpha,
-        min_samples=min_samples,
-        key="shifts.extrapolation",
-    )
-    first = 1 + max(client.id for client in split.clients)
-    ids = first + np.arange(n_clients)
-    return cut_into_roles(dataset, filling, np.arange(n_clients), ids, query, validation, rng)
-
-
-def _generator(seed: int, purpose: str) -> np.random.Generator:
-    """Return a stream of its own for each purpose, so that one never disturbs another."""
-    return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
 
 
 def _check_options(kind: str, chosen: SplitKind, options: dict[str, Any]) -> dict[str, Any]:
@@ -231,6 +154,19 @@ def _check_options(kind: str, chosen: SplitKind, options: dict[str, Any]) -> dic
     return given
 
 
+def _groups(certify: float, novel: float, n_clients: int) -> tuple[int, int, int]:
+    """Return the numbers of seen, certification and novel clients."""
+    n_certify = _group_size("split.certify", certify, n_clients)
+    n_novel = _group_size("split.novel", novel, n_clients)
+    n_seen = n_clients - n_certify - n_novel
+    if n_seen < 1:
+        raise InputError(
+            f"split.certify and split.novel leave no seen client: {n_certify} + {n_novel} "
+            f"of {n_clients}"
+        )
+    return n_seen, n_certify, n_novel
+
+
 def _group_size(key: str, value: object, n_clients: int) -> int:
     """Turn a count or a fraction of the clients into a count."""
     if isinstance(value, float):
@@ -239,14 +175,6 @@ def _group_size(key: str, value: object, n_clients: int) -> int:
             raise InputError(f"{key}={value!r} of {n_clients} clients is not one client")
         return size
     return whole(key, value, 0, n_clients, " (or a decimal fraction in [0, 1))")
-
-
-def _pool(dataset: Dataset, rows: Ints) -> Pool:
-    train, test = rows, None
-    if dataset.test is not None:
-        is_test = dataset.test[rows]
-        train, test = rows[~is_test], rows[is_test]
-    return Pool(dataset.y, train, test, dataset.client, dataset.n_classes)
 
 
 def _hold_back(
@@ -259,7 +187,7 @@ def _hold_back(
     is_test = np.zeros(n, dtype=np.int64) if dataset.test is None else dataset.test
     stratum = dataset.y * 2 + is_test
     order = rng.permutation(n)
-    order = order[np.argsort(stratum[order], kind="stable")]
+    order = order[stable_order(stratum[order])]
     sizes = np.bincount(stratum, minlength=2 * dataset.n_classes)
     wanted = np.rint(share * sizes).astype(np.int64)
     place = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -268,13 +196,3 @@ def _hold_back(
     ends = np.cumsum(wanted.reshape(-1, 2).sum(axis=1))[:-1]
     reserved.setflags(write=False)
     return kept, tuple(np.split(reserved, ends))
-
-
-def _hash(
-    clients: Sequence[ClientRows], groups: tuple[int, int, int], reserve: tuple[Ints, ...]
-) -> str:
-    parts = [rows for c in clients for rows in (c.support, c.validation, c.query)] + list(reserve)
-    header = [*groups, *(c.id for c in clients), *(len(rows) for rows in parts)]
-    digest = hashlib.sha256(np.array(header, dtype="<i8").tobytes())
-    digest.update(np.concatenate(parts).astype("<i8").tobytes())
-    return digest.hexdigest()

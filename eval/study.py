@@ -8,17 +8,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from latecomer.eval.certification import RULES, sampling_of
 from latecomer.eval.declaration import override, read_yaml
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.mistakes import explain
 from latecomer.eval.settings import CertificateSettings, MethodSettings, Study
+from latecomer.eval.split_record import frozen_hash
+from latecomer.eval.split_settings import Frozen, SplitSettings
 
-__all__ = ["ShippedStudy", "Study", "load_study", "parse_study", "shipped_studies"]
+__all__ = [
+    "ShippedStudy",
+    "Study",
+    "check_sampling",
+    "load_study",
+    "parse_study",
+    "shipped_studies",
+]
 
 _RESERVE = 0.2
 _DELTA = 0.05
 _ALPHA = 0.1
-_FINITE_POOLS = ("by_class", "dirichlet", "natural")  # every kind so far; independent draws later
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,7 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
         raise InputError(explain(error)) from None
     study = study.model_copy(
         update={
-            "split": study.split.model_copy(update={"reserve": _reserve(study)}),
+            "split": _completed_split(study),
             "methods": tuple(
                 method.model_copy(update={"label": method.label or method.name})
                 for method in study.methods
@@ -134,9 +143,16 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
     return study
 
 
-def _reserve(study: Study) -> float:
-    natural = study.split.kind == "natural"
-    reserve = study.split.reserve
+def _completed_split(study: Study) -> SplitSettings:
+    """Fill in what depends on other sections, and pin a frozen split by its checksum."""
+    split = study.split
+    if isinstance(split, Frozen):
+        return split.model_copy(update={"hash": split.hash or frozen_hash(split.path)})
+    return split.model_copy(update={"reserve": _reserve(study, split.kind, split.reserve)})
+
+
+def _reserve(study: Study, kind: str, reserve: float | None) -> float:
+    natural = kind == "natural"
     if reserve is None:
         reserve = _RESERVE if study.shifts.extrapolation and not natural else 0.0
     if natural and reserve > 0:
@@ -149,11 +165,8 @@ def _reserve(study: Study) -> float:
 
 def _certificate(study: Study, index: int, entry: CertificateSettings) -> CertificateSettings:
     key = f"certificates.{index}"
-    if entry.rule == "wsr" and study.split.kind in _FINITE_POOLS:
-        raise InputError(
-            f"{key}.rule wsr needs independent clients, and a {study.split.kind} split is a finite "
-            "pool: use wsr_wor"
-        )
+    if not isinstance(study.split, Frozen):
+        check_sampling(key, entry.rule, study.split.kind)
     unused = "delta" if entry.rule == "conformal" else "alpha"
     if getattr(entry, unused) is not None:
         used = "alpha" if unused == "delta" else "delta"
@@ -163,8 +176,30 @@ def _certificate(study: Study, index: int, entry: CertificateSettings) -> Certif
     return entry.model_copy(update={"delta": entry.delta or _DELTA})
 
 
+def check_sampling(key: str, rule: str, split_kind: str) -> None:
+    """Refuse a rule whose proof does not cover how the split's clients were drawn.
+
+    Raises
+    ------
+    InputError
+    """
+    sampling = sampling_of(split_kind)
+    if sampling == "finite-pool" and not RULES[rule].finite_pool:
+        raise InputError(
+            f"{key}.rule {rule} needs independent clients, and a {split_kind} split is a finite "
+            "pool: use wsr_wor"
+        )
+    if sampling == "iid" and not RULES[rule].iid:
+        raise InputError(
+            f"{key}.rule {rule} is for finite pools, and the clients of a {split_kind} split are "
+            "independent: use wsr"
+        )
+
+
 def _check_groups(study: Study) -> None:
     split = study.split
+    if isinstance(split, Frozen):
+        return  # its groups are known once the file is read
     if study.certificates and not split.certify:
         raise InputError("certificates need certification clients: split.certify must be above 0")
     shifted = [name for name, severities in study.shifts if severities]

@@ -28,7 +28,8 @@ class Dataset:
     y : ndarray of int64, shape [N]
         Labels from 0.
     n_classes : int
-        Largest label + 1; a label below it may be absent.
+        Largest label + 1, or the number of class names if that is more; a label below it may be
+        absent.
     client : ndarray of int64, shape [N], or None
         Natural client of each sample, numbered from 0.
     test : ndarray of bool, shape [N], or None
@@ -41,6 +42,8 @@ class Dataset:
         Publisher's name of each natural client, by its number.
     class_names : tuple of str
         Publisher's name of each class; empty when it has none.
+    coarse : ndarray of int64, shape [N], or None
+        Superclass of each sample (CIFAR-100 has 20), numbered from 0; every class lies in one.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Dataset:
     content_hash: str
     client_names: tuple[str, ...] = field(default=(), repr=False)
     class_names: tuple[str, ...] = field(default=(), repr=False)
+    coarse: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         """Count the samples."""
@@ -78,6 +82,7 @@ def make_dataset(
     client: NDArray[Any] | None = None,
     test: NDArray[np.bool_] | None = None,
     class_names: tuple[str, ...] = (),
+    coarse: NDArray[Any] | None = None,
 ) -> Dataset:
     """Check the arrays, number the clients, hash everything and freeze it.
 
@@ -94,6 +99,8 @@ def make_dataset(
         Numbered from 0 in sorted order.
     test : ndarray of bool, shape [N], optional
     class_names : tuple of str, optional
+    coarse : ndarray, shape [N], optional
+        Superclass of each sample, whole numbers from 0; a class must not lie in two.
 
     Raises
     ------
@@ -111,6 +118,7 @@ def make_dataset(
     lengths: dict[str, NDArray[Any]] = {"x": x, "y": y}
     lengths |= {} if client is None else {"client": client}
     lengths |= {} if test is None else {"test": test}
+    lengths |= {} if coarse is None else {"coarse": coarse}
     for key, array in lengths.items():
         if array.ndim == 0 or array.size == 0:
             raise InputError(f"{key} must hold at least one sample, got shape {array.shape}")
@@ -124,8 +132,9 @@ def make_dataset(
     labels = as_labels(y)
     numbers, names = (None, ()) if client is None else _as_clients(client)
     publisher = None if test is None else np.array(test, dtype=np.bool_)
+    superclass = None if coarse is None else _as_superclasses(labels, coarse)
     digest = hashlib.sha256()
-    kept = {"x": pixels, "y": labels, "client": numbers, "test": publisher}
+    kept = {"x": pixels, "y": labels, "client": numbers, "test": publisher, "coarse": superclass}
     for key, part in kept.items():
         if part is not None:
             digest.update(f"{key} {part.dtype.str} {part.shape};".encode())
@@ -135,13 +144,14 @@ def make_dataset(
         name=name,
         x=pixels,
         y=labels,
-        n_classes=int(labels.max()) + 1,
+        n_classes=max(int(labels.max()) + 1, len(class_names)),
         client=numbers,
         test=publisher,
         provenance=provenance,
         content_hash=digest.hexdigest(),
         client_names=names,
         class_names=class_names,
+        coarse=superclass,
     )
 
 
@@ -167,9 +177,9 @@ def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
     return pixels
 
 
-def as_labels(y: NDArray[Any]) -> NDArray[np.int64]:
+def as_labels(y: NDArray[Any], key: str = "y") -> NDArray[np.int64]:
     """Return labels as int64, refusing what is not a whole number in 0..65535."""
-    legal = f"y must hold one whole number from 0 to {MAX_CLASSES - 1} per sample"
+    legal = f"{key} must hold one whole number from 0 to {MAX_CLASSES - 1} per sample"
     if y.ndim != 1:
         raise InputError(f"{legal}, got shape {list(y.shape)}")
     if y.dtype.kind not in "iuf":
@@ -179,8 +189,22 @@ def as_labels(y: NDArray[Any]) -> NDArray[np.int64]:
         wrong |= y != np.floor(y)
     if wrong.any():
         first = int(np.argmax(wrong))
-        raise InputError(f"{legal}, got y[{first}]={y[first]}")
+        raise InputError(f"{legal}, got {key}[{first}]={y[first]}")
     return y.astype(np.int64)
+
+
+def _as_superclasses(y: NDArray[np.int64], coarse: NDArray[Any]) -> NDArray[np.int64]:
+    """Return superclasses as int64, refusing a class that lies in two of them."""
+    superclass = as_labels(coarse, "coarse")
+    of_class = np.full(int(y.max()) + 1, -1, dtype=np.int64)
+    of_class[y] = superclass
+    wrong = of_class[y] != superclass
+    if wrong.any():
+        torn = int(y[np.argmax(wrong)])
+        raise InputError(
+            f"coarse must give all samples of a class one superclass, got class {torn} in two"
+        )
+    return superclass
 
 
 def _as_clients(client: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:

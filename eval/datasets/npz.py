@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.errors import InputError
 
-__all__ = ["LAYOUTS", "read_npz"]
+__all__ = ["LAYOUTS", "read_arrays", "read_npz"]
 
 LAYOUTS: dict[str, str] = {
     "vector": "[N, D]",
@@ -65,7 +65,7 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
         raise InputError(f"data.path: {file} is not a file")
     try:
         with file.open("rb") as stream:
-            arrays = _read_arrays(stream)
+            arrays = read_arrays(stream, ("x", "y"), ("client",))
         return make_dataset(
             file.stem,
             _as_channels_first(arrays["x"], layout),
@@ -79,7 +79,16 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
         raise InputError(f"data.path: {file} cannot be read: {error.strerror or error}") from error
 
 
-def _read_arrays(stream: BinaryIO) -> dict[str, NDArray[Any]]:
+def read_arrays(
+    stream: BinaryIO, required: tuple[str, ...], optional: tuple[str, ...]
+) -> dict[str, NDArray[Any]]:
+    """Read arrays of an npz file by name; others are not touched, and nothing is executed.
+
+    Raises
+    ------
+    InputError
+        It is no npz file, or a required array is absent, damaged or of Python objects.
+    """
     if not zipfile.is_zipfile(stream):
         raise InputError("is no npz file, or one that was cut short")
     try:
@@ -88,11 +97,11 @@ def _read_arrays(stream: BinaryIO) -> dict[str, NDArray[Any]]:
         raise InputError(f"is a damaged npz file ({_one_line(error)})") from error
     with archive:
         held = archive.namelist()
-        for name in ("x", "y"):
+        for name in required:
             if f"{name}.npy" not in held:
                 listed = ", ".join(repr(member.removesuffix(".npy")) for member in held[:8])
                 raise InputError(f"has no array {name}; it holds {listed or 'nothing'}")
-        wanted = [name for name in ("x", "y", "client") if f"{name}.npy" in held]
+        wanted = [name for name in (*required, *optional) if f"{name}.npy" in held]
         return {name: _read_one(archive, name) for name in wanted}
 
 

@@ -201,7 +201,10 @@ def test_numbers_are_rounded_outward(value: float, up: bool, shown: str) -> None
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["bounds"], ["studies"], ["bound", "kl", "q=.1", "p=.2"], ["certify", "FIVE"]],
+    [
+        *(["--help"], ["bounds"], ["studies"], ["data", "list"], ["data", "info", "cifar10"]),
+        *(["bound", "kl", "q=.1", "p=.2"], ["certify", "FIVE"]),
+    ],
 )
 def test_light_commands_load_no_torch(arguments: list[str], five: str) -> None:
     code = (

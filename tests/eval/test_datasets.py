@@ -75,3 +75,15 @@ def test_import_loads_neither_torch_nor_sklearn():
         "sys.exit(bool({'torch', 'sklearn'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_superclasses_are_kept_and_a_class_lies_in_one():
+    x, y = np.zeros((4, 1)), np.array([0, 1, 2, 2])
+    data = make_dataset("a", x, y, provenance="", coarse=np.array([0, 0, 1, 1], np.uint8))
+    assert data.coarse.tolist() == [0, 0, 1, 1]
+    assert data.coarse.dtype == np.int64
+    assert data.content_hash != make_dataset("a", x, y, provenance="").content_hash
+    with pytest.raises(InputError, match="one superclass, got class 2 in two"):
+        make_dataset("a", x, y, provenance="", coarse=np.array([0, 0, 1, 0]))
+    with pytest.raises(InputError, match="coarse must hold one whole number"):
+        make_dataset("a", x, y, provenance="", coarse=np.array([0, 0, -1, 0]))

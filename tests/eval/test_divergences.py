@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.divergences import a_distance, label_divergence, split_diagnostics
+from latecomer.eval.divergences import (
+    a_distance,
+    label_distances,
+    label_divergence,
+    split_diagnostics,
+)
 from latecomer.eval.errors import InputError
 from latecomer.eval.shifts import blur
 
@@ -122,10 +127,48 @@ def test_split_diagnostics_name_the_nearest_client():
         **common,
     )
     rows = {row["metric"]: row for row in split_diagnostics(train, novel)}
-    assert set(rows) == {"label_kl", "label_tv", "a_distance"}
+    assert set(rows) == {"label_kl", "label_tv", "label_js", "label_hellinger", "a_distance"}
     assert {row["client"] for row in rows.values()} == {12}
     assert rows["label_tv"]["value"] == pytest.approx(0.25)
     assert rows["label_tv"]["message"] == "training client 11"
     assert rows["a_distance"]["value"] == a_distance(x[8:12], x[4:8], seed=0).proxy
     assert "held-out error" in rows["a_distance"]["message"]
     assert (rows["label_kl"]["n_support"], rows["label_kl"]["n_query"]) == (2, 2)
+
+
+def test_label_distances_of_every_pair_by_hand():
+    found = label_distances([[4, 0], [1, 3]], [[0, 7], [2, 2], [4, 0]])
+    np.testing.assert_allclose(found["tv"], [[1, 0.5, 0], [0.25, 0.25, 0.75]])
+    assert found["js"][0, 0] == pytest.approx(np.log(2))
+    assert found["js"][0, 2] == 0
+    middle = np.sqrt(1 - (np.sqrt(0.25 * 0.5) + np.sqrt(0.75 * 0.5)))
+    assert found["hellinger"][1, 1] == pytest.approx(middle)
+    assert found["kl"].shape == (2, 3)
+    one = label_divergence([[1, 3]], [[0, 7], [2, 2], [4, 0]])
+    assert found["kl"][1].min() == pytest.approx(one.kl[0])
+    assert found["tv"][1].argmin() == one.tv_nearest[0]
+
+
+def test_a_net_tells_apart_what_a_line_cannot():
+    # Two rings about one centre: no line does better than chance, a net separates them.
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 300)
+    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    inner, outer = 0.5 * ring[:100], 2 * ring[100:]
+    linear = a_distance(inner, outer, seed=0)
+    net = a_distance(inner, outer, seed=0, classifier="mlp")
+    assert linear.error > 0.35
+    assert net.error < 0.05
+    assert net == a_distance(inner, outer, seed=0, classifier="mlp")
+    radius = a_distance(
+        inner, outer, seed=0, features=lambda x: np.linalg.norm(x, axis=1, keepdims=True)
+    )
+    assert radius.error < 0.05
+
+
+def test_a_net_finds_nothing_where_there_is_nothing_and_balances_domains():
+    rng = np.random.default_rng(1)
+    same = a_distance(rng.normal(size=(150, 3)), rng.normal(size=(30, 3)), seed=0, classifier="mlp")
+    assert abs(same.error - 0.5) < 3 * same.standard_error
+    with pytest.raises(InputError, match="classifier must be one of linear, mlp, got 'tree'"):
+        a_distance(np.zeros((5, 2)), np.ones((5, 2)), seed=0, classifier="tree")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from latecomer.eval.federation import build_federation
+from latecomer.eval.federation import build_federation, standardisation
 
 CONFIG = {
     "data": {"name": "digits"},
@@ -44,6 +44,14 @@ def test_standardisation_comes_from_the_seen_clients_support_alone(federation) -
     assert float(seen.sd.squeeze()) == pytest.approx(x.std(), abs=1e-6)
     for group in federation.evaluated():
         assert torch.equal(group.clients.mean, seen.mean)
+
+
+def test_standardisation_does_not_depend_on_the_block(federation) -> None:
+    whole = standardisation(federation.dataset, federation.split.seen)
+    for block in (1, 7, 100):
+        parts = standardisation(federation.dataset, federation.split.seen, block=block)
+        np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-6)
+        np.testing.assert_allclose(parts.sd, whole.sd, rtol=1e-6)
 
 
 def test_rotated_clients_hold_the_same_samples_turned(federation) -> None:

@@ -129,7 +129,7 @@ def test_personal_heads_are_beyond_the_capacity_bound() -> None:
 
 def test_split_cell_measures_distances_without_a_method() -> None:
     rows, artifacts = run(None)
-    assert set(rows.metric) == {"label_kl", "label_tv", "a_distance"}
+    assert set(rows.metric) == {"label_kl", "label_tv", "label_js", "label_hellinger", "a_distance"}
     assert set(rows["shift"]) == {"none", "blur", "extrapolation"}
     assert rows.groupby(["shift", "severity", "metric"]).size().eq(4).all()
     counts = pd.DataFrame(artifacts["label_counts"].table)

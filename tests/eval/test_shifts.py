@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from latecomer.eval.errors import InputError
-from latecomer.eval.shifts import SHIFTS, blur, check_shifts, rotate
+from latecomer.eval.shifts import (
+    SHIFTS,
+    blur,
+    brightness,
+    check_shifts,
+    contrast,
+    noise,
+    rotate,
+)
 
 IMAGES = np.random.default_rng(0).random((5, 3, 8, 8)).astype(np.float32)
 
@@ -92,7 +100,7 @@ def test_bytes_are_scaled_first():
     np.testing.assert_array_equal(rotate(bytes_, 20), rotate(scaled, 20))
 
 
-@pytest.mark.parametrize("name", ["blur", "rotation"])
+@pytest.mark.parametrize("name", ["blur", "rotation", "contrast", "brightness"])
 def test_vectors_are_refused(name):
     with pytest.raises(InputError, match=rf"shifts\.{name} needs images .* have shape \[64\]"):
         SHIFTS[name].apply(np.zeros((5, 64)), 1.0)
@@ -125,3 +133,35 @@ def test_good_shifts_pass():
 def test_a_shift_of_labels_is_not_applied_to_inputs():
     with pytest.raises(InputError, match="is no shift of inputs"):
         SHIFTS["extrapolation"].apply(IMAGES, 0.1)
+
+
+def test_noise_has_the_spread_asked_for_and_is_cut_only_where_bytes_were():
+    rng = np.random.default_rng(0)
+    flat = np.full((40, 64), 0.5, np.float32)
+    noisy = noise(flat, 2.0, rng)
+    assert noisy.dtype == np.float32
+    assert noisy.std() == pytest.approx(2.0, rel=0.05)
+    assert noisy.mean() == pytest.approx(0.5, abs=0.2)
+    dark = noise(np.zeros((40, 1, 8, 8), np.uint8), 0.5, np.random.default_rng(0))
+    assert (dark.min(), dark.max()) == (0, 1)
+    a, b = (SHIFTS["noise"].apply(flat, 1.0, np.random.default_rng(s)) for s in (1, 1))
+    np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(noise(flat, 0, rng), flat)
+
+
+@given(factor=st.floats(0, 10))
+def test_contrast_keeps_each_images_mean_and_scales_its_spread(factor):
+    changed = contrast(IMAGES, factor)
+    axes = (1, 2, 3)
+    np.testing.assert_allclose(changed.mean(axis=axes), IMAGES.mean(axis=axes), atol=1e-5)
+    np.testing.assert_allclose(changed.std(axis=axes), factor * IMAGES.std(axis=axes), atol=1e-5)
+
+
+def test_brightness_adds_and_cuts_bytes_at_white():
+    np.testing.assert_allclose(brightness(IMAGES, 0.25), IMAGES + 0.25, atol=1e-7)
+    np.testing.assert_allclose(contrast(IMAGES, 1), IMAGES, atol=1e-6)
+    pixels = np.array([[[[0, 102, 255]]]], np.uint8)
+    np.testing.assert_allclose(brightness(pixels, 0.5), [[[[0.5, 0.9, 1]]]], atol=1e-6)
+    np.testing.assert_allclose(brightness(pixels, -0.5), [[[[0, 0, 0.5]]]], atol=1e-6)
+    # About the mean 0.4667: 0 and 1 leave the range and are cut, 0.4 becomes 0.3333.
+    np.testing.assert_allclose(contrast(pixels, 2), [[[[0, 1 / 3, 1]]]], atol=1e-6)

@@ -83,12 +83,9 @@ def test_resolved_loads_back_to_the_same_study():
     again = parse_study(yaml.safe_load(text))
     assert again == study
     assert again.resolved() == study.resolved()
-    assert study.resolved()["methods"][5] == {
-        "name": "pefll",
-        "label": "pefll-stochastic",
-        "posterior": "gaussian",
-        "alpha_h": 1e-3,
-    }
+    stochastic = study.resolved()["methods"][5]
+    assert stochastic["label"] == "pefll-stochastic"
+    assert (stochastic["posterior"], stochastic["alpha_h"]) == ("gaussian", 1e-3)
 
 
 def test_every_shipped_study_loads_under_its_own_name():
@@ -113,7 +110,7 @@ def test_overrides_reach_into_sections_and_lists():
     )
     assert study.train.rounds == 300
     assert study.seeds == (0,)
-    assert study.methods[4].hyper() == {"posterior": "gaussian"}
+    assert study.methods[4].hyper()["posterior"] == "gaussian"
     assert study.methods[0].label == "alone"
     assert quickstart("model.hypernetwork.width=64").model.hypernetwork.width == 64
     assert quickstart("methods=[fedavg]").methods[0].name == "fedavg"

@@ -1,0 +1,200 @@
+"""CIFAR-10 and CIFAR-100, from the publisher's Python or binary version."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets.cifar_pickle import load_cifar_pickle
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.datasets.locations import find_folder, read_bytes, reading
+from latecomer.eval.datasets.publisher_sets import Part, join_sets
+from latecomer.eval.errors import InputError
+
+__all__ = ["CIFAR10_CLASSES", "read_cifar10", "read_cifar100"]
+
+CIFAR10_CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
+_SHAPE = (3, 32, 32)
+_PIXELS = 3072
+
+
+@dataclass(frozen=True)
+class _Version:
+    """How one version of one of the two sets is laid out."""
+
+    folder: str
+    train: tuple[str, ...]
+    test: str
+    names: Mapping[str, str]
+    """Where the names of classes, or of superclasses, stand: file -> key ('' in a text file)."""
+    labels: tuple[str, ...]
+    """Fine label key, then the superclasses' (CIFAR-100)."""
+
+
+_CIFAR10 = (
+    _Version(
+        "cifar-10-batches-py",
+        tuple(f"data_batch_{i}" for i in range(1, 6)),
+        "test_batch",
+        {"label_names": "batches.meta"},
+        ("labels",),
+    ),
+    _Version(
+        "cifar-10-batches-bin",
+        tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
+        "test_batch.bin",
+        {"label_names": "batches.meta.txt"},
+        ("labels",),
+    ),
+)
+_CIFAR100 = (
+    _Version(
+        "cifar-100-python",
+        ("train",),
+        "test",
+        {"fine_label_names": "meta", "coarse_label_names": "meta"},
+        ("fine_labels", "coarse_labels"),
+    ),
+    _Version(
+        "cifar-100-binary",
+        ("train.bin",),
+        "test.bin",
+        {
+            "fine_label_names": "fine_label_names.txt",
+            "coarse_label_names": "coarse_label_names.txt",
+        },
+        ("fine_labels", "coarse_labels"),
+    ),
+)
+
+
+def _read(
+    name: str, versions: tuple[_Version, ...], sizes: tuple[int, ...], root: object
+) -> Dataset:
+    marks = [version.train[0] for version in versions]
+    folder = find_folder(name, root, [*(version.folder for version in versions), "."], marks)
+    version = next(v for v in versions if (folder / v.train[0]).exists())
+    names = [
+        _names(folder / file, key, size)
+        for (key, file), size in zip(version.names.items(), sizes, strict=True)
+    ]
+    if name == "cifar10" and names[0] != CIFAR10_CLASSES:
+        file = folder / version.names["label_names"]
+        raise InputError(f"data.root: {file}: does not name CIFAR-10's classes in their order")
+    parts = [
+        _batch(folder / file, version, sizes, f"training batch {i} of {len(version.train)}")
+        for i, file in enumerate(version.train, start=1)
+    ]
+    test = _batch(folder / version.test, version, sizes, "testing batch 1 of 1")
+    has_coarse = len(sizes) == 2
+    train = Part(
+        np.concatenate([part.x for part in parts]),
+        np.concatenate([part.y for part in parts]),
+        np.concatenate([part.coarse for part in parts if part.coarse is not None])
+        if has_coarse
+        else None,
+    )
+    return join_sets(name, train, test, source=str(folder), class_names=names[0])
+
+
+def read_cifar10(*, root: str | Path | None = None) -> Dataset:
+    """Read CIFAR-10: uint8 [N, 3, 32, 32], ten classes, the publisher's test set marked.
+
+    Parameters
+    ----------
+    root : str or Path, optional
+        Folder with ``cifar-10-batches-py`` or ``cifar-10-batches-bin``, or that folder itself.
+
+    Raises
+    ------
+    InputError
+        A file is absent, damaged or not what its name says.
+    """
+    return _read("cifar10", _CIFAR10, (10,), root)
+
+
+def read_cifar100(*, root: str | Path | None = None) -> Dataset:
+    """Read CIFAR-100: uint8 [N, 3, 32, 32], 100 classes in 20 superclasses, test set marked.
+
+    Parameters
+    ----------
+    root : str or Path, optional
+        Folder with ``cifar-100-python`` or ``cifar-100-binary``, or that folder itself.
+
+    Raises
+    ------
+    InputError
+        A file is absent, damaged or not what its name says.
+    """
+    return _read("cifar100", _CIFAR100, (100, 20), root)
+
+
+def _batch(file: Path, version: _Version, sizes: tuple[int, ...], title: str) -> Part:
+    with reading(file):
+        content = read_bytes(file)
+        if file.suffix == ".bin":
+            labels, x = _from_records(content, len(sizes))
+        else:
+            labels, x = _from_pickle(load_cifar_pickle(content), version.labels, title)
+        for key, column, size in zip(version.labels, labels, sizes, strict=True):
+            if column.size and int(column.max()) >= size:
+                raise InputError(f"{key} must lie in 0..{size - 1}, got {int(column.max())}")
+        return Part(x.reshape(-1, *_SHAPE), labels[0], labels[1] if len(sizes) == 2 else None)
+
+
+def _from_pickle(
+    held: Mapping[str, Any], keys: tuple[str, ...], title: str
+) -> tuple[list[NDArray[Any]], NDArray[Any]]:
+    for key in ("data", *keys):
+        if key not in held:
+            listed = ", ".join(sorted(held)[:8]) or "nothing"
+            raise InputError(f"has no {key}; it holds {listed}")
+    stated = held.get("batch_label")
+    if isinstance(stated, bytes) and stated != title.encode():
+        raise InputError(f"is {stated.decode('latin1')!r}, not {title!r}: were files swapped?")
+    x = held["data"]
+    if not isinstance(x, np.ndarray) or x.ndim != 2 or x.shape[1] != _PIXELS or not len(x):
+        shape = list(x.shape) if isinstance(x, np.ndarray) else type(x).__name__
+        raise InputError(f"data must hold images as uint8 [N, {_PIXELS}], got {shape}")
+    columns = [held[key] for key in keys]
+    for key, column in zip(keys, columns, strict=True):
+        if not isinstance(column, list) or len(column) != len(x):
+            count = len(column) if isinstance(column, list) else "no list"
+            raise InputError(f"{key} must hold {len(x)} numbers, one an image, got {count}")
+        if not all(type(label) is int and 0 <= label < 256 for label in column):
+            raise InputError(f"{key} must hold whole numbers from 0")
+    return [np.array(column, dtype=np.int64) for column in columns], x
+
+
+def _from_records(content: bytes, n_labels: int) -> tuple[list[NDArray[Any]], NDArray[Any]]:
+    width = n_labels + _PIXELS
+    if len(content) % width:
+        raise InputError(f"must hold whole records of {width} bytes, got {len(content):,} bytes")
+    records = np.frombuffer(content, np.uint8).reshape(-1, width)
+    # CIFAR-100 puts the superclass first.
+    columns = [records[:, n_labels - 1 - i].astype(np.int64) for i in range(n_labels)]
+    return columns, records[:, n_labels:]
+
+
+def _names(file: Path, key: str, size: int) -> tuple[str, ...]:
+    with reading(file):
+        content = read_bytes(file)
+        if file.suffix == ".txt":
+            names = tuple(line.strip() for line in content.decode("utf-8").splitlines())
+            names = tuple(filter(None, names))
+        else:
+            held = load_cifar_pickle(content)
+            if not isinstance(held.get(key), list):
+                raise InputError(f"has no {key}; it holds {', '.join(sorted(held)[:8])}")
+            text = partial(str, encoding="utf-8")
+            names = tuple(text(n) if isinstance(n, bytes) else str(n) for n in held[key])
+        if len(names) != size:
+            raise InputError(f"{key} must name {size} classes, got {len(names)}")
+        return names

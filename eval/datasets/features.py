@@ -1,0 +1,143 @@
+"""Feature vectors made elsewhere: iNaturalist, Landmarks, Yahoo Answers, or any other.
+
+The papers train small dense nets on vectors from a frozen public network. The files are the
+user's to make (``latecomer data info NAME`` prints the recipe): one vector, label and, where the
+publisher says whose sample it is, client a row.
+"""
+
+import csv
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.locations import data_root, reading, require_file
+from latecomer.eval.datasets.npz import read_arrays
+from latecomer.eval.errors import InputError
+
+__all__ = ["WIDTHS", "read_features", "reader_of"]
+
+WIDTHS = {"inaturalist": 1280, "landmarks": 1280, "yahoo_answers": 768}
+"""Length of the papers' vectors: MobileNetV2's pooled layer, BERT-base's."""
+_ROWS = 4096
+
+
+def reader_of(name: str) -> Any:
+    """Return the reader of one of the papers' feature sets, which checks its vectors' length."""
+    return partial(_read, name=name, width=WIDTHS[name])
+
+
+def read_features(*, path: str | Path) -> Dataset:
+    """Read feature vectors, labels and clients from an npz or csv file: float32 [N, D].
+
+    An npz file has arrays ``x`` [N, D] of floats, ``y`` [N] and, optionally, ``client`` [N] and
+    ``test`` [N] (bool). A csv file has a header with ``label``, optionally ``client`` and ``test``
+    (0 or 1); all other columns are features, in their order.
+
+    Raises
+    ------
+    InputError
+        The file is absent, damaged or holds something else.
+    """
+    return _read(path=path, name="features", width=None)
+
+
+def _read(
+    *,
+    path: str | Path | None = None,
+    root: str | Path | None = None,
+    name: str,
+    width: int | None,
+) -> Dataset:
+    key = "data.root" if path is None else "data.path"
+    file = _file(name, root) if path is None else Path(path).expanduser()
+    with reading(file, key):
+        require_file(file)
+        if file.suffix == ".csv":
+            arrays = _read_csv(file)
+        elif file.suffix == ".npz":
+            with file.open("rb") as stream:
+                arrays = read_arrays(stream, ("x", "y"), ("client", "test"))
+        else:
+            raise InputError("must be an .npz or a .csv file")
+        x = arrays["x"]
+        if x.ndim != 2 or x.dtype.kind != "f":
+            raise InputError(f"x must be floats [N, D], got {x.dtype} {list(x.shape)}")
+        if width is not None and x.shape[1] != width:
+            raise InputError(
+                f"{name} has vectors of length {width}, got {x.shape[1]}: "
+                "for other features use data.name=features"
+            )
+        test = arrays.get("test")
+        if test is not None and test.dtype != np.bool_:
+            raise InputError(f"test must be bool, got {test.dtype}")
+        return make_dataset(
+            name,
+            x,
+            arrays["y"],
+            client=arrays.get("client"),
+            test=test,
+            provenance=f"features of length {x.shape[1]} from {file}",
+        )
+
+
+def _file(name: str, root: object) -> Path:
+    base = data_root(root)
+    for suffix in (".npz", ".csv"):
+        if (base / f"{name}{suffix}").exists():
+            return base / f"{name}{suffix}"
+    raise InputError(
+        f"data.root: {base} has no {name}.npz or {name}.csv: make it once ('latecomer data info "
+        f"{name}' says how), or give data.path"
+    )
+
+
+def _read_csv(file: Path) -> dict[str, NDArray[Any]]:
+    import pandas as pd
+
+    with file.open(encoding="utf-8", newline="") as stream:
+        header = next(csv.reader(stream), [])
+    special = ("label", "client", "test")
+    features = [column for column in header if column not in special]
+    if "label" not in header or not features or len(set(header)) < len(header):
+        raise InputError(
+            "must have a header with label, optionally client and test, and features under "
+            f"distinct names, got {', '.join(header[:6]) or 'nothing'}"
+        )
+    kinds = dict.fromkeys(features, "float32") | {"label": "int64", "client": "str", "test": "str"}
+    try:
+        with warnings.catch_warnings():
+            # pandas only warns of a row that is longer than the header, and drops its end.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            parts = list(
+                pd.read_csv(
+                    file,
+                    dtype={column: kinds[column] for column in header},
+                    index_col=False,
+                    encoding="utf-8",
+                    keep_default_na=False,
+                    chunksize=_ROWS,
+                )
+            )
+    except pd.errors.ParserWarning as error:
+        raise InputError("has a row that is longer than its header") from error
+    if not any(map(len, parts)):
+        raise InputError("has a header but no rows")
+    arrays: dict[str, NDArray[Any]] = {
+        "x": np.concatenate([part[features].to_numpy(np.float32) for part in parts]),
+        "y": np.concatenate([part["label"].to_numpy(np.int64) for part in parts]),
+    }
+    if "client" in header:
+        arrays["client"] = np.concatenate([part["client"].to_numpy(np.str_) for part in parts])
+        if (arrays["client"] == "").any():
+            raise InputError("has a row without client")
+    if "test" in header:
+        marks = np.concatenate([part["test"].to_numpy(np.str_) for part in parts])
+        if not np.isin(marks, ("0", "1")).all():
+            raise InputError("test must be 0 or 1 in every row")
+        arrays["test"] = marks == "1"
+    return arrays

@@ -1,0 +1,194 @@
+"""FEMNIST, from LEAF's JSON shards, one writer in memory at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.locations import find_folder, reading, require_file
+from latecomer.eval.errors import InputError
+
+__all__ = ["read_femnist"]
+
+_SIDE, _PADDED = 28, 32
+_PAPER = 255  # LEAF's images are black strokes on white
+_CLASSES = (
+    *"0123456789",
+    *"ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    *"abcdefghijklmnopqrstuvwxyz",
+)
+_BLOCK = 1 << 15  # images
+_FOLDERS = ("femnist", "femnist/data", "leaf/data/femnist/data", "data", ".")
+
+
+@dataclass
+class _Images:
+    """Images that arrive writer by writer, kept in blocks so that they are never held twice."""
+
+    x: list[NDArray[np.uint8]] = field(default_factory=list)
+    y: list[NDArray[np.int64]] = field(default_factory=list)
+    used: int = 0
+
+    def add(self, x: NDArray[np.uint8], y: NDArray[np.int64]) -> None:
+        self.y.append(y)
+        while len(x):
+            if not self.x or self.used == _BLOCK:
+                self.x.append(np.empty((_BLOCK, *x.shape[1:]), np.uint8))
+                self.used = 0
+            count = min(len(x), _BLOCK - self.used)
+            self.x[-1][self.used : self.used + count] = x[:count]
+            self.used += count
+            x = x[count:]
+
+    def joined(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Move all images into one array, giving each block back as soon as it is copied."""
+        y = np.concatenate(self.y)
+        x = np.empty((len(y), *self.x[0].shape[1:]), np.uint8)
+        start = 0
+        for place, block in enumerate(self.x):
+            count = min(_BLOCK, len(y) - start)
+            x[start : start + count] = block[:count]
+            self.x[place] = block[:0].copy()
+            start += count
+        return x, y
+
+
+def read_femnist(*, root: str | Path | None = None) -> Dataset:
+    """Read FEMNIST: uint8 [N, 1, 32, 32], 62 classes, every writer a natural client.
+
+    LEAF's 28x28 images in [0, 1] are rounded to whole numbers of 1/255 and padded by two pixels of
+    white paper on each side.
+
+    Parameters
+    ----------
+    root : str or Path, optional
+        Folder with LEAF's ``train`` and ``test``, or ``all_data``, each of JSON shards; or what
+        holds it as ``femnist`` or ``data/femnist/data``. Where both sets have the same writers
+        (LEAF's split by sample), the test rows are marked; where the writers of ``test`` are
+        others (its split by user), they are clients like all.
+
+    Raises
+    ------
+    InputError
+        A shard is absent, damaged or not LEAF's; or a writer occurs twice.
+    """
+    folder = find_folder("femnist", root, _FOLDERS, ("train", "all_data"))
+    has_test = (folder / "train").exists()
+    parts = ("train", "test") if has_test else ("all_data",)
+    images = _Images()
+    writers: list[str] = []
+    sizes: list[int] = []
+    is_test: list[bool] = []
+    for part in parts:
+        met: dict[str, str] = {}
+        for shard in _shards(folder / part):
+            with reading(shard):
+                for writer, x, y in _writers(shard):
+                    if writer in met:
+                        raise InputError(f"writer {writer} is in {met[writer]} already")
+                    met[writer] = shard.name
+                    images.add(x, y)
+                    writers.append(writer)
+                    sizes.append(len(y))
+                    is_test.append(part == "test")
+    tested = {writer for writer, test in zip(writers, is_test, strict=True) if test}
+    trained = {writer for writer, test in zip(writers, is_test, strict=True) if not test}
+    by_sample = bool(tested & trained)
+    x, y = images.joined()
+    counts = f"{len(tested | trained):,} writers, {len(y):,} images"
+    return make_dataset(
+        "femnist",
+        x,
+        y,
+        client=np.repeat(np.array(writers), sizes),
+        test=np.repeat(np.array(is_test), sizes) if by_sample else None,
+        class_names=_CLASSES,
+        provenance=f"LEAF shards in {folder} ({', '.join(parts)}); {counts}; padded with white",
+    )
+
+
+def _shards(folder: Path) -> list[Path]:
+    shards = sorted(folder.glob("*.json"))
+    if not shards:
+        raise InputError(f"data.root: {folder}: there is no JSON shard (*.json) in it")
+    return shards
+
+
+def _writers(shard: Path) -> Iterator[tuple[str, NDArray[np.uint8], NDArray[np.int64]]]:
+    """Yield each writer with images and labels, streaming the shard."""
+    import ijson
+
+    require_file(shard)
+    try:
+        with shard.open("rb") as stream:
+            expected = _announced(stream)
+            stream.seek(0)
+            found = set()
+            for writer, data in ijson.kvitems(stream, "user_data", use_float=True):
+                x, y = _samples(writer, data)
+                if expected is not None and expected.get(writer) != len(y):
+                    said = expected.get(writer)
+                    raise InputError(f"writer {writer} has {len(y)} images, but {said} announced")
+                if len(y):
+                    found.add(writer)
+                    yield writer, x, y
+    except ijson.IncompleteJSONError as error:
+        raise InputError(f"is no JSON, or cut short ({_one_line(error)})") from error
+    except ijson.JSONError as error:
+        raise InputError(f"is no JSON ({_one_line(error)})") from error
+    if not found:
+        raise InputError("has no user_data with images: it is no LEAF shard")
+    if expected is not None and set(expected) - found - {w for w, n in expected.items() if not n}:
+        missing = sorted(set(expected) - found)[0]
+        raise InputError(f"announces writer {missing}, whose images are not there")
+
+
+def _announced(stream: BinaryIO) -> dict[str, int] | None:
+    """Return the writers and numbers of images that LEAF puts before the images themselves."""
+    import ijson
+
+    users: list[str] = []
+    counts: list[int] = []
+    for prefix, event, value in ijson.parse(stream, use_float=True):
+        if prefix == "users.item":
+            users.append(str(value))
+        elif prefix == "num_samples.item":
+            counts.append(int(value))
+        elif prefix == "" and event not in ("start_map", "map_key", "end_map"):
+            raise InputError("is no LEAF shard: its top is no object")
+        elif prefix == "" and value == "user_data":
+            break
+    if not users or not counts:
+        return None
+    if len(users) != len(counts):
+        raise InputError(f"lists {len(users)} users, but {len(counts)} num_samples")
+    return dict(zip(users, counts, strict=True))
+
+
+def _samples(writer: str, data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    wanted = f"writer {writer} must have x, lists of {_SIDE**2} numbers in [0, 1], and y, as many"
+    if not isinstance(data, dict) or not all(isinstance(data.get(k), list) for k in "xy"):
+        raise InputError(wanted)
+    rows, labels = data["x"], data["y"]
+    if len(rows) != len(labels):
+        raise InputError(f"{wanted}, got {len(rows)} and {len(labels)}")
+    if not all(type(label) is int and 0 <= label < len(_CLASSES) for label in labels):
+        raise InputError(f"writer {writer} must have labels from 0 to {len(_CLASSES) - 1}")
+    if not all(isinstance(row, list) and len(row) == _SIDE**2 for row in rows):
+        raise InputError(wanted)
+    values = np.array(rows, dtype=np.float32).reshape(-1, 1, _SIDE, _SIDE)
+    if values.size and not (values.min() >= 0 and values.max() <= 1):
+        raise InputError(f"writer {writer} has pixels outside [0, 1]")
+    x = np.full((len(values), 1, _PADDED, _PADDED), _PAPER, dtype=np.uint8)
+    edge = (_PADDED - _SIDE) // 2
+    x[:, :, edge:-edge, edge:-edge] = np.rint(values * 255)
+    return x, np.array(labels, dtype=np.int64)
+
+
+def _one_line(error: Exception) -> str:
+    # yajl quotes the place on lines of its own; what it says first is the cause.
+    return str(error).strip().splitlines()[0][:100] if str(error).strip() else "no more bytes"

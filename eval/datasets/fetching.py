@@ -1,0 +1,173 @@
+"""Fetch, unpack and verify a whole data set."""
+
+import shutil
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from latecomer.eval.datasets.download import (
+    Fetched,
+    OnBytes,
+    download,
+    recorded_hash,
+    sum_of,
+)
+from latecomer.eval.datasets.locations import data_root, reading
+from latecomer.eval.datasets.registry import DATASETS, load_dataset
+from latecomer.eval.datasets.sources import SOURCES, Archive, Source
+from latecomer.eval.errors import InputError, nearest
+
+__all__ = ["Checked", "fetch", "source_of", "verify"]
+
+_SPARE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What verification found: a line for each archive, and one about the data."""
+
+    lines: tuple[str, ...]
+
+
+def source_of(name: str) -> Source:
+    """Return where a data set comes from, or name the nearest one that is known.
+
+    Raises
+    ------
+    InputError
+        The name is unknown, or the data set needs no files of its own.
+    """
+    if name not in DATASETS:
+        listed = ", ".join(DATASETS)
+        raise InputError(f"no data set {name!r}{nearest(name, DATASETS)}; there are {listed}")
+    if name not in SOURCES:
+        raise InputError(f"{name} has no files to fetch or verify; {DATASETS[name].description}")
+    return SOURCES[name]
+
+
+def fetch(
+    name: str,
+    *,
+    root: str | Path | None = None,
+    on_bytes: OnBytes | None = None,
+    source: Source | None = None,
+) -> tuple[Fetched, ...]:
+    """Download and unpack a data set below its root; what is there already is only compared.
+
+    Parameters
+    ----------
+    name : str
+    root : str or Path, optional
+        See :func:`~latecomer.eval.datasets.locations.data_root`.
+    on_bytes : callable, optional
+        Told of every block.
+    source : Source, optional
+        Another place than the known one.
+
+    Raises
+    ------
+    InputError
+        The data set is not for download (the message tells how to make it), or it could not be
+        fetched.
+    """
+    wanted = source or source_of(name)
+    base = data_root(root)
+    if not wanted.archives:
+        raise InputError(
+            f"{name} is not for download: put {wanted.place} below {base}; "
+            f"'latecomer data info {name}' tells how to make it"
+        )
+    fetched = []
+    for archive in wanted.archives:
+        done = download(archive, base, on_bytes=on_bytes)
+        fetched.append(done)
+        unpack(archive, base)
+    return tuple(fetched)
+
+
+def unpack(archive: Archive, root: Path) -> None:
+    """Write the wanted members of a tar archive below ``root``; all of them, or none.
+
+    Only regular files that are asked for by name are taken, so that nothing in the archive can
+    reach elsewhere.
+
+    Raises
+    ------
+    InputError
+        The archive is damaged, lacks a member or does not fit on the disk.
+    """
+    if not archive.members or all((root / member).exists() for member in archive.members):
+        return
+    file = root / archive.file
+    folder = archive.members[0].partition("/")[0]
+    workplace = root / f".{folder}.part"
+    shutil.rmtree(workplace, ignore_errors=True)
+    try:
+        with reading(file), tarfile.open(file) as held:
+            missing = set(archive.members)
+            for member in held:
+                if member.name not in missing or not member.isfile():
+                    continue
+                missing.remove(member.name)
+                content = held.extractfile(member)
+                place = workplace / member.name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if member.size + _SPARE > shutil.disk_usage(place.parent).free:
+                    raise InputError(f"no space left to unpack {member.name}")
+                with place.open("wb") as stream:
+                    if content is not None:
+                        shutil.copyfileobj(content, stream)
+                if not missing:
+                    break
+            if missing:
+                raise InputError(f"has no {sorted(missing)[0]}")
+            (root / folder).mkdir(exist_ok=True)
+            for name in archive.members:
+                (workplace / name).replace(root / name)
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
+
+
+def verify(name: str, *, root: str | Path | None = None, source: Source | None = None) -> Checked:
+    """Compare the archives that are there with their sums, read the data, and count them.
+
+    Raises
+    ------
+    InputError
+        A sum differs, the data cannot be read, or their number is not the published one.
+    """
+    wanted = source or source_of(name)
+    base = data_root(root)
+    lines = [_check(archive, base) for archive in wanted.archives]
+    data = load_dataset({"name": name, "root": str(base)})
+    test = 0 if data.test is None else int(np.count_nonzero(data.test))
+    counts = (len(data) - test, test) if test else (len(data),)
+    spoken = " + ".join(f"{count:,}" for count in counts)
+    if wanted.counts and counts != wanted.counts:
+        published = " + ".join(f"{count:,}" for count in wanted.counts)
+        raise InputError(
+            f"{name} in {base} has {spoken} samples, the publisher's has {published}: "
+            "it can be used, but it is not the whole set"
+        )
+    lines.append(f"data: {data.provenance}")
+    lines.append(f"data: {spoken} samples{', as published' if wanted.counts else ''}")
+    lines.append(f"data: content hash {data.content_hash}")
+    return Checked(tuple(lines))
+
+
+def _check(archive: Archive, root: Path) -> str:
+    file = root / archive.file
+    if not file.exists():
+        return f"{archive.file}: not there, so its sum was not checked"
+    known = archive.known_hash or recorded_hash(root, archive.file)
+    if known is None:
+        return f"{archive.file}: no sum is known; sha256 {sum_of(file)}"
+    algorithm, _, digest = known.partition(":")
+    with reading(file):
+        found = sum_of(file, algorithm)
+    if found != digest:
+        raise InputError(f"{file}: has {algorithm} {found}, not {digest}")
+    origin = "published" if archive.known_hash else "recorded at first download, unverified"
+    return f"{archive.file}: {algorithm} as {origin}"

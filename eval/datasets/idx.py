@@ -1,0 +1,136 @@
+"""MNIST and Fashion-MNIST, from their four IDX files, plain or gzipped."""
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.datasets.locations import find_folder, reading, require_file
+from latecomer.eval.datasets.publisher_sets import Part, join_sets
+from latecomer.eval.errors import InputError
+
+__all__ = ["read_fashion_mnist", "read_idx", "read_mnist"]
+
+_TRAIN, _TEST = "train", "t10k"
+_KINDS = {3: "images", 1: "labels"}
+_MOST = 1 << 32  # bytes; a header can claim far more than any such set holds
+_BLOCK = 1 << 24
+_FASHION = (
+    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+)
+
+
+def read_mnist(*, root: str | Path | None = None) -> Dataset:
+    """Read MNIST: uint8 [N, 1, 28, 28], ten digits, the publisher's test set marked.
+
+    Parameters
+    ----------
+    root : str or Path, optional
+        Folder with ``MNIST/raw/train-images-idx3-ubyte`` and its three fellows, each plain or
+        ``.gz``, or that folder itself.
+
+    Raises
+    ------
+    InputError
+        A file is absent, damaged or not what its name says.
+    """
+    digits = tuple(str(digit) for digit in range(10))
+    return _read("mnist", ("MNIST/raw", "mnist", "."), root, digits)
+
+
+def read_fashion_mnist(*, root: str | Path | None = None) -> Dataset:
+    """Read Fashion-MNIST: uint8 [N, 1, 28, 28], ten kinds of clothing, test set marked.
+
+    Parameters
+    ----------
+    root : str or Path, optional
+        Folder with ``FashionMNIST/raw/train-images-idx3-ubyte`` and its three fellows, each plain
+        or ``.gz``, or that folder itself.
+
+    Raises
+    ------
+    InputError
+        A file is absent, damaged or not what its name says.
+    """
+    return _read("fashion_mnist", ("FashionMNIST/raw", "fashion-mnist", "."), root, _FASHION)
+
+
+def _read(
+    name: str, folders: tuple[str, ...], root: object, class_names: tuple[str, ...]
+) -> Dataset:
+    stem = f"{_TRAIN}-images-idx3-ubyte"
+    folder = find_folder(name, root, folders, (stem, f"{stem}.gz"))
+    train, test = (_part(folder, prefix, len(class_names)) for prefix in (_TRAIN, _TEST))
+    if (len(train.y), len(test.y)) == (10_000, 60_000):
+        raise InputError(f"data.root: {folder}: the {_TRAIN} and {_TEST} files are swapped")
+    return join_sets(name, train, test, source=str(folder), class_names=class_names)
+
+
+def _part(folder: Path, prefix: str, n_classes: int) -> Part:
+    images = _plain_or_gz(folder / f"{prefix}-images-idx3-ubyte")
+    labels = _plain_or_gz(folder / f"{prefix}-labels-idx1-ubyte")
+    x, y = read_idx(images, 3), read_idx(labels, 1)
+    with reading(labels):
+        if len(x) != len(y):
+            raise InputError(
+                f"has {len(y):,} labels, but {images.name} {len(x):,} images: were files swapped?"
+            )
+        if int(y.max()) >= n_classes:
+            raise InputError(f"labels must lie in 0..{n_classes - 1}, got {int(y.max())}")
+    return Part(x[:, np.newaxis], y)
+
+
+def _plain_or_gz(file: Path) -> Path:
+    packed = file.with_name(file.name + ".gz")
+    return packed if packed.exists() and not file.exists() else file
+
+
+def read_idx(file: Path, n_axes: int) -> NDArray[np.uint8]:
+    """Read an IDX file of uint8 with ``n_axes`` axes, unpacking it if it is gzipped.
+
+    The format: two zero bytes, 8 for uint8, the number of axes, each axis' length as a big-endian
+    32-bit number, then the bytes.
+
+    Raises
+    ------
+    InputError
+        The magic number is another one, or the length is not what the header says.
+    """
+    with reading(file):
+        require_file(file)
+        with file.open("rb") as stream:
+            packed = stream.read(2) == b"\x1f\x8b"
+        magic = 0x800 + n_axes
+        with gzip.open(file, "rb") if packed else file.open("rb") as stream:
+            header = stream.read(4 + 4 * n_axes)
+            if len(header) < 4:
+                raise InputError(f"holds {len(header)} bytes, less than a header")
+            found = struct.unpack(">I", header[:4])[0]
+            if found != magic:
+                known = _KINDS.get(found - 0x800)
+                hint = f", that of {known}: were files swapped?" if known else ""
+                raise InputError(
+                    f"must start with magic number {magic} ({_KINDS[n_axes]}), got {found}{hint}"
+                )
+            if len(header) < 4 + 4 * n_axes:
+                raise InputError("is cut short within its header")
+            sides = struct.unpack(f">{n_axes}I", header[4:])
+            claimed = 1
+            for side in sides:
+                claimed *= side
+            if not 0 < claimed < _MOST:
+                raise InputError(f"must hold at least one sample and less than 4 GiB, got {sides}")
+            content = bytearray()
+            while block := stream.read(min(_BLOCK, claimed + 1 - len(content))):
+                content += block
+        if len(content) < claimed:
+            raise InputError(
+                f"is cut short: {claimed:,} bytes announced, {len(content):,} are there"
+            )
+        if len(content) > claimed:
+            raise InputError(f"goes on after the {claimed:,} bytes that it announces")
+        return np.frombuffer(content, np.uint8).reshape(sides)

@@ -1,0 +1,116 @@
+"""Where publishers' files lie, and how one is opened so that every failure names file and cause."""
+
+import csv
+import lzma
+import os
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from latecomer.eval.errors import InputError
+
+__all__ = ["ENVIRONMENT", "data_root", "find_folder", "read_bytes", "reading", "require_file"]
+
+ENVIRONMENT = "LATECOMER_DATA"
+# What decoders of files raise on bytes that make no sense.
+_DAMAGE = (
+    *(ValueError, TypeError, EOFError, OverflowError, MemoryError),
+    *(RecursionError, NotImplementedError, RuntimeError, SyntaxError),
+    *(struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, csv.Error),
+)
+
+
+def data_root(root: object = None) -> Path:
+    """Return the folder of the data: ``root``, else ``$LATECOMER_DATA``, else the user's cache.
+
+    The cache is where the platform keeps such things, ``~/.cache/latecomer`` on Linux.
+
+    Raises
+    ------
+    InputError
+        ``root`` is no path.
+
+    Examples
+    --------
+    >>> data_root("/data").as_posix()
+    '/data'
+    """
+    if root is not None:
+        if not isinstance(root, str | Path) or not str(root):
+            raise InputError(f"data.root must be the path of a folder, got {root!r}")
+        return Path(root).expanduser()
+    if os.environ.get(ENVIRONMENT):
+        return Path(os.environ[ENVIRONMENT]).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("latecomer"))
+
+
+def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence[str]) -> Path:
+    """Return the first of ``root/folder`` that holds a file or folder named in ``marks``.
+
+    Parameters
+    ----------
+    name : str
+        Data set, for the message.
+    root : str, Path or None
+        See :func:`data_root`.
+    folders : sequence of str
+        Where to look, best first; ``.`` is the root itself.
+    marks : sequence of str
+        Any one of these makes a folder the right one.
+
+    Raises
+    ------
+    InputError
+        There is none; the message says how to get the files.
+    """
+    base = data_root(root)
+    if base.exists() and not base.is_dir():
+        raise InputError(f"data.root: {base} is not a folder")
+    for folder in folders:
+        place = base / folder
+        if any((place / mark).exists() for mark in marks):
+            return place
+    where = "an existing folder" if base.is_dir() else "a folder that does not exist"
+    raise InputError(
+        f"data.root: {base} ({where}) has no {folders[0]}/{marks[0]}: run 'latecomer data fetch "
+        f"{name}', or set data.root or {ENVIRONMENT} to where {name} lies; 'latecomer data info "
+        f"{name}' says what to put where"
+    )
+
+
+def require_file(file: Path) -> None:
+    """Refuse a path that is no file, or an empty one; for use within :func:`reading`."""
+    if not file.exists():
+        raise InputError("there is no such file")
+    if not file.is_file():
+        raise InputError("is not a file")
+    if not file.stat().st_size:
+        raise InputError("is empty")
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return all bytes of a file; for use within :func:`reading`."""
+    require_file(file)
+    return file.read_bytes()
+
+
+@contextmanager
+def reading(file: Path, key: str = "data.root") -> Iterator[None]:
+    """Turn whatever goes wrong with a file into one line that names the file and the cause."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{key}: {file}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{key}: {file}: is not UTF-8 text") from error
+    except OSError as error:
+        raise InputError(f"{key}: {file}: cannot be read: {error.strerror or error}") from error
+    except _DAMAGE as error:
+        cause = " ".join(str(error).split())[:120] or type(error).__name__
+        raise InputError(f"{key}: {file}: is damaged or cut short ({cause})") from error

@@ -1,0 +1,66 @@
+"""What settings are made of: sections closed to unknown keys, and checked kinds of value."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+__all__ = [
+    "Amount",
+    "AutoOrSize",
+    "Count",
+    "Name",
+    "Number",
+    "Positive",
+    "Probability",
+    "Seed",
+    "Settings",
+    "Share",
+    "Text",
+    "sequence",
+]
+
+
+class Settings(BaseModel):
+    """A section of a study: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _amount(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("must be a count (integer) or a fraction (decimal below 1)")
+    if value < 0 or (isinstance(value, float) and not value < 1):
+        raise ValueError("must be a count of at least 0 or a fraction in [0, 1)")
+    return value
+
+
+def _auto_or_size(value: Any) -> Any:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value != "auto" and not (whole and value >= 1):
+        raise ValueError("must be 'auto' or an integer of at least 1")
+    return value
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("must not repeat an entry")
+    return values
+
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Positive = Annotated[Number, Field(gt=0)]
+Share = Annotated[Number, Field(ge=0, lt=1)]
+Probability = Annotated[Number, Field(gt=0, lt=1)]
+Amount = Annotated[Any, BeforeValidator(_amount)]
+AutoOrSize = Annotated[Any, BeforeValidator(_auto_or_size)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+def sequence(value: Any) -> Any:
+    """Accept a list without repeated entries."""
+    if not isinstance(value, (list, tuple)):
+        raise ValueError("must be a list")
+    return _distinct(tuple(value))
