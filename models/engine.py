@@ -12,6 +12,7 @@ from latecomer.models.phases import Phase, divide, plan
 from latecomer.models.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.state import Params, State, move, row, scatter, stack
 from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.vectorised import choose_path, train_cohort
 
 __all__ = ["Cohort", "DivergedError", "RoundLog", "Schedule", "TrainConfig", "train"]
 
@@ -52,10 +53,16 @@ class RoundLog:
         Number of the round, from 0.
     loss : float
         Training loss: mean over the cohort's clients and local steps.
+    path : str
+        How the cohort trained: ``serial`` or ``vectorised``.
+    reason : str
+        Why that is not the path asked for; empty where it is.
     """
 
     round: int
     loss: float
+    path: str = "serial"
+    reason: str = ""
 
 
 def train(
@@ -66,6 +73,8 @@ def train(
     *,
     seed: int,
     on_round: Callable[[RoundLog], None] | None = None,
+    path: str = "auto",
+    chunk_size: int | None = None,
 ) -> State:
     """Train ``method`` on the seen clients and return its state.
 
@@ -83,16 +92,24 @@ def train(
         Training seed: initial weights, cohorts, minibatches and noise.
     on_round : callable, optional
         Called with a :class:`RoundLog` after every round.
+    path : str
+        ``serial`` (one client after another), ``vectorised`` (all at once; the same result up to
+        rounding) or ``auto``: serial on a CPU, vectorised elsewhere. A method that cannot be
+        vectorised trains serially, and the log says why.
+    chunk_size : int, optional
+        Most clients that the vectorised path trains at a time; None: the whole cohort.
 
     Raises
     ------
     DivergedError
         When a client's loss is not finite.
     ValueError
-        When the cohort is larger than the population, or the clients carry no labels.
+        When the cohort is larger than the population, the clients carry no labels, or ``path`` or
+        ``chunk_size`` is out of its range.
     """
     if not clients.labelled:
         raise ValueError("clients must be labelled to train on, got clients without labels")
+    taken, reason = choose_path(path, chunk_size, method, task, clients.device)
     schedule = Schedule(seed, clients, config)
     first = schedule.cohort(0, method.batches_per_step)
     state = method.init(task, clients, first, schedule.initial_noise())
@@ -100,12 +117,16 @@ def train(
     for number, phase in enumerate(_phase_of_each_round(method, task, config)):
         cohort = replace(schedule.cohort(number, method.batches_per_step), phase=phase.name)
         start = method.start(task, state, clients, cohort, schedule.noise(number))
-        final, losses = _train_locally(method, task, clients, cohort, start, phase)
+        if taken == "serial":
+            final, losses = _train_locally(method, task, clients, cohort, start, phase)
+        else:
+            final, losses = train_cohort(method, task, clients, cohort, start, phase, chunk_size)
+        _refuse_divergence(method, clients, cohort, losses)
         finish = method.finish(task, state, cohort, start, final)
         state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
         state = method.aggregate(task, state, cohort, start, finish.uploads)
         if on_round is not None:
-            on_round(RoundLog(number, sum(losses) / len(losses)))
+            on_round(RoundLog(number, sum(losses) / len(losses), taken, reason))
     return state
 
 
@@ -113,6 +134,14 @@ def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> lis
     phases = method.phases(task)
     spans = divide(config.rounds, [phase.share for phase in phases])
     return [phase for phase, span in zip(phases, spans, strict=True) for _ in range(span)]
+
+
+def _refuse_divergence(
+    method: Method, clients: Clients, cohort: Cohort, losses: list[float]
+) -> None:
+    for member, loss in zip(cohort.members, losses, strict=True):
+        if not math.isfinite(loss):
+            raise DivergedError(method.name, cohort.round, int(clients.ids[member]))
 
 
 def _train_locally(
@@ -145,9 +174,6 @@ def _train_locally(
             total += loss.item() * n_steps
             taken += n_steps
         losses.append(total / max(taken, 1))
-        if not math.isfinite(losses[-1]):
-            client = int(clients.ids[cohort.members[place]])
-            raise DivergedError(method.name, cohort.round, client)
         final.append(params)
     return stack(final), losses
 

@@ -108,6 +108,9 @@ class Method(ABC):
         Whether serving such a client reads its labels.
     numbers_version : int
         Raised whenever a change moves the method's results.
+    serial_only : str
+        Why the cohort cannot train all at once (its objective would not run under
+        ``torch.func.vmap``); empty for methods that can.
     """
 
     name: ClassVar[str]
@@ -115,6 +118,7 @@ class Method(ABC):
     personalization: ClassVar[Personalization]
     needs_labels: ClassVar[bool]
     numbers_version: ClassVar[int] = 1
+    serial_only: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         hyperparameters.check(self)

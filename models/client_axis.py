@@ -1,0 +1,60 @@
+"""Target networks applied to a whole cohort: every tensor has its clients on axis 0.
+
+Each client has weights of its own, so a dense layer is a batched matrix product and a convolution
+one with a group for each client. Nets from outside the package go through ``torch.func.vmap``.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from latecomer.models import targets
+from latecomer.models.targets import ConvNet, DenseNet
+
+
+def logits(net: nn.Module, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """Apply ``net`` with weights ``[c, ...]`` to inputs ``x [c, B, ...]``; ``[c, B, n_out]``.
+
+    Equal to :func:`latecomer.models.targets.apply` client by client, up to rounding.
+    """
+    # Exact types: a subclass may compute something else.
+    if type(net) is ConvNet:
+        return _convolutions(net, params, x)
+    if type(net) is DenseNet:
+        return _dense(params, x.flatten(2), net.n_dense)
+    mapped = torch.func.vmap(lambda weights, inputs: targets.apply(net, weights, inputs))
+    made: Tensor = mapped(dict(params), x)
+    return made
+
+
+def losses(net: nn.Module, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """Return each client's mean cross-entropy on ``x [c, B, ...]``, ``y [c, B]``; ``[c]``."""
+    made = logits(net, params, x)
+    each = F.cross_entropy(made.flatten(0, 1), y.flatten(), reduction="none")
+    return each.view(y.shape).mean(dim=1)
+
+
+def _convolutions(net: ConvNet, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    n_clients, size = x.shape[:2]
+    # [c, B, C, H, W] -> [B, c * C, H, W]: the clients' channels side by side, a group for each.
+    x = x.transpose(0, 1).flatten(1, 2)
+    for number, pooled in enumerate(net.pooled, start=1):
+        weight, bias = (params[f"conv{number}.{kind}"].flatten(0, 1) for kind in ("weight", "bias"))
+        x = F.relu(F.conv2d(x, weight, bias, padding=net.padding, groups=n_clients))
+        if pooled:
+            x = F.max_pool2d(x, 2)
+    # A client's channels are neighbours, so its features come in the order of a net of its own.
+    return _dense(params, x.reshape(size, n_clients, -1).transpose(0, 1), net.n_dense)
+
+
+def _dense(params: Mapping[str, Tensor], x: Tensor, n_dense: int) -> Tensor:
+    for number in range(1, n_dense + 1):
+        x = F.relu(_linear(params, f"dense{number}", x))
+    return _linear(params, "head", x)
+
+
+def _linear(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
+    bias = params[f"{name}.bias"].unsqueeze(1)
+    return torch.baddbmm(bias, x, params[f"{name}.weight"].transpose(1, 2))
