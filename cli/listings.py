@@ -32,19 +32,29 @@ def datasets() -> list[dict[str, Any]]:
 
 
 def methods() -> list[dict[str, Any]]:
-    """List the federated methods: paper, protocol for new clients, kinds of predictor."""
-    from latecomer.models.methods import METHODS, make_method
+    """List the federated methods: protocol for new clients, traffic on the net for digits."""
+    from latecomer.models.methods import known_names, make_method
+    from latecomer.models.task import make_task
+    from latecomer.models.traffic import traffic
 
-    return [
-        {
-            "name": name,
-            "personalization": method.personalization,
-            "needs_labels": method.needs_labels,
-            "predictors": list(make_method(name).predictors),
-            "paper": method.paper,
-        }
-        for name, method in METHODS.items()
-    ]
+    task = make_task(input_shape=(1, 8, 8), n_classes=10)
+    listed = []
+    for name in known_names():
+        method = make_method(name)
+        found = traffic(method, task)
+        listed.append(
+            {
+                "name": name,
+                "personalization": method.personalization,
+                "needs_labels": method.needs_labels,
+                "predictors": list(method.predictors),
+                "bytes_up": found.up,
+                "bytes_down": found.down,
+                "kept_per_client": found.kept,
+                "paper": method.paper,
+            }
+        )
+    return listed
 
 
 def studies() -> list[dict[str, Any]]:

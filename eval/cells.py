@@ -105,7 +105,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "bounds": resolved["bounds"],
             "certificates": resolved["certificates"],
             "seed": seed,
-            "numbers_version": {**NUMBERS_VERSION, "method": versions[method["name"]]},
+            "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]]},
         }
         for seed in resolved["seeds"]
         for method in resolved["methods"]
@@ -113,7 +113,15 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     return tuple(Cell(content_id(config), config) for config in (split, *trained))
 
 
-def _method_versions(names: set[str]) -> dict[str, int]:
-    from latecomer.models.methods import METHODS
+def _method_versions(names: set[str]) -> dict[str, dict[str, Any]]:
+    """Say what a method's numbers hang on: its version, and its source if it is not built in."""
+    from latecomer.models.methods import METHODS, find_method
+    from latecomer.models.outside import source_hash
 
-    return {name: int(getattr(METHODS[name], "numbers_version", 1)) for name in names}
+    versions: dict[str, dict[str, Any]] = {}
+    for name in names:
+        method = find_method(name)
+        versions[name] = {"method": int(method.numbers_version)}
+        if name not in METHODS:
+            versions[name]["method_source"] = source_hash(method)
+    return versions

@@ -94,7 +94,18 @@ def load_study(name_or_path: str | Path, overrides: Iterable[str] = ()) -> Study
         raw["methods"] = [{"name": m} if isinstance(m, str) else m for m in raw["methods"]]
     for assignment in overrides:
         override(raw, assignment)
+    if isinstance(name_or_path, Path) or name_or_path.endswith((".yaml", ".yml")):
+        _find_files(raw, Path(name_or_path).parent)
     return parse_study(raw)
+
+
+def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
+    """Write out the full path of a method's file that lies beside the study's."""
+    from latecomer.models.outside import beside
+
+    for entry in raw.get("methods") or ():
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+            entry["name"] = beside(entry["name"], folder)
 
 
 def _read_source(name_or_path: str | Path) -> dict[str, Any]:
@@ -130,8 +141,8 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
         update={
             "split": _completed_split(study),
             "methods": tuple(
-                method.model_copy(update={"label": method.label or method.name})
-                for method in study.methods
+                method.model_copy(update={"label": method.label or _label(index, method.name)})
+                for index, method in enumerate(study.methods)
             ),
             "certificates": tuple(
                 _certificate(study, index, entry) for index, entry in enumerate(study.certificates)
@@ -216,15 +227,30 @@ def _check_groups(study: Study) -> None:
         )
 
 
+def _label(index: int, name: str) -> str:
+    """Return the name that a method goes by: its own where the study gives an import path."""
+    from latecomer.models.methods import find_method
+    from latecomer.models.outside import is_path
+
+    if not is_path(name):
+        return name
+    try:
+        return find_method(name).name
+    except ValueError as error:
+        raise InputError(f"methods.{index}: {error}") from None
+
+
 def _check_methods(study: Study) -> None:
-    from latecomer.models.methods import METHODS, make_method
+    from latecomer.models.methods import known_names, make_method
+    from latecomer.models.outside import is_path
 
     given: dict[str, int] = {}
+    known = known_names()
     for index, entry in enumerate(study.methods):
         key = f"methods.{index}"
-        if entry.name not in METHODS:
+        if entry.name not in known and not is_path(entry.name):
             raise InputError(
-                f"{key}: no method is called {entry.name!r}{nearest(entry.name, METHODS)}"
+                f"{key}: no method is called {entry.name!r}{nearest(entry.name, known)}"
             )
         label = entry.label or entry.name
         if label in given:

@@ -1,4 +1,4 @@
-"""Encoders: from a client's labelled samples to its descriptor, their mean embedding."""
+"""Encoders: from a client's labelled samples to its descriptor."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -12,30 +12,65 @@ from latecomer.models import targets
 from latecomer.models.state import Params
 from latecomer.models.targets import Shape
 from latecomer.models.task import Task
+from latecomer.models.unlabelled_encoders import (
+    SET_ENCODERS,
+    SetEncoder,
+    reads_no_labels,
+    set_encoder,
+)
 
 
 class Encoder(ABC):
-    """An embedding ``phi(x, y)`` of single samples; a descriptor is its mean over a set."""
+    """A map from a client's samples to its descriptor."""
 
     @abstractmethod
     def initial(self, generator: torch.Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
 
     @abstractmethod
-    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
-
     def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``, ``y [c, b]``.
 
         The result does not depend on the order of a set.
         """
+
+
+class MeanEmbedding(Encoder, ABC):
+    """An embedding ``phi(x, y)`` of single samples; a descriptor is its mean over a set."""
+
+    @abstractmethod
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``, ``y [c, b]``."""
         embedded = self.embed(params, x.flatten(0, 1), y.flatten())
         return embedded.view(*y.shape, -1).mean(dim=1)
 
 
 @dataclass(frozen=True, eq=False)
-class LabelChannels(Encoder):
+class Unlabelled(Encoder):
+    """An encoder that is given labels and does not look at them.
+
+    Attributes
+    ----------
+    of_inputs : SetEncoder
+        What makes the descriptor.
+    """
+
+    of_inputs: SetEncoder
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return self.of_inputs.initial(generator)
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
+        return self.of_inputs(params, x)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelChannels(MeanEmbedding):
     """A net that sees the one-hot label as further input channels (images) or features (vectors).
 
     Attributes
@@ -61,7 +96,7 @@ class LabelChannels(Encoder):
 
 
 @dataclass(frozen=True, eq=False)
-class LabelLinear(Encoder):
+class LabelLinear(MeanEmbedding):
     """One linear layer on the one-hot label; the input is not looked at.
 
     Attributes
@@ -110,13 +145,14 @@ ENCODERS: dict[str, Callable[[Task, int], Encoder]] = {
     "mlp": _mlp,
     "label-linear": _label_linear,
 }
-"""Name of an encoder -> builder from (task, length of a descriptor)."""
+"""Name of an encoder that reads labels -> builder from (task, length of a descriptor)."""
 
 
 def encoder(task: Task, dim: int) -> Encoder:
     """Build the encoder named by ``task.encoder`` for descriptors of length ``dim``.
 
-    ``auto`` is the convolutional net for images and the dense one for vectors.
+    ``auto`` is the convolutional net for images and the dense one for vectors. Encoders that read
+    no labels, see ``SET_ENCODERS``, can be used in their place.
 
     Raises
     ------
@@ -126,7 +162,9 @@ def encoder(task: Task, dim: int) -> Encoder:
     name = task.encoder
     if name == "auto":
         name = "mlp" if len(task.input_shape) == 1 else "convnet"
+    if reads_no_labels(name):
+        return Unlabelled(set_encoder(task, dim))
     if name not in ENCODERS:
-        known = ", ".join(["auto", *ENCODERS])
+        known = ", ".join(["auto", *ENCODERS, *SET_ENCODERS])
         raise ValueError(f"encoder must be one of {known}, got encoder={name!r}")
     return ENCODERS[name](task, dim)

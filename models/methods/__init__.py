@@ -8,9 +8,11 @@ if __name__ != "latecomer.models.methods":
 
 if TYPE_CHECKING:
     from latecomer.models.methods.registry import METHODS as METHODS
+    from latecomer.models.methods.registry import find_method as find_method
+    from latecomer.models.methods.registry import known_names as known_names
     from latecomer.models.methods.registry import make_method as make_method
 
-__all__ = ["METHODS", "make_method"]
+__all__ = ["METHODS", "find_method", "known_names", "make_method"]
 
 
 def __getattr__(name: str) -> Any:

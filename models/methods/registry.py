@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from latecomer.models import outside
+
 if TYPE_CHECKING:
     from latecomer.models.method import Method
 
@@ -47,8 +49,41 @@ METHODS: Mapping[str, "type[Method]"] = _Registry()
 """Name -> class, in the order of tables; listing the names loads no torch."""
 
 
+def known_names() -> tuple[str, ...]:
+    """Return the built-in names, then those that installed packages offer as entry points."""
+    return (*_HOME, *(name for name in sorted(outside.offered()) if name not in _HOME))
+
+
+def find_method(name: str) -> "type[Method]":
+    """Return a method's class by name, or by import path for one from outside.
+
+    Parameters
+    ----------
+    name : str
+        A built-in name, the name of an entry point in the group ``latecomer.methods``,
+        ``package.module:Class``, or ``folder/file.py:Class`` from the working directory.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method (naming the nearest one), if what is found is no complete
+        method, or if two methods claim the name.
+
+    Examples
+    --------
+    >>> find_method("fedavg") is METHODS["fedavg"]
+    True
+    """
+    if name in _HOME and name not in outside.offered():
+        return METHODS[name]
+    if outside.is_path(name) or name in outside.offered():
+        return outside.import_method(name, tuple(_HOME))
+    known = known_names()
+    raise ValueError(f"method must be one of {', '.join(known)}, got {name!r}" + _hint(name, known))
+
+
 def make_method(name: str, **hyper: Any) -> "Method":
-    """Build a method from its name and hyper-parameters.
+    """Build a method from its name or import path and its hyper-parameters.
 
     Raises
     ------
@@ -61,15 +96,11 @@ def make_method(name: str, **hyper: Any) -> "Method":
     >>> make_method("fedavg", local_lr=0.01).local_lr
     0.01
     """
-    if name not in _HOME:
-        raise ValueError(
-            f"method must be one of {', '.join(_HOME)}, got {name!r}" + _hint(name, _HOME)
-        )
-    cls = METHODS[name]
+    cls = find_method(name)
     known = [declared.name for declared in fields(cls)]
     for key in hyper:
         if key not in known:
-            raise ValueError(f"{name} has no hyper-parameter {key!r}" + _hint(key, known))
+            raise ValueError(f"{cls.name} has no hyper-parameter {key!r}" + _hint(key, known))
     return cls(**hyper)
 
 

@@ -124,6 +124,16 @@ def test_lists_have_a_name_each() -> None:
     methods = {entry["name"]: entry for entry in record("methods")}
     assert {"local", "fedavg", "per_fedavg", "pfedhn", "pefll"} <= set(methods)
     assert methods["pefll"]["personalization"] == "forward"
+    assert methods["pefll"]["bytes_down"] > methods["fedavg"]["bytes_down"] == 4 * 4538
+    assert (methods["local"]["bytes_up"], methods["local"]["kept_per_client"]) == (0, 4538)
+
+
+def test_methods_say_what_they_send_and_keep() -> None:
+    head, *lines = text("methods").splitlines()
+    for word in ("needs labels", "bytes up", "bytes down", "kept per client", "paper"):
+        assert f"  {word}" in head
+    fedavg = next(line for line in lines if line.startswith("fedavg "))
+    assert fedavg.split()[1:6] == ["global", "no", "18152", "18152", "0"]
 
 
 def test_lists_in_a_pipe_are_a_line_an_entry() -> None:

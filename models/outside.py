@@ -1,0 +1,159 @@
+"""Methods written outside the package: found by import path, by file, or by entry point.
+
+Finding one imports its module, that is, runs its code.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from dataclasses import is_dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, get_args
+
+if TYPE_CHECKING:
+    from latecomer.models.method import Method
+
+GROUP = "latecomer.methods"
+"""Entry point group of a package that offers methods; an entry's name is the method's name."""
+
+
+@lru_cache(maxsize=1)
+def offered() -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the entry points of installed packages by name; imports none of them."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for entry in entry_points(group=GROUP):
+        found[entry.name] = (*found.get(entry.name, ()), entry)
+    return found
+
+
+def is_path(name: str) -> bool:
+    """Tell an import path from a registered name.
+
+    >>> is_path("own.py:Mine"), is_path("package.module:Mine"), is_path("fedavg")
+    (True, True, False)
+    """
+    return ":" in name
+
+
+def beside(name: str, folder: Path) -> str:
+    """Return a file's path as one in ``folder`` if the file is there, any other name as it is.
+
+    >>> beside("package.module:Mine", Path("/nowhere"))
+    'package.module:Mine'
+    """
+    place, _, cls = name.rpartition(":")
+    file = folder / Path(place).expanduser()
+    return f"{file.resolve()}:{cls}" if place.endswith(".py") and file.is_file() else name
+
+
+def import_method(name: str, taken: tuple[str, ...] = ()) -> "type[Method]":
+    """Import a method by ``package.module:Class``, ``folder/file.py:Class`` or entry point name.
+
+    Parameters
+    ----------
+    name : str
+        A file is looked for from the working directory.
+    taken : tuple of str
+        Names that the found method may not bear.
+
+    Raises
+    ------
+    ValueError
+        With one line: there is no such module, file, class or entry point; importing it failed;
+        it is no complete method; its name is taken.
+    """
+    place = name
+    if not is_path(name):
+        entries = offered().get(name, ())
+        if len(entries) != 1 or name in taken:
+            where = ", ".join(entry.value for entry in entries) or "nowhere"
+            raise ValueError(f"method {name!r} must be offered once under {GROUP}, found: {where}")
+        place = entries[0].value
+    module_name, _, cls = place.rpartition(":")
+    if not module_name or not cls.isidentifier():
+        raise ValueError(f"method must read module:Class or file.py:Class, got {name!r}")
+    try:
+        module = _module(module_name)
+    except ValueError:
+        raise
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise ValueError(f"importing {module_name} for method {cls} failed: {said}") from error
+    found = _checked(getattr(module, cls, None), f"{cls} of {module_name}")
+    if found.name in taken:
+        raise ValueError(
+            f"{cls} of {module_name} needs a name of its own: {found.name!r} is built in"
+        )
+    if not is_path(name) and found.name != name:
+        raise ValueError(f"entry point {name!r} must offer a method of that name, {found.name!r}")
+    return found
+
+
+def source_hash(method: "type[Method]") -> str:
+    """Return the SHA-256 of the file that defines a method."""
+    return hashlib.sha256(Path(inspect.getfile(method)).read_bytes()).hexdigest()
+
+
+def _module(place: str) -> ModuleType:
+    if place.endswith(".py"):
+        file = Path(place).expanduser()
+        if not file.is_file():
+            raise ValueError(f"there is no file {file}, looked for from {Path.cwd()}")
+        return _from_file(file.resolve())
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        absent = error.name or place
+        if place == absent or place.startswith(absent + "."):
+            raise ValueError(f"there is no module {place}") from None
+        raise
+
+
+def _from_file(file: Path) -> ModuleType:
+    """Import a file under a name that its place and content decide, once."""
+    mark = hashlib.sha256(str(file).encode() + b"\0" + file.read_bytes()).hexdigest()[:16]
+    name = f"latecomer_outside_{file.stem}_{mark}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up while they are made
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _checked(found: object, called: str) -> "type[Method]":
+    from latecomer.models.method import Method, Personalization
+
+    if found is None:
+        raise ValueError(f"there is no {called}")
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise ValueError(f"{called} is not a subclass of latecomer.models.Method")
+    missing = sorted(found.__abstractmethods__)
+    missing += [
+        name
+        for name in ("name", "paper", "personalization", "needs_labels")
+        if not hasattr(found, name)
+    ]
+    if missing:
+        raise ValueError(f"{called} must define {', '.join(missing)}")
+    decorated = "__dataclass_params__" in vars(found) and is_dataclass(found)
+    if not decorated or not vars(found)["__dataclass_params__"].frozen:
+        raise ValueError(f"{called} must be decorated with @dataclass(frozen=True, kw_only=True)")
+    if found.personalization not in get_args(Personalization):
+        legal = ", ".join(get_args(Personalization))
+        raise ValueError(
+            f"{called}: personalization must be one of {legal}, got {found.personalization!r}"
+        )
+    return found

@@ -1,0 +1,148 @@
+"""What a round costs in communication and what it leaves per client, counted from the tensors."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from latecomer.models.method import Method, Start
+from latecomer.models.phases import Phase
+from latecomer.models.schedule import Schedule, TrainConfig
+from latecomer.models.state import Params, State, part, row, scatter
+from latecomer.models.task import Clients, Task
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one client and one round of training mean.
+
+    Attributes
+    ----------
+    down, up : int
+        Bytes that a client receives and sends in a round it takes part in.
+    kept : int
+        Numbers that are kept for each client between rounds, wherever that is: for FedPer on the
+        client, for pFedHN's embeddings on the server.
+    """
+
+    down: int
+    up: int
+    kept: int
+
+
+def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traffic:
+    """Count a method's traffic by running its hooks for one cohort, without local training.
+
+    Counted **down**: weights and context that depend on what the server holds. A weight that is
+    the same whatever the server holds is the client's own, and nothing is counted twice. Counted
+    **up**: what ``finish`` uploads. Where weights depend on the cohort's samples, clients run the
+    encoder (section ``encoder`` of the server's state): its weights go down and the descriptor up;
+    where it learns, the descriptor's slope goes down and the encoder's slope up. Not counted:
+    optimizer memory and the hypernetwork, which stay on the server, and what is sent once. Of a
+    method with phases it is the mean over rounds. The clients counted have taken part before.
+
+    Parameters
+    ----------
+    method : Method
+    task : Task
+        Sizes and floating type of what is sent.
+    clients : Clients, optional
+        A labelled population; 40 clients with random samples when left out. Their number decides
+        the default length of descriptors and embeddings.
+
+    Examples
+    --------
+    >>> from latecomer.models import make_method, make_task
+    >>> task = make_task(input_shape=(1, 8, 8), n_classes=10)
+    >>> traffic(make_method("fedavg"), task)
+    Traffic(down=18152, up=18152, kept=0)
+    """
+    if clients is None:
+        clients = random_population(task, 40)
+    config = TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2)
+    schedule = Schedule(0, clients, config)
+    first = schedule.cohort(0, method.batches_per_step)
+    state = method.init(task, clients, first, schedule.initial_noise())
+    down = up = 0.0
+    phases = method.phases(task)
+    total = sum(phase.share for phase in phases)
+    for phase in phases:
+        *_, state = _one_round(method, task, clients, state, schedule, phase)
+        received, sent, state = _one_round(method, task, clients, state, schedule, phase)
+        down += received * phase.share / total
+        up += sent * phase.share / total
+    kept = sum(value[0].numel() for value in state.clients.values() if value.is_floating_point())
+    return Traffic(round(down), round(up), kept)
+
+
+def random_population(task: Task, n_clients: int) -> Clients:
+    """Return labelled clients with four random samples each, of the task's shape."""
+    draw, n = torch.Generator().manual_seed(0), 4 * n_clients
+    rows, sizes = torch.arange(n).view(n_clients, 4), torch.full((n_clients,), 4)
+    return Clients(
+        x=torch.randn(n, *task.input_shape, generator=draw, dtype=task.dtype),
+        y=torch.randint(task.n_classes, (n,), generator=draw),
+        support=rows,
+        support_sizes=sizes,
+        query=rows,
+        query_sizes=sizes,
+        ids=torch.arange(n_clients),
+        mean=torch.zeros((), dtype=task.dtype),
+        sd=torch.ones((), dtype=task.dtype),
+    )
+
+
+def _one_round(
+    method: Method, task: Task, clients: Clients, state: State, schedule: Schedule, phase: Phase
+) -> tuple[int, int, State]:
+    """Return bytes down and up, and the state after the round."""
+    cohort = replace(schedule.cohort(0, method.batches_per_step), phase=phase.name)
+
+    def begin(state: State, clients: Clients) -> Start:
+        return method.start(task, state, clients, cohort, schedule.noise(0))
+
+    start = begin(state, clients)
+    server = State(_disturbed(state.server), state.clients)
+    down = _received(start, begin(server, clients))
+    # Some change of every weight, as local training brings about.
+    finish = method.finish(task, state, cohort, start, _disturbed(start.params))
+    up = _size(finish.uploads) // len(cohort)
+    elsewhere = replace(clients, x=clients.x.flip(0), y=clients.y.flip(0))
+    described = _differ(start.params, begin(state, elsewhere).params)
+    state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
+    after = method.aggregate(task, state, cohort, start, finish.uploads)
+    weights, entry = part(state.server, "encoder"), state.server.get("hyper.trunk0.weight")
+    if described and weights and entry is not None:
+        descriptor = entry.shape[1] * entry.element_size()
+        down, up = down + _size(weights), up + descriptor
+        if _differ(weights, part(after.server, "encoder")):
+            down, up = down + descriptor, up + _size(weights)
+    return down, up, after
+
+
+def _received(start: Start, other: Start) -> int:
+    """Count what the first client is given that another server would have given differently."""
+    here = {"params": row(start.params, 0), "own": row(start.own, 0), "shared": start.shared}
+    there = {"params": row(other.params, 0), "own": row(other.own, 0), "shared": other.shared}
+    sent: list[torch.Tensor] = []
+    for place, table in here.items():
+        for name, value in table.items():
+            known = any(value.shape == old.shape and torch.equal(value, old) for old in sent)
+            if not known and not torch.equal(value, there[place][name]):
+                sent.append(value)
+    return sum(value.numel() * value.element_size() for value in sent)
+
+
+def _disturbed(table: Params) -> Params:
+    """Return the table with every floating entry moved a little, away from 0 too."""
+    return {
+        key: value.detach() * 1.01 + 1e-3 if value.is_floating_point() else value
+        for key, value in table.items()
+    }
+
+
+def _differ(left: Params, right: Params) -> bool:
+    return any(not torch.equal(value, right[key]) for key, value in left.items())
+
+
+def _size(table: Params) -> int:
+    return sum(value.numel() * value.element_size() for value in table.values())
