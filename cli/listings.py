@@ -33,15 +33,23 @@ def datasets() -> list[dict[str, Any]]:
 
 def methods() -> list[dict[str, Any]]:
     """List the federated methods: protocol for new clients, traffic on the net for digits."""
-    from latecomer.models.methods import known_names, make_method
+    from latecomer.models.methods import METHODS, known_names, make_method
+    from latecomer.models.outside import offered
     from latecomer.models.task import make_task
     from latecomer.models.traffic import traffic
 
     task = make_task(input_shape=(1, 8, 8), n_classes=10)
-    listed = []
+    listed: list[dict[str, Any]] = []
     for name in known_names():
-        method = make_method(name)
-        found = traffic(method, task)
+        try:
+            method = make_method(name)
+            found = traffic(method, task)
+        except (ValueError, TypeError) as error:
+            if name in METHODS and name not in offered():
+                raise
+            # Another package's mistake, of which the other methods know nothing.
+            listed.append({"name": name, "paper": f"cannot be used: {error}"})
+            continue
         listed.append(
             {
                 "name": name,

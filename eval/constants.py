@@ -141,7 +141,7 @@ def hypernetwork_constants(
         loss_lipschitz(task, clients, thetas),
         Constant(
             "descriptor_lipschitz",
-            _descriptor_lipschitz(hyper),
+            _descriptor_lipschitz(net.applied(hyper)),
             "product of the layers' spectral norms: an upper bound at the trained weights, "
             "not over the whole ball",
             estimate=True,

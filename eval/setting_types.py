@@ -6,6 +6,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 __all__ = [
     "Amount",
+    "AutoOrDepth",
     "AutoOrSize",
     "Count",
     "Name",
@@ -41,6 +42,13 @@ def _auto_or_size(value: Any) -> Any:
     return value
 
 
+def _auto_or_depth(value: Any) -> Any:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value != "auto" and not (whole and 1 <= value <= 5):
+        raise ValueError("must be 'auto' or an integer from 1 to 5")
+    return value
+
+
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(set(values)) < len(values):
         raise ValueError("must not repeat an entry")
@@ -54,6 +62,7 @@ Positive = Annotated[Number, Field(gt=0)]
 Share = Annotated[Number, Field(ge=0, lt=1)]
 Probability = Annotated[Number, Field(gt=0, lt=1)]
 Amount = Annotated[Any, BeforeValidator(_amount)]
+AutoOrDepth = Annotated[Any, BeforeValidator(_auto_or_depth)]
 AutoOrSize = Annotated[Any, BeforeValidator(_auto_or_size)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
 Text = Annotated[str, StringConstraints(min_length=1)]

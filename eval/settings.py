@@ -14,6 +14,7 @@ from pydantic import (
 
 from latecomer.eval.cells import Cell, cells_of
 from latecomer.eval.setting_types import (
+    AutoOrDepth,
     AutoOrSize,
     Count,
     Name,
@@ -60,10 +61,11 @@ class DataSettings(BaseModel):
 
 
 class Hypernetwork(Settings):
-    """Shape of the hypernetwork: hidden layers and their width."""
+    """Shape of the hypernetwork: hidden layers, their width, spectral normalisation."""
 
-    hidden: AutoOrSize = "auto"
+    hidden: AutoOrDepth = "auto"
     width: AutoOrSize = "auto"
+    spectral: Annotated[bool, Field(strict=True)] = False
 
 
 class ModelSettings(Settings):

@@ -30,6 +30,10 @@ class Hypernetwork:
         Depth and width of the trunk.
     dtype : torch.dtype
         Floating type of the weights.
+    spectral : bool
+        Whether every layer's weight is divided by its largest singular value (Miyato et al., 2018,
+        applied to all layers as in pFedHN's appendix C.3), so that each layer is 1-Lipschitz. The
+        singular value is exact, not from a power iteration, and gradients go through it.
     """
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
@@ -37,6 +41,7 @@ class Hypernetwork:
     hidden: int = 3
     width: int = 100
     dtype: torch.dtype = torch.float32
+    spectral: bool = False
 
     def initial(self, generator: torch.Generator) -> Params:
         """Draw weights, every layer by torch's rule for linear layers."""
@@ -54,7 +59,7 @@ class Hypernetwork:
 
     def __call__(self, params: Mapping[str, Tensor], descriptors: Tensor) -> Params:
         """Return target weights ``[c, ...]`` for descriptors ``[c, dim]``."""
-        features = descriptors
+        params, features = self.applied(params), descriptors
         for i in range(self.hidden + 1):
             features = F.relu(features) if i else features
             features = F.linear(features, params[f"trunk{i}.weight"], params[f"trunk{i}.bias"])
@@ -64,11 +69,29 @@ class Hypernetwork:
             made[name] = F.linear(features, weight, bias).view(-1, *shape)
         return made
 
+    def applied(self, params: Mapping[str, Tensor]) -> Params:
+        """Return the weights as the layers apply them: normalised where ``spectral``."""
+        if not self.spectral:
+            return dict(params)
+        return {k: v / _largest_singular_value(v) if v.dim() == 2 else v for k, v in params.items()}
+
+
+def _largest_singular_value(weight: Tensor) -> Tensor:
+    """Return the spectral norm of a matrix, 0-d.
+
+    From the smaller of its two Gram matrices: heads are a thousand times as high as wide.
+    """
+    high, wide = weight.shape
+    gram = weight.T @ weight if high > wide else weight @ weight.T
+    smallest = torch.finfo(weight.dtype).tiny
+    largest: Tensor = torch.linalg.eigvalsh(gram)[-1]
+    return largest.clamp_min(smallest).sqrt()
+
 
 def hypernetwork(task: Task, dim: int, names: Sequence[str] | None = None) -> Hypernetwork:
     """Return the hypernetwork that makes the weights of ``task.target``, or those in ``names``."""
     shapes = tuple((k, v) for k, v in task.shapes.items() if names is None or k in names)
-    return Hypernetwork(shapes, dim, task.hidden, task.width, task.dtype)
+    return Hypernetwork(shapes, dim, task.hidden, task.width, task.dtype, task.spectral)
 
 
 def pull_back(

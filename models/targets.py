@@ -7,6 +7,7 @@ from outside, through :meth:`StatelessNet.stateless`. The last linear layer is c
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from math import prod
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 from latecomer.models.state import Params
 
 Shape = tuple[int, ...]
+Builder = Callable[[Shape, int], nn.Module]
 
 
 class StatelessNet(nn.Module, ABC):
@@ -90,16 +92,16 @@ class ConvNet(StatelessNet):
 
 
 class DenseNet(StatelessNet):
-    """Dense layers with ReLU between them, for vectors of ``input_shape = (n_features,)``."""
+    """Dense layers with ReLU between them, for vectors, or images as one vector each."""
 
     def __init__(self, input_shape: Shape, n_out: int, *, dense: tuple[int, ...]) -> None:
         super().__init__()
         self.n_dense = len(dense)
-        _add_dense(self, (input_shape[0], *dense), n_out)
+        _add_dense(self, (prod(input_shape), *dense), n_out)
 
     def stateless(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """Apply the net with ``params`` to vectors ``x [B, D]``."""
-        return _dense(params, x, self.n_dense)
+        """Apply the net with ``params`` to inputs ``x [B, ...]``."""
+        return _dense(params, x.flatten(1), self.n_dense)
 
 
 def _add_dense(net: nn.Module, widths: tuple[int, ...], n_out: int) -> None:
@@ -114,24 +116,54 @@ def _dense(params: Mapping[str, Tensor], x: Tensor, n_dense: int) -> Tensor:
     return F.linear(x, params["head.weight"], params["head.bias"])
 
 
-def _lenet(input_shape: Shape, n_out: int) -> nn.Module:
-    return ConvNet(input_shape, n_out, channels=(16, 32), dense=(120, 84), kernel=5, padding=0)
+def _lenet(width: int) -> Builder:
+    def build_lenet(input_shape: Shape, n_out: int) -> nn.Module:
+        channels, dense = (width, 2 * width), (120, 84)
+        return ConvNet(input_shape, n_out, channels=channels, dense=dense, kernel=5, padding=0)
+
+    return build_lenet
+
+
+def _four_conv(input_shape: Shape, n_out: int) -> nn.Module:
+    channels = (16, 32, 64, 64)
+    return ConvNet(input_shape, n_out, channels=channels, dense=(84,), kernel=3, padding=1)
 
 
 def _small(input_shape: Shape, n_out: int) -> nn.Module:
     return ConvNet(input_shape, n_out, channels=(8,), dense=(32,), kernel=3, padding=1)
 
 
-def _dense_net(input_shape: Shape, n_out: int) -> nn.Module:
-    return DenseNet(input_shape, n_out, dense=(64, 64))
+def _dense_of(*widths: int) -> Builder:
+    def build_dense(input_shape: Shape, n_out: int) -> nn.Module:
+        return DenseNet(input_shape, n_out, dense=widths)
+
+    return build_dense
 
 
-TARGETS: dict[str, Callable[[Shape, int], nn.Module]] = {
-    "lenet": _lenet,
+TARGETS: dict[str, Builder] = {
+    "lenet": _lenet(16),
+    "lenet-s": _lenet(8),
+    "lenet-l": _lenet(32),
+    "four-conv": _four_conv,
     "small": _small,
-    "dense": _dense_net,
+    "mlp": _dense_of(200),
+    "dense": _dense_of(64, 64),
+    "dense500": _dense_of(500, 500),
 }
-"""Name of a net -> builder from (input shape, number of outputs)."""
+"""Name of a net -> builder from (input shape, number of outputs).
+
+- ``lenet``, ``lenet-s``, ``lenet-l``: 16, 8 or 32 filters, then twice as many, 5x5; dense 120, 84
+  (PeFLL; pFedHN's three sizes).
+- ``four-conv``: four 3x3 convolutions, two dense layers (pFedHN on Omniglot, which does not say how
+  wide: 16, 32, 64, 64 filters and 84 units are ours).
+- ``small``: one convolution, for 8x8 digits.
+- ``mlp``: one hidden layer, for images too (pFedHN on MNIST; 200 units are ours).
+- ``dense``, ``dense500``: two hidden layers of 64 or 500 units, for vectors. OD-PFL has dropout of
+  .2 in the latter; targets here are functions of weights and inputs alone, so there is none.
+"""
+
+_VECTORS_ONLY = ("dense", "dense500")
+_ANYTHING = ("mlp",)
 
 
 def choose(input_shape: Shape) -> str:
@@ -164,7 +196,7 @@ def build(name: str, input_shape: Shape, n_out: int) -> nn.Module:
     if name not in TARGETS:
         known = ", ".join(["auto", *TARGETS])
         raise ValueError(f"target must be one of {known}, got target={name!r}")
-    if (len(shape) == 1) != (name == "dense"):
+    if name not in _ANYTHING and (len(shape) == 1) != (name in _VECTORS_ONLY):
         raise ValueError(f"target {name} does not take inputs of shape {shape}")
     with torch.device("meta"):
         return TARGETS[name](shape, n_out)

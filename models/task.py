@@ -141,7 +141,9 @@ class Task:
     encoder : str
         Name of the encoder, see ``ENCODERS``, or ``auto``.
     hidden, width : int
-        Depth and width of hypernetworks.
+        Hidden layers of hypernetworks, at most 5 (0: none of width x width), and their width.
+    spectral : bool
+        Whether the layers of hypernetworks are divided by their spectral norms.
     """
 
     target: nn.Module
@@ -150,12 +152,17 @@ class Task:
     encoder: str = "auto"
     hidden: int = 3
     width: int = 100
+    spectral: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("n_classes", 2), ("hidden", 0), ("width", 1)):
+        for name, least, most in (("n_classes", 2, None), ("hidden", 0, 5), ("width", 1, None)):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be a whole number >= {least}, got {name}={value!r}")
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole or value < least or (most is not None and value > most):
+                legal = f">= {least}" if most is None else f"from {least} to {most}"
+                raise ValueError(f"{name} must be a whole number {legal}, got {name}={value!r}")
+        if not isinstance(self.spectral, bool):
+            raise ValueError(f"spectral must be true or false, got spectral={self.spectral!r}")
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -207,7 +214,8 @@ def make_task(
     encoder : str
         A name in ``ENCODERS`` or ``auto``.
     hypernetwork : mapping, optional
-        ``hidden`` (3 by default) and ``width`` (100) of hypernetworks.
+        ``hidden`` (3 by default, at most 5), ``width`` (100) and ``spectral`` (False) of
+        hypernetworks.
     dtype : torch.dtype
         Floating type of all weights.
 
@@ -224,9 +232,11 @@ def make_task(
     121182
     """
     size = dict(hypernetwork or {})
-    unknown = sorted(set(size) - {"hidden", "width"})
+    unknown = sorted(set(size) - {"hidden", "width", "spectral"})
     if unknown:
-        raise ValueError(f"hypernetwork takes hidden and width, got hypernetwork.{unknown[0]}")
+        raise ValueError(
+            f"hypernetwork takes hidden, width and spectral, got hypernetwork.{unknown[0]}"
+        )
     if isinstance(target, str):
         target = targets.build(target, tuple(input_shape), n_classes)
     return Task(

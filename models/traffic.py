@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from latecomer.models.method import Method, Start
-from latecomer.models.phases import Phase
-from latecomer.models.schedule import Schedule, TrainConfig
+from latecomer.models.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.state import Params, State, part, row, scatter
 from latecomer.models.task import Clients, Task
 
@@ -65,9 +64,12 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
     down = up = 0.0
     phases = method.phases(task)
     total = sum(phase.share for phase in phases)
-    for phase in phases:
-        *_, state = _one_round(method, task, clients, state, schedule, phase)
-        received, sent, state = _one_round(method, task, clients, state, schedule, phase)
+    for place, phase in enumerate(phases):
+        # The first round of a phase may be unlike those that follow.
+        again = replace(first, phase=phase.name, round=2 * place)
+        *_, state = _one_round(method, task, clients, state, again)
+        again = replace(again, round=2 * place + 1)
+        received, sent, state = _one_round(method, task, clients, state, again)
         down += received * phase.share / total
         up += sent * phase.share / total
     kept = sum(value[0].numel() for value in state.clients.values() if value.is_floating_point())
@@ -92,13 +94,13 @@ def random_population(task: Task, n_clients: int) -> Clients:
 
 
 def _one_round(
-    method: Method, task: Task, clients: Clients, state: State, schedule: Schedule, phase: Phase
+    method: Method, task: Task, clients: Clients, state: State, cohort: Cohort
 ) -> tuple[int, int, State]:
     """Return bytes down and up, and the state after the round."""
-    cohort = replace(schedule.cohort(0, method.batches_per_step), phase=phase.name)
 
     def begin(state: State, clients: Clients) -> Start:
-        return method.start(task, state, clients, cohort, schedule.noise(0))
+        noise = torch.Generator().manual_seed(cohort.round)
+        return method.start(task, state, clients, cohort, noise)
 
     start = begin(state, clients)
     server = State(_disturbed(state.server), state.clients)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import latecomer
 from latecomer.arguments import signature
 from latecomer.bounds import CATALOGUE
 from latecomer.cli import app
+from latecomer.models import outside
 from latecomer.render import entry_lines, number
 
 RUNNER = CliRunner()
@@ -134,6 +136,33 @@ def test_methods_say_what_they_send_and_keep() -> None:
         assert f"  {word}" in head
     fedavg = next(line for line in lines if line.startswith("fedavg "))
     assert fedavg.split()[1:6] == ["global", "no", "18152", "18152", "0"]
+
+
+def test_methods_of_other_packages_are_listed_and_a_broken_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "outside_alike.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from latecomer.models.methods.fedavg import FedAvg\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Alike(FedAvg):\n"
+        "    name = 'alike'\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    offered = [
+        EntryPoint("alike", "outside_alike:Alike", outside.GROUP),
+        EntryPoint("broken", "no_such_module:Mine", outside.GROUP),
+    ]
+    monkeypatch.setattr(outside, "entry_points", lambda group: offered)
+    outside.offered.cache_clear()
+    try:
+        found = {entry["name"]: entry for entry in record("methods")}
+        assert "broken " in text("methods")
+    finally:
+        outside.offered.cache_clear()
+    assert found["alike"] == found["fedavg"] | {"name": "alike"}
+    said = "cannot be used: there is no module no_such_module"
+    assert found["broken"] == {"name": "broken", "paper": said}
 
 
 def test_lists_in_a_pipe_are_a_line_an_entry() -> None:

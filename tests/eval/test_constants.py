@@ -3,9 +3,18 @@ import math
 import pytest
 import torch
 
-from latecomer.eval.constants import _descriptor_lipschitz, dense_dimension, joint_error
+from latecomer.eval.constants import (
+    _descriptor_lipschitz,
+    dense_dimension,
+    hypernetwork_constants,
+    joint_error,
+)
+from latecomer.models.engine import train
 from latecomer.models.hypernetworks import hypernetwork
+from latecomer.models.methods import make_method
+from latecomer.models.schedule import TrainConfig
 from latecomer.models.task import make_task
+from latecomer.models.traffic import random_population
 
 
 def test_dimension_counts_the_weights() -> None:
@@ -30,6 +39,21 @@ def test_spectral_product_bounds_how_fast_weights_move_with_the_embedding() -> N
         moved = math.sqrt(sum(float((w[0] - w[1]).square().sum()) for w in made.values()))
         steepest = max(steepest, moved / float((pair[0] - pair[1]).norm()))
     assert 0 < steepest <= bound
+
+
+def test_constants_are_those_of_the_normalised_layers() -> None:
+    task = make_task(
+        input_shape=(4,),
+        n_classes=3,
+        hypernetwork={"hidden": 1, "width": 8, "spectral": True},
+        dtype=torch.float64,
+    )
+    config = TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2)
+    clients = random_population(task, 6)
+    state = train(make_method("pfedhn"), task, clients, config, seed=0)
+    found = {one.name: one.value for one in hypernetwork_constants(task, state, clients, seed=0)}
+    # Every layer has norm 1, and the heads of one trunk add up in squares.
+    assert found["descriptor_lipschitz"] == pytest.approx(math.sqrt(len(task.shapes)))
 
 
 def test_joint_error_is_small_for_one_domain_and_large_for_contradicting_labels() -> None:

@@ -57,7 +57,7 @@ def test_defaults(write):
     assert study.model.model_dump() == {
         "target": "auto",
         "encoder": "auto",
-        "hypernetwork": {"hidden": "auto", "width": "auto"},
+        "hypernetwork": {"hidden": "auto", "width": "auto", "spectral": False},
     }
 
 
@@ -139,6 +139,8 @@ def test_overrides_reach_into_sections_and_lists():
         ("split.novel=0.9", "leave no seen client"),
         ("split.novel=0", "shifts.blur needs novel clients"),
         ("split.certify=0", "split.certify must be above 0"),
+        ("model.hypernetwork.hidden=6", "hidden: must be 'auto' or an integer from 1 to 5, got 6"),
+        ("model.hypernetwork.spectral=1", "model.hypernetwork.spectral: must be a"),
         ("methods.0=fedavf", "methods.0: no method is called 'fedavf'; did you mean 'fedavg'?"),
         ("methods.1=local", "methods.0 is already called 'local'"),
         ("methods.4.posteriur=gaussian", "did you mean 'posterior'?"),

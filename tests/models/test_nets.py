@@ -40,6 +40,38 @@ def test_auto_target_takes_its_sizes_from_the_input(
     assert task.logits(params, torch.randn(3, *shape)).shape == (3, 10)
 
 
+FOUR_CONV = (144 + 16) + (16 * 32 * 9 + 32) + (32 * 64 * 9 + 64) + (64 * 64 * 9 + 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "n_parameters"),
+    [
+        # pFedHN's sizes: 8 and 32 filters; 400 and 1600 features reach the dense layers.
+        ("lenet-s", (3, 32, 32), 608 + 3216 + (400 * 120 + 120) + (120 * 84 + 84) + 850),
+        ("lenet-l", (3, 32, 32), 2432 + 51_264 + (1600 * 120 + 120) + (120 * 84 + 84) + 850),
+        ("lenet", (3, 32, 32), 121_182),
+        ("four-conv", (1, 28, 28), FOUR_CONV + (64 * 84 + 84) + 850),
+        ("mlp", (1, 28, 28), (784 * 200 + 200) + 2010),
+        ("mlp", (30,), (30 * 200 + 200) + 2010),
+        ("dense500", (768,), (768 * 500 + 500) + (500 * 500 + 500) + 5010),
+    ],
+)
+def test_named_targets(name: str, shape: tuple[int, ...], n_parameters: int) -> None:
+    task = make_task(input_shape=shape, n_classes=10, target=name)
+    assert task.n_parameters == n_parameters
+    params, x = task.initial(generator()), torch.randn(2, *shape, generator=generator())
+    logits = task.logits(params, x)
+    assert logits.shape == (2, 10)
+    assert torch.equal(logits, functional_call(task.target, params, (x,)))
+    assert torch.allclose(task.logits(params, x[1:]), logits[1:], atol=1e-5)
+
+
+def test_four_convolutions_work_on_the_raw_size_of_omniglot_too() -> None:
+    task = make_task(input_shape=(1, 105, 105), n_classes=5, target="four-conv")
+    x = torch.zeros(1, 1, 105, 105)
+    assert task.logits(task.initial(generator()), x).shape == (1, 5)
+
+
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8), (7,)])
 def test_net_applied_to_parameters_is_the_module_itself(shape: tuple[int, ...]) -> None:
     task = make_task(input_shape=shape, n_classes=4)
@@ -92,6 +124,13 @@ def test_parameters_that_cannot_be_drawn_are_refused() -> None:
         ({"input_shape": (1, 6, 6), "target": "lenet"}, "input_shape must be at least 5 pixels"),
         ({"hypernetwork": {"depth": 2}}, "got hypernetwork.depth"),
         ({"hypernetwork": {"width": 0}}, "width must be a whole number >= 1, got width=0"),
+        ({"target": "dense500"}, "does not take inputs of shape"),
+        (
+            {"hypernetwork": {"hidden": 6}},
+            "hidden must be a whole number from 0 to 5, got hidden=6",
+        ),
+        ({"hypernetwork": {"hidden": True}}, "hidden must be a whole number from 0 to 5"),
+        ({"hypernetwork": {"spectral": 1}}, "spectral must be true or false, got spectral=1"),
         ({"n_classes": 1}, "n_classes must be a whole number >= 2, got n_classes=1"),
     ],
 )
@@ -177,3 +216,53 @@ def test_hypernetwork_layer_by_layer() -> None:
 
 def test_published_descriptor_length() -> None:
     assert [embedding_length(n) for n in (1, 3, 4, 100)] == [1, 1, 2, 26]
+
+
+def spectral(hidden: int = 2) -> Hypernetwork:
+    return Hypernetwork(
+        (("w", (7, 5)), ("b", (3,))), 4, hidden, 6, dtype=torch.float64, spectral=True
+    )
+
+
+def test_spectral_normalisation_divides_by_the_largest_singular_value() -> None:
+    net = spectral()
+    params = net.initial(generator())
+    applied = net.applied(params)
+    for name, value in params.items():
+        if value.dim() == 1:
+            assert torch.equal(applied[name], value)
+        else:
+            largest = torch.linalg.svdvals(value)[0]
+            assert torch.allclose(applied[name] * largest, value, atol=1e-12)
+    plain = Hypernetwork(net.shapes, net.dim, net.hidden, net.width, net.dtype)
+    v = torch.randn(2, 4, generator=generator(), dtype=torch.float64)
+    made, expected = net(params, v), plain(applied, v)
+    assert all(torch.equal(made[name], expected[name]) for name in made)
+    scaled = {k: 3 * p if p.dim() == 2 else p for k, p in params.items()}
+    again = net(scaled, v)
+    assert all(torch.allclose(made[name], again[name]) for name in made)
+    distance = (v[0] - v[1]).norm()
+    for tensor in made.values():
+        assert (tensor[0] - tensor[1]).norm() <= distance * (1 + 1e-12)
+
+
+def test_gradients_go_through_the_normalisation() -> None:
+    net = spectral(hidden=1)
+    params = net.initial(generator())
+    v = torch.randn(2, 4, generator=generator(), dtype=torch.float64)
+    leaves = [value.requires_grad_() for value in params.values()]
+
+    def made(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(net(dict(zip(params, values, strict=True)), v).values())
+
+    assert torch.autograd.gradcheck(made, leaves)
+
+
+@pytest.mark.parametrize("hidden", [1, 2, 3, 4, 5])
+def test_task_decides_depth_and_normalisation(hidden: int) -> None:
+    task = make_task(
+        input_shape=(5,), n_classes=3, hypernetwork={"hidden": hidden, "width": 4, "spectral": True}
+    )
+    net = hypernetwork(task, 2)
+    assert (net.hidden, net.spectral) == (hidden, True)
+    assert sum(name.startswith("trunk") for name in net.initial(generator())) == 2 * (hidden + 1)
