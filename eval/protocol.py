@@ -168,13 +168,15 @@ def _method_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome
     method = make_method(**settings)
     task = _task_of(federation, config)
     seed = int(config["seed"])
+    budget = {key: value for key, value in config["train"].items() if key != "path"}
     state = train(
         method,
         task,
         federation.seen.clients,
-        TrainConfig(**config["train"]),
+        TrainConfig(**budget),
         seed=seed,
         on_round=on_round,
+        path=config["train"].get("path", "auto"),
     )
     classes = config["evaluation"]["classes"]
     rows: list[Row] = []

@@ -89,12 +89,17 @@ class MethodSettings(BaseModel):
 
 
 class Train(Settings):
-    """The budget of training, the same for every method."""
+    """The budget of training, the same for every method, and how a cohort's clients train.
+
+    ``path``: ``serial``, one client after another; ``vectorised``, all at once, with the same
+    result up to rounding; ``auto``, serial on a CPU and vectorised elsewhere.
+    """
 
     rounds: Count = 5000
     cohort: Count = 5
     local_steps: Count = 50
     batch_size: Count = 32
+    path: Literal["auto", "serial", "vectorised"] = "auto"
 
 
 class Evaluation(Settings):

@@ -29,6 +29,10 @@ class RoundLog(Protocol):
     def loss(self) -> float:
         """Training loss of the round."""
 
+    @property
+    def reason(self) -> str:
+        """Why clients did not train the way that was asked for; empty if they did."""
+
 
 class Outcome(Protocol):
     """What the work of a cell gives back."""
@@ -78,8 +82,9 @@ def carry_out(job: Job, on_round: Callable[[int, float], None]) -> None:
 
         def log(entry: RoundLog) -> None:
             line = {"round": int(entry.round), "loss": float(entry.loss)}
+            why_not = {"reason": entry.reason} if entry.reason else {}
             seconds = round(time.monotonic() - clock, 3)
-            progress.write(json.dumps({**line, "seconds": seconds}) + "\n")
+            progress.write(json.dumps({**line, **why_not, "seconds": seconds}) + "\n")
             progress.flush()
             on_round(int(entry.round), float(entry.loss))
 

@@ -15,6 +15,7 @@ LOG = "LATECOMER_TEST_LOG"  # file that every attempt is noted in
 class RoundLog:
     round: int
     loss: float
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def note(config):
 def work(config, on_round):
     note(config)
     for count in range(3):
-        on_round(RoundLog(count, 1.0 / (count + 1)))
+        on_round(RoundLog(count, 1.0 / (count + 1), "" if count else "one by one"))
     seed = config["seed"] or 0
     rows = [
         {"group": "novel", "client": client, "metric": "error", "value": (seed + client) / 7}

@@ -1,3 +1,4 @@
+import json
 import os
 import pickle
 import subprocess
@@ -69,7 +70,9 @@ def test_jobs_are_done_in_processes_and_reported(make_jobs, tmp_path):
         "rows.csv",
         "timing.json",
     ]
-    assert len((folder / "progress.jsonl").read_text().splitlines()) == 3
+    lines = [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in lines] == [0, 1, 2]
+    assert [line.get("reason") for line in lines] == ["one by one", None, None]
     rows = read_rows(folder / "rows.csv")
     assert set(rows["cell"]) == set(rows["label"]) == {"local"}
     assert list(rows["client"]) == ["", "2", "9", "10"]

@@ -7,6 +7,7 @@ import pytest
 from latecomer.bounds.holdout import product
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.rows import make_row
+from latecomer.models.engine import RoundLog
 
 SPLIT = {
     "kind": "by_class",
@@ -140,3 +141,12 @@ def test_split_cell_measures_distances_without_a_method() -> None:
 def test_same_configuration_gives_the_same_rows(stochastic) -> None:
     again, _ = run({"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3})
     pd.testing.assert_frame_equal(stochastic[0], again)
+
+
+@pytest.mark.parametrize("path", ["auto", "serial", "vectorised"])
+def test_a_study_says_how_a_cohort_trains(path: str) -> None:
+    given = config({"name": "fedavg", "label": "fedavg"})
+    given["train"] = {"rounds": 1, "cohort": 2, "local_steps": 1, "batch_size": 4, "path": path}
+    logs: list[RoundLog] = []
+    evaluate_cell(given, logs.append)
+    assert [log.path for log in logs] == ["vectorised" if path == "vectorised" else "serial"]

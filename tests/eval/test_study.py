@@ -46,6 +46,7 @@ def test_defaults(write):
         "cohort": 5,
         "local_steps": 50,
         "batch_size": 32,
+        "path": "auto",
     }
     assert study.evaluation.classes == "all"
     assert study.seeds == (0,)
@@ -127,6 +128,10 @@ def test_overrides_reach_into_sections_and_lists():
         ("split.class_per_client=2", "did you mean split.classes_per_client?"),
         ("split.alpha=1.0", "split.alpha is no setting of a by_class split"),
         ("split.kind=byclass", "got 'byclass'; did you mean 'by_class'?"),
+        (
+            "train.path=fast",
+            "train.path: must be 'auto', 'serial' or 'vectorised', got 'fast'",
+        ),
         ("train.rounds=0", "train.rounds: must be greater than or equal to 1, got 0"),
         ("train.rounds=true", "train.rounds: must be a valid integer, got True"),
         ("train=", "train: must be a mapping of keys to values, got None"),
