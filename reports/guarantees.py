@@ -93,7 +93,7 @@ clients not trained on is at most 25.0%.
     if not certificate["rigorous"]:
         text = f"As published: {text[0].lower()}{text[1:]}"
     if certificate["predictor"] == "gibbs":
-        text += " It is about a model drawn from the posterior anew for every client."
+        text += " It is about a predictor whose randomness is drawn anew for every client."
     return text
 
 

@@ -64,5 +64,4 @@ def test_newcomers_are_served_well(federation: Federation, name: str) -> None:
     options = {"classes": "all", "predictor": method.predictors[0], "seed": 0}
     scores = score_group(method, task, state, federation.novel, **options)
     accuracy = 1 - group_score(scores).pooled
-    print(f"{name} {accuracy:.3f}")
     assert accuracy >= LEAST.get(name, 0.85)

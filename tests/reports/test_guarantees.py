@@ -117,7 +117,7 @@ CERTIFICATE = {"population": "unseen-client", "sampling": "finite-pool", "rigoro
         ({"delta": 0.001}, "99.9%"),
         ({"population": "next-client", "delta": 0.1}, "next client's error is at most 25.0% with"),
         ({"population": "seen-clients", "rigorous": False}, "As published: with probability"),
-        ({"predictor": "gibbs"}, "drawn from the posterior anew for every client"),
+        ({"predictor": "gibbs"}, "whose randomness is drawn anew for every client"),
         ({"population": ""}, "population not stated"),
     ],
 )
