@@ -10,13 +10,13 @@ from typing import Any
 
 
 def number(
-    default: float,
+    default: float | None,
     *,
     least: float | None = None,
     above: float | None = None,
     below: float | None = None,
 ) -> Any:
-    """Declare a real hyper-parameter in ``[least, below)`` or ``(above, below)``."""
+    """Declare a real number in ``[least, below)`` or ``(above, below)``; None only by default."""
     low, strict = (above, True) if least is None else (least, False)
     return field(default=default, metadata={"low": low, "strict": strict, "below": below})
 

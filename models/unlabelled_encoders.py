@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from latecomer.models import targets
+from latecomer.models.private_descriptors import unit_deep_sets
 from latecomer.models.set_encoders import deep_sets
 from latecomer.models.state import Params, part
 from latecomer.models.task import Task
@@ -201,6 +202,21 @@ SET_ENCODERS: dict[str, Callable[[Task, int], SetEncoder]] = {
     "set-transformer": _set_transformer,
 }
 """Name of an encoder that reads no labels -> builder from (task, length of a descriptor)."""
+
+
+def set_encoder_named(name: str, task: Task, dim: int, width: int = 200) -> SetEncoder:
+    """Build an encoder of :data:`SET_ENCODERS`, or ``unit-deepsets``.
+
+    ``width`` is the number of pooled units of the two DeepSets; the others have their own.
+
+    >>> from latecomer.models.task import make_task
+    >>> task = make_task(input_shape=(6,), n_classes=4)
+    >>> type(set_encoder_named("unit-deepsets", task, 5)).__name__
+    'UnitDeepSets'
+    """
+    if name == "unit-deepsets":
+        return unit_deep_sets(task, dim, width)
+    return deep_sets(task, dim, width) if name == "deepsets" else SET_ENCODERS[name](task, dim)
 
 
 def reads_no_labels(name: str) -> bool:

@@ -1,43 +1,54 @@
 """ODPFL-HN: a hypernetwork makes a model from a client's unlabelled data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.hypernetworks import hypernetwork, pull_back
-from latecomer.models.hyperparameters import count, number
-from latecomer.models.local import LocalSGD, clip_by_norm
+from latecomer.models import embedding_phases as turns
+from latecomer.models.hypernetworks import hypernetwork
+from latecomer.models.hyperparameters import choice, count, number
+from latecomer.models.local import LocalSGD
 from latecomer.models.method import Method, Personalization, Predictor, Start, predict_with
-from latecomer.models.optimizers import sgd, sgd_memory
+from latecomer.models.optimizers import sgd_memory
+from latecomer.models.phases import Phase
+from latecomer.models.private_descriptors import noise_sd, with_noise
 from latecomer.models.schedule import Cohort
-from latecomer.models.set_encoders import deep_sets
-from latecomer.models.state import Params, State, detached, leaves, nest, part, row
+from latecomer.models.state import Params, State, nest, part, row
 from latecomer.models.task import Clients, Samples, Task
-
-NETWORKS = ("hyper", "encoder")
+from latecomer.models.unlabelled_encoders import set_encoder_named
 
 
 @dataclass(frozen=True, kw_only=True)
 class ODPFLHN(Method):
-    """ODPFL-HN (Amosy, Eyal, Chechik, 2021), trained end to end.
+    """ODPFL-HN (Amosy, Eyal, Chechik, 2021).
 
-    A set encoder (DeepSets) sees a client's inputs and no labels; the hypernetwork turns its
-    descriptor into weights; their change by local training is pulled back through both networks,
-    once a round for the whole cohort. Serving, of seen and new clients alike, is one forward pass
-    over the unlabelled support. In training the descriptor comes from one batch.
+    A set encoder sees a client's inputs, no labels; the hypernetwork turns its descriptor into
+    weights; their change by local training is pulled back through both. Any client is served by a
+    forward pass over its unlabelled support, a batch in training.
 
     Attributes
     ----------
     server_lr, server_momentum, server_weight_decay : float
-        SGD of hypernetwork and encoder.
+        SGD of hypernetwork, encoder and embeddings.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     descriptor_dim : int or None
         Length of a descriptor; None: ``floor(n / 4)`` with n seen clients, at least 1.
+    encoder : str
+        ``deepsets`` (mean and max), ``unit-deepsets`` (mean of unit vectors), ``dss`` or
+        ``set-transformer``; ``model.encoder`` is not read.
     pooled_units : int
-        Units of the encoder, half mean- and half max-pooled.
+        Units of either DeepSets.
+    training : str
+        ``end_to_end``, or ``two_phase``: an embedding per client, then an encoder that predicts it,
+        then the hypernetwork fine-tuned on the frozen encoder's descriptors.
+    encoder_share, finetune_share : float
+        Rounds of the latter two for each of the first.
+    dp_epsilon, dp_delta : float
+        Privacy that noise gives a newcomer's descriptor; ``dp_epsilon`` None: no noise.
     """
 
     server_lr: float = number(1e-2, above=0)
@@ -48,45 +59,72 @@ class ODPFLHN(Method):
     local_weight_decay: float = number(5e-5, least=0)
     clip_norm: float = number(50.0, above=0)
     descriptor_dim: int | None = count(None)
+    encoder: str = choice("deepsets", "unit-deepsets", "dss", "set-transformer")
     pooled_units: int = count(200, least=2)
+    training: str = choice("end_to_end", "two_phase")
+    encoder_share: float = number(0.5, least=0)
+    finetune_share: float = number(0.5, least=0)
+    dp_epsilon: float | None = number(None, above=0)
+    dp_delta: float = number(0.01, above=0, below=1)
 
     name: ClassVar[str] = "odpfl_hn"
     paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dp_epsilon is not None and self.encoder != "unit-deepsets":
+            legal = "unit-deepsets with dp_epsilon (noise does not hide max pooling or attention)"
+            raise ValueError(f"encoder must be {legal}, got encoder={self.encoder!r}")
+
     @property
     def local(self) -> LocalSGD:
         """The rule of a local step."""
         return LocalSGD(self.local_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
 
+    def phases(self, task: Task) -> tuple[Phase, ...]:
+        """Return everything at once, or embeddings, encoder and fine-tuning."""
+        in_turn = turns.embedding_phases(self.encoder_share, self.finetune_share)
+        return in_turn if self.training == "two_phase" else (Phase(),)
+
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
-        """Draw both networks."""
+        """Draw both networks, and embeddings where there are some."""
         dim = self.descriptor_dim or max(1, len(clients) // 4)
-        hyper = hypernetwork(task, dim).initial(generator)
-        encoder = deep_sets(task, dim, self.pooled_units).initial(generator)
-        eta = nest("hyper", hyper) | nest("encoder", encoder)
-        return State(eta | nest("sgd", sgd_memory(eta)))
+        eta = nest("hyper", hypernetwork(task, dim).initial(generator))
+        two = self.training == "two_phase"
+        own = turns.initial_embeddings(task, len(clients), dim, generator) if two else {}
+        net = set_encoder_named(self.encoder, task, dim, self.pooled_units)
+        eta |= nest("encoder", net.initial(generator))
+        return State(eta | nest("sgd", sgd_memory(eta)), own)
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
-        """Make the cohort's weights from a batch of inputs each, keeping the graph."""
-        eta = leaves(self._weights(state))
-        with torch.enable_grad():
-            made = self._made(task, eta, clients.inputs(cohort.descriptor_rows))
-        return Start(detached(made), memory=(eta, made))
+        """Make the cohort's weights, keeping the graph; send the encoder where only that learns."""
+        x = clients.inputs(cohort.descriptor_rows)
+        return turns.begin(task, state, cohort, partial(self._describe, task, x))
 
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Pull the changes back through both networks and take a step of SGD."""
-        eta, made = start.memory
-        slopes = [slope / len(cohort) for slope in pull_back(made, uploads, [*eta.values()])]
-        against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
+        """Pull the changes back through what learns and take a step of SGD."""
         rule = (self.server_lr, self.server_momentum, self.server_weight_decay)
-        moved, memory = sgd(eta, against, part(state.server, "sgd"), *rule)
-        return State(moved | nest("sgd", memory), state.clients)
+        return turns.learn(state, cohort, start, uploads, rule, self.clip_norm)
+
+    def serve(
+        self,
+        task: Task,
+        state: State,
+        index: int,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Make a seen client's weights like a newcomer's, but without noise."""
+        bare = replace(self, dp_epsilon=None)
+        return bare.personalize(task, state, support, predictor=predictor, generator=generator)
 
     def personalize(
         self,
@@ -100,13 +138,12 @@ class ODPFLHN(Method):
         """Make the client's weights from the inputs of its whole support."""
         self.refuse_predictor(predictor)
         with torch.no_grad():
-            made = self._made(task, self._weights(state), support.x[None])
-        return predict_with(task, row(made, 0))
+            found = self._describe(task, support.x[None], state.server)
+            if (epsilon := self.dp_epsilon) is not None:
+                found = with_noise(found, noise_sd(len(support), epsilon, self.dp_delta), generator)
+            return predict_with(task, row(turns.weights(task, state.server, found), 0))
 
-    def _weights(self, state: State) -> Params:
-        return {k: v for k, v in state.server.items() if k.split(".")[0] in NETWORKS}
-
-    def _made(self, task: Task, eta: Params, x: Tensor) -> Params:
-        dim = eta["hyper.trunk0.weight"].shape[1]
-        descriptors = deep_sets(task, dim, self.pooled_units)(part(eta, "encoder"), x)
-        return hypernetwork(task, dim)(part(eta, "hyper"), descriptors)
+    def _describe(self, task: Task, x: Tensor, table: Params) -> Tensor:
+        dim = table["hyper.trunk0.weight"].shape[1]
+        net = set_encoder_named(self.encoder, task, dim, self.pooled_units)
+        return net(part(table, "encoder"), x)

@@ -1,0 +1,257 @@
+"""ODPFL-HN's options: encoders by name, training in turns, private descriptors."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from latecomer.bounds.privacy import dp_sensitivity, gauss_analytic
+from latecomer.models import embedding_phases
+from latecomer.models.engine import train
+from latecomer.models.methods.fedavg import FedAvg
+from latecomer.models.methods.odpfl_hn import ODPFLHN
+from latecomer.models.methods.pfedhn import PFedHN
+from latecomer.models.private_descriptors import noise_sd, unit_deep_sets, with_noise
+from latecomer.models.schedule import Cohort, Schedule, TrainConfig
+from latecomer.models.state import State, part
+from latecomer.models.task import Clients, Samples, Task, make_task
+from latecomer.models.traffic import traffic
+from latecomer.models.unlabelled_encoders import SET_ENCODERS, set_encoder_named
+
+CONFIG = TrainConfig(rounds=8, cohort=3, local_steps=4, batch_size=5)
+IN_TURNS: dict[str, Any] = {"training": "two_phase", "local_lr": 0.05, "server_lr": 0.05}
+PRIVATE: dict[str, Any] = {"encoder": "unit-deepsets", "local_lr": 0.05, "server_lr": 0.1}
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def accuracy(method: ODPFLHN, task: Task, state: State, clients: Clients) -> float:
+    right = total = 0
+    for index in range(len(clients)):
+        bare, query = Samples(clients.support_of(index).x, None), clients.query_of(index)
+        predict = method.personalize(task, state, bare, generator=generator(index))
+        right += int((predict(query.x).argmax(1) == query.labels()).sum())
+        total += len(query)
+    return right / total
+
+
+@pytest.mark.parametrize("name", [*SET_ENCODERS, "unit-deepsets"])
+def test_every_encoder_learns(
+    task: Task, make_population: Callable[..., Clients], name: str
+) -> None:
+    method = ODPFLHN(encoder=name, local_lr=0.05, server_lr=0.1)
+    state = train(method, task, make_population((12,) * 16), replace(CONFIG, rounds=100), seed=0)
+    drawn = set_encoder_named(name, task, 4, 200).initial(generator())
+    assert {k: v.shape for k, v in part(state.server, "encoder").items()} == {
+        k: v.shape for k, v in drawn.items()
+    }
+    assert accuracy(method, task, state, make_population((12,) * 8, seed=1)) >= 0.85
+
+
+def test_the_studys_encoder_of_labelled_data_is_not_used(
+    make_population: Callable[..., Clients],
+) -> None:
+    tables = []
+    for name in ("auto", "mlp", "dss"):
+        task = make_task(input_shape=(6,), n_classes=4, encoder=name)
+        cohort = Schedule(0, make_population(), CONFIG).cohort(0)
+        tables.append(ODPFLHN().init(task, make_population(), cohort, generator()).server)
+    for other in tables[1:]:
+        assert all(torch.equal(tables[0][key], other[key]) for key in tables[0])
+
+
+def test_training_in_turns_serves_newcomers(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    method = ODPFLHN(**IN_TURNS | {"server_lr": 0.1}, encoder_share=1.0, finetune_share=1.0)
+    seen, novel = make_population((12,) * 16), make_population((12,) * 8, seed=1)
+    state = train(method, task, seen, replace(CONFIG, rounds=240), seed=0)
+    assert accuracy(method, task, state, novel) >= 0.85
+
+
+@pytest.mark.parametrize("path", ["serial", "vectorised"])
+def test_only_what_learns_in_a_phase_moves(
+    task: Task,
+    make_population: Callable[..., Clients],
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+) -> None:
+    met: list[tuple[str, set[str]]] = []
+    learn = embedding_phases.learn
+
+    def watched(state: State, cohort: Cohort, *rest: Any) -> State:
+        after = learn(state, cohort, *rest)
+        moved = {k.split(".")[0] for k, v in after.server.items() if (v != state.server[k]).any()}
+        own = (after.clients["embedding"] != state.clients["embedding"]).any(dim=1)
+        assert own.nonzero()[:, 0].tolist() == (
+            sorted(cohort.members.tolist()) if cohort.phase == "embeddings" else []
+        )
+        for section in {"hyper", "encoder"} - moved:
+            for key, value in part(state.server, f"sgd.{section}").items():
+                assert torch.equal(after.server[f"sgd.{section}.{key}"], value)
+        met.append((cohort.phase, moved - {"sgd"}))
+        return after
+
+    monkeypatch.setattr(embedding_phases, "learn", watched)
+    train(ODPFLHN(**IN_TURNS), task, make_population(), CONFIG, seed=0, path=path)
+    expected = [("embeddings", {"hyper"})] * 4 + [("encoder", {"encoder"})] * 2
+    assert met == expected + [("finetune", {"hyper"})] * 2
+
+
+def test_without_later_rounds_the_hypernetwork_is_that_of_pfedhn(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    ours = ODPFLHN(training="two_phase", encoder_share=0, finetune_share=0, descriptor_dim=3)
+    states = [
+        train(method, task, make_population(), CONFIG, seed=1)
+        for method in (ours, PFedHN(embedding_dim=3))
+    ]
+    hyper = [part(state.server, "hyper") for state in states]
+    assert all(torch.equal(hyper[0][key], hyper[1][key]) for key in hyper[1])
+    assert all(torch.equal(states[0].clients[k], states[1].clients[k]) for k in states[1].clients)
+
+
+def test_the_encoder_takes_a_step_down_the_squared_distance(
+    make_population: Callable[..., Clients],
+) -> None:
+    clients = make_population(dtype=torch.float64)
+    task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
+    method = ODPFLHN(
+        **IN_TURNS, server_weight_decay=0.5, server_momentum=0, clip_norm=1e9, pooled_units=6
+    )
+    cohort = replace(Schedule(0, clients, CONFIG).cohort(0), phase="encoder")
+    before = method.init(task, clients, cohort, generator())
+    start = method.start(task, before, clients, cohort, generator())
+    after = method.aggregate(task, before, cohort, start, {})
+    weights = {k: v.clone().requires_grad_() for k, v in part(before.server, "encoder").items()}
+    found = set_encoder_named("deepsets", task, 2, 6)(
+        weights, clients.inputs(cohort.descriptor_rows)
+    )
+    goal = before.clients["embedding"][cohort.members]
+    (found - goal).square().sum(dim=1).mean().backward()
+    for key, value in weights.items():
+        assert value.grad is not None
+        expected = value - 0.05 * (value.grad + 0.5 * value)
+        torch.testing.assert_close(after.server[f"encoder.{key}"], expected.detach())
+
+
+def test_no_client_takes_a_local_step_for_the_encoder(task: Task) -> None:
+    _, encoder, _ = ODPFLHN(**IN_TURNS).phases(task)
+    assert [stage.trained for stage in encoder.stages] == [()]
+    assert len(ODPFLHN().phases(task)) == 1
+    found, weights = traffic(ODPFLHN(**IN_TURNS), task), traffic(FedAvg(), task).down
+    drawn = set_encoder_named("deepsets", task, 10).initial(generator())
+    encoder = 4 * sum(value.numel() for value in drawn.values())
+    # Half of the rounds: weights; a quarter: the encoder; a quarter: both, the encoder down only.
+    assert found.down == round(0.75 * weights + 0.5 * encoder)
+    assert found.up == round(0.75 * weights + 0.25 * encoder + 0.25 * 4 * 10)
+    assert found.kept == 2 * 10
+
+
+def test_one_sample_moves_a_unit_descriptor_by_its_sensitivity_at_most() -> None:
+    task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
+    encoder = unit_deep_sets(task, 5, 10)
+    params = encoder.initial(generator())
+    params["psi.weight"] = params["psi.weight"] * 40
+    x = torch.randn(200, 4, 6, generator=generator(1), dtype=torch.float64)
+    other = x.clone()
+    other[:, 2] = 9 * torch.randn(200, 6, generator=generator(2), dtype=torch.float64)
+    gone = (encoder(params, x) - encoder(params, other)).norm(dim=1)
+    limit = float(dp_sensitivity(head_lipschitz=1, feature_bound=1, n_samples=4))
+    assert limit / 10 < float(gone.max()) <= limit
+    # The limit is reached where two embeddings are opposite and the map keeps their direction.
+    params = {k: torch.zeros_like(v) for k, v in params.items()}
+    params["psi.weight"] = torch.eye(5, 10, dtype=torch.float64)
+    params["phi.head.bias"] = torch.eye(10, dtype=torch.float64)[0]
+    flipped = {**params, "phi.head.bias": -params["phi.head.bias"]}
+    gap = encoder(params, x[:1, :1]) - encoder(flipped, x[:1, :1])
+    assert float(gap.norm()) == pytest.approx(2.0)
+
+
+def test_noise_is_as_wide_as_the_calculator_says() -> None:
+    for m, epsilon, delta in ((1, 0.3, 0.01), (300, 0.3, 0.01), (3000, 4.0, 1e-5)):
+        swing = 2.0 / m
+        expected = gauss_analytic(epsilon=epsilon, dp_delta=delta, sensitivity=swing)
+        assert noise_sd(m, epsilon, delta) == pytest.approx(float(expected), rel=1e-12)
+    drawn = with_noise(torch.zeros(40_000), 0.7, generator())
+    assert float(drawn.std()) == pytest.approx(0.7, rel=0.02)
+    assert abs(float(drawn.mean())) < 0.02
+
+
+def test_newcomers_alone_are_served_with_that_noise(
+    task: Task, make_population: Callable[..., Clients], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    def watched(descriptors: torch.Tensor, sd: float, draw: torch.Generator) -> torch.Tensor:
+        given.append(sd)
+        return with_noise(descriptors, sd, draw)
+
+    monkeypatch.setattr("latecomer.models.methods.odpfl_hn.with_noise", watched)
+    clients = make_population()
+    state = train(ODPFLHN(**PRIVATE), task, clients, CONFIG, seed=0)
+    support, x = clients.support_of(0), clients.query_of(0).x
+    method, plain = ODPFLHN(**PRIVATE, dp_epsilon=0.3), ODPFLHN(**PRIVATE)
+
+    def served(method: ODPFLHN, seed: int = 0) -> torch.Tensor:
+        return method.personalize(task, state, support, generator=generator(seed))(x)
+
+    assert torch.equal(served(method), served(method))
+    assert not torch.allclose(served(method), served(method, 1))
+    assert given == [noise_sd(12, 0.3, 0.01)] * 4
+    seen = method.serve(task, state, 0, support, generator=generator())(x)
+    assert torch.equal(seen, served(plain))
+    assert len(given) == 4
+    # A limit: noise goes to nothing as epsilon grows.
+    gaps = [
+        float((served(ODPFLHN(**PRIVATE, dp_epsilon=e)) - served(plain)).abs().max())
+        for e in (1.0, 1e3, 1e6, 1e14)
+    ]
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[0] > 1e-3
+    assert gaps[-1] < 1e-5
+
+
+def test_noise_does_not_touch_training(task: Task, make_population: Callable[..., Clients]) -> None:
+    states = [
+        train(ODPFLHN(**PRIVATE, dp_epsilon=e), task, make_population(), CONFIG, seed=0).server
+        for e in (None, 0.1)
+    ]
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+
+
+@pytest.mark.parametrize("name", SET_ENCODERS)
+def test_encoders_without_known_sensitivity_are_not_made_private(name: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^encoder must be unit-deepsets with dp_epsilon"
+    ) as found:
+        ODPFLHN(dp_epsilon=1.0, encoder=name)
+    assert "max pooling" in str(found.value)
+    assert str(found.value).endswith(f"got encoder={name!r}")
+    assert "\n" not in str(found.value)
+
+
+def test_options_out_of_range_are_refused() -> None:
+    for wrong in ({"dp_epsilon": 0.0}, {"dp_delta": 1.0}, {"dp_delta": None}, {"training": "both"}):
+        (name,) = wrong
+        with pytest.raises(ValueError, match=rf"^{name} must be .*, got {name}="):
+            ODPFLHN(**PRIVATE, **wrong)
+
+
+def test_training_in_turns_is_the_same_all_at_once(
+    make_population: Callable[..., Clients],
+) -> None:
+    clients = make_population(dtype=torch.float64)
+    task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
+    one, many = (
+        train(ODPFLHN(**IN_TURNS), task, clients, CONFIG, seed=0, path=path, chunk_size=2)
+        for path in ("serial", "vectorised")
+    )
+    for key, value in {**one.server, **one.clients}.items():
+        torch.testing.assert_close(
+            {**many.server, **many.clients}[key], value, rtol=1e-9, atol=1e-12
+        )
