@@ -15,7 +15,6 @@ from latecomer.models.schedule import Cohort
 from latecomer.models.set_encoders import deep_sets
 from latecomer.models.state import Params, State, detached, leaves, nest, part, row
 from latecomer.models.task import Clients, Samples, Task
-from latecomer.models.unlabelled_encoders import SetEncoder, reads_no_labels, set_encoder
 
 NETWORKS = ("hyper", "encoder")
 
@@ -24,11 +23,10 @@ NETWORKS = ("hyper", "encoder")
 class ODPFLHN(Method):
     """ODPFL-HN (Amosy, Eyal, Chechik, 2021), trained end to end.
 
-    A set encoder sees a client's inputs and no labels (DeepSets, unless ``task.encoder`` names
-    another unlabelled one); the hypernetwork turns its descriptor into weights; their change by
-    local training is pulled back through both networks, once a round for the whole cohort. Serving,
-    of seen and new clients alike, is one forward pass over the unlabelled support. In training the
-    descriptor comes from one batch.
+    A set encoder (DeepSets) sees a client's inputs and no labels; the hypernetwork turns its
+    descriptor into weights; their change by local training is pulled back through both networks,
+    once a round for the whole cohort. Serving, of seen and new clients alike, is one forward pass
+    over the unlabelled support. In training the descriptor comes from one batch.
 
     Attributes
     ----------
@@ -39,7 +37,7 @@ class ODPFLHN(Method):
     descriptor_dim : int or None
         Length of a descriptor; None: ``floor(n / 4)`` with n seen clients, at least 1.
     pooled_units : int
-        Units of DeepSets over a whole set, half mean- and half max-pooled.
+        Units of the encoder, half mean- and half max-pooled.
     """
 
     server_lr: float = number(1e-2, above=0)
@@ -62,20 +60,11 @@ class ODPFLHN(Method):
         """The rule of a local step."""
         return LocalSGD(self.local_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
 
-    def encoder(self, task: Task, dim: int) -> SetEncoder:
-        """Return the set encoder for descriptors of length ``dim``.
-
-        A study may name an encoder that reads labels for PeFLL's sake; DeepSets is used then too.
-        """
-        if task.encoder == "deepsets" or not reads_no_labels(task.encoder):
-            return deep_sets(task, dim, self.pooled_units)
-        return set_encoder(task, dim)
-
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw both networks."""
         dim = self.descriptor_dim or max(1, len(clients) // 4)
         hyper = hypernetwork(task, dim).initial(generator)
-        encoder = self.encoder(task, dim).initial(generator)
+        encoder = deep_sets(task, dim, self.pooled_units).initial(generator)
         eta = nest("hyper", hyper) | nest("encoder", encoder)
         return State(eta | nest("sgd", sgd_memory(eta)))
 
@@ -119,5 +108,5 @@ class ODPFLHN(Method):
 
     def _made(self, task: Task, eta: Params, x: Tensor) -> Params:
         dim = eta["hyper.trunk0.weight"].shape[1]
-        descriptors = self.encoder(task, dim)(part(eta, "encoder"), x)
+        descriptors = deep_sets(task, dim, self.pooled_units)(part(eta, "encoder"), x)
         return hypernetwork(task, dim)(part(eta, "hyper"), descriptors)

@@ -10,6 +10,7 @@ from torch import Tensor
 from latecomer.models import unlabelled_encoders
 from latecomer.models.engine import train
 from latecomer.models.hypernetworks import hypernetwork
+from latecomer.models.methods import odpfl_hn
 from latecomer.models.methods.odpfl_hn import ODPFLHN
 from latecomer.models.methods.pfedhn import PFedHN
 from latecomer.models.schedule import TrainConfig
@@ -133,13 +134,14 @@ def test_what_is_refused_and_what_is_declared(task: Task, make_population: Popul
 def test_odpfl_hn_with_a_fixed_encoder_is_pfedhn_with_fixed_descriptors(
     monkeypatch: pytest.MonkeyPatch, make_population: Population, clip: float, path: str
 ) -> None:
-    monkeypatch.setitem(
-        unlabelled_encoders.SET_ENCODERS, "class-counter", lambda task, dim: ClassCounter(dim)
-    )
+    # ODPFL-HN's default encoder, wherever it is looked up, becomes one without weights.
+    for module in (odpfl_hn, unlabelled_encoders):
+        monkeypatch.setattr(
+            module, "deep_sets", lambda task, dim, width=200: ClassCounter(dim), raising=False
+        )
     task = make_task(
         input_shape=(10,),
         n_classes=4,
-        encoder="class-counter",
         hypernetwork={"hidden": 1, "width": 20},
         dtype=torch.float64,
     )
