@@ -67,18 +67,28 @@ class EmbeddedClients(Method, ABC):
         """Number of last layers that the hypernetwork does not make; none, here."""
         return 0
 
+    def fixed_embeddings(self, task: Task, clients: Clients) -> Tensor | None:
+        """Return embeddings ``[n, dim]`` that are given and not learnt; None, here: all learnt."""
+        return None
+
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw the hypernetwork, standard normal embeddings, and a head that all begin with."""
+        fixed = self.fixed_embeddings(task, clients)
         dim = self.embedding_dim or embedding_length(len(clients))
+        dim = dim if fixed is None else fixed.shape[1]
         eta = hypernetwork(task, dim, self._made_names(task)).initial(generator)
-        own = {"embedding": torch.randn(len(clients), dim, generator=generator, dtype=task.dtype)}
         server = nest("hyper", eta) | nest("hyper_sgd", sgd_memory(eta))
+        if fixed is None:
+            drawn = torch.randn(len(clients), dim, generator=generator, dtype=task.dtype)
+            own = {"embedding": drawn, "sgd.embedding": torch.zeros_like(drawn)}
+        else:
+            own = {"embedding": fixed}
         heads: Params = {}
         if self.personal_layers:
             fresh = task.initial(generator)
             head = {name: fresh[name] for name in head_names(task, self.personal_layers)}
             heads = {k: v.contiguous() for k, v in repeat(head, len(clients)).items()}
-        return State(server, own | nest("sgd", sgd_memory(own)) | nest("head", heads))
+        return State(server, own | nest("head", heads))
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
@@ -102,7 +112,7 @@ class EmbeddedClients(Method, ABC):
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Pull the changes back and take a step of SGD on hypernetwork and embeddings."""
+        """Pull the changes back and take a step of SGD on hypernetwork and learnt embeddings."""
         eta, embedding, made = start.memory
         *slopes, own = pull_back(made, uploads, [*eta.values(), embedding])
         slopes = clip_by_norm([slope / len(cohort) for slope in slopes], self.clip_norm)
@@ -110,6 +120,9 @@ class EmbeddedClients(Method, ABC):
         weights, memory = self._step(eta, against, part(state.server, "hyper_sgd"))
         server = nest("hyper", weights) | nest("hyper_sgd", memory)
         memory = gather(part(state.clients, "sgd"), cohort.members)
+        if not memory:
+            # Embeddings that were given have no optimizer.
+            return State(server, state.clients)
         moved, memory = self._step({"embedding": embedding}, {"embedding": own}, memory)
         kept = moved | nest("sgd", memory)
         return State(server, scatter(state.clients, cohort.members, kept))
@@ -130,10 +143,13 @@ class EmbeddedClients(Method, ABC):
 
     def weights_of(self, task: Task, state: State, index: int) -> Params:
         """Return all weights of seen client ``index``."""
-        own = state.clients["embedding"][index][None]
+        head = row(part(state.clients, "head"), index)
+        return join(task, self.made_of(task, state, state.clients["embedding"][index]), head)
+
+    def made_of(self, task: Task, state: State, embedding: Tensor) -> Params:
+        """Return what the hypernetwork makes of one embedding ``[dim]``, without a graph."""
         with torch.no_grad():
-            made = row(self.made(task, part(state.server, "hyper"), own), 0)
-        return join(task, made, row(part(state.clients, "head"), index))
+            return row(self.made(task, part(state.server, "hyper"), embedding[None]), 0)
 
     def made(self, task: Task, eta: Params, embedding: Tensor) -> Params:
         """Return what the hypernetwork ``eta`` makes of embeddings ``[c, dim]``."""

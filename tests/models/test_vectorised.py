@@ -29,6 +29,7 @@ SIZES = (3, 20, 7, 11, 5, 1, 9)
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("per_fedavg", {"variant": "hessian_free"}),
     ("pefll", {"posterior": "gaussian"}),
+    ("pfedhn", {"descriptors": "class_proportions"}),
     ("fedprox", {"mu": 2.0}),
     ("fedavg", {"clip_norm": 0.3}),
 ]
