@@ -67,9 +67,10 @@ def answers(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[dict[str, str]
 
 
 def shared_terms(given: Sequence[Mapping[str, str]]) -> str:
-    """Give the terms that all certified answers share; empty when they differ."""
-    terms = {answer["terms"] for answer in given if answer["terms"]}
-    return terms.pop() if len(terms) == 1 else ""
+    """Give the terms that most certified answers share; empty when no more than half do."""
+    terms = [answer["terms"] for answer in given if answer["terms"]]
+    most = max(terms, key=terms.count, default="")
+    return most if 2 * terms.count(most) > len(terms) else ""
 
 
 def _measured(row: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from latecomer.eval.rows import make_row, read_rows, write_rows
+from latecomer.reports.captions import shared_terms
 from latecomer.reports.guarantees import (
     anatomy_frame,
     bound_frame,
@@ -178,3 +179,10 @@ def test_frames_without_certificates_are_empty(tmp_path):
     assert bound_frame(rows).empty
     assert anatomy_frame(rows).empty
     assert isinstance(bound_frame(rows), pd.DataFrame)
+
+
+def test_terms_are_shared_by_a_majority_or_not_at_all():
+    common, odd, none = {"terms": "a"}, {"terms": "b"}, {"terms": ""}
+    assert shared_terms([common, common, odd, none]) == "a"
+    assert shared_terms([common, odd]) == ""
+    assert shared_terms([none]) == ""
