@@ -138,7 +138,6 @@ def make_clients(
     rows: Sequence[ClientRows],
     scale: Standardisation,
     *,
-    part: str = "query",
     device: str = "cpu",
 ) -> Clients:
     """Build the tensors of a group of clients.
@@ -151,13 +150,11 @@ def make_clients(
         Who holds which row.
     scale : Standardisation
         Frozen mean and standard deviation.
-    part : {"query", "validation"}
-        Which rows the clients are measured on.
     device : str
         Where the tensors live.
     """
     support, support_sizes = _padded([client.support for client in rows])
-    query, query_sizes = _padded([getattr(client, part) for client in rows])
+    query, query_sizes = _padded([client.query for client in rows])
     return Clients(
         x=torch.from_numpy(x).to(device),
         y=torch.from_numpy(y).to(device),
