@@ -15,6 +15,9 @@ __all__ = ["NUMBERS_VERSION", "Cell", "cells_of", "content_id"]
 # is the class attribute ``numbers_version`` (1 when it has none).
 NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1}
 
+# The same for single target networks; one that is not listed has never changed.
+TARGET_NUMBERS_VERSION: Mapping[str, int] = {"dense500": 2}
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -94,6 +97,10 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         "numbers_version": {"split": NUMBERS_VERSION["split"]},
     }
     versions = _method_versions({method["name"] for method in resolved["methods"]})
+    target = resolved["model"]["target"]
+    of_target = (
+        {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
+    )
     trained = [
         {
             **shared,
@@ -105,7 +112,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "bounds": resolved["bounds"],
             "certificates": resolved["certificates"],
             "seed": seed,
-            "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]]},
+            "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]], **of_target},
         }
         for seed in resolved["seeds"]
         for method in resolved["methods"]

@@ -116,6 +116,7 @@ def train(
     state = State(move(state.server, clients.device), move(state.clients, clients.device))
     for number, phase in enumerate(_phase_of_each_round(method, task, config)):
         cohort = replace(schedule.cohort(number, method.batches_per_step), phase=phase.name)
+        cohort = replace(cohort, kept=schedule.kept_units(cohort, task))
         start = method.start(task, state, clients, cohort, schedule.noise(number))
         if taken == "serial":
             final, losses = _train_locally(method, task, clients, cohort, start, phase)
@@ -164,9 +165,12 @@ def _train_locally(
                 batches: list[tuple[Samples, ...]] = batches,
                 params: Params = params,
                 taken: int = taken,
+                place: int = place,
             ) -> Tensor:
+                now = taken + step
                 weights = {**params, **moving}
-                return method.objective(task, weights, context, batches[taken + step], taken + step)
+                stepping = task.dropping(cohort.kept, place, now)
+                return method.objective(stepping, weights, context, batches[now], now)
 
             moving = {name: params[name] for name in trained}
             reached, loss = local_sgd(objective, moving, n_steps=n_steps, rule=method.local)

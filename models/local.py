@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.sgd import sgd
 
-from latecomer.models.schedule import minibatches
+from latecomer.models.schedule import minibatches, units_kept
 from latecomer.models.state import Params
 from latecomer.models.task import Samples, Task
 
@@ -106,20 +106,23 @@ def fine_tune(
 ) -> Params:
     """Train ``params`` on one client's labelled support with cross-entropy.
 
-    Minibatches are drawn from ``generator`` as in training. Only the weights named in ``trained``
-    move (None: all); ``penalty``, a function of all weights, is added to the loss.
+    Minibatches are drawn from ``generator`` as in training, and so are the masks of a target with
+    dropout: fine-tuning is training, what comes out of it predicts without. Only the weights named
+    in ``trained`` move (None: all); ``penalty``, a function of all weights, is added to the loss.
     """
     y = support.labels()
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
     rows = torch.from_numpy(minibatches(rng, len(support), n_steps, batch_size)).to(y.device)
     x, y = support.x[rows], y[rows]
+    kept = units_kept(rng, task, n_steps, batch_size)
+    kept = kept if kept is None else kept.to(y.device)
     moving = {k: v for k, v in params.items() if trained is None or k in trained}
     if not moving:
         return dict(params)
 
     def objective(p: Params, step: int) -> Tensor:
         weights = {**params, **p}
-        loss = task.loss(weights, x[step], y[step])
+        loss = task.dropping(kept, step).loss(weights, x[step], y[step])
         return loss if penalty is None else loss + penalty(weights)
 
     return {**params, **local_sgd(objective, moving, n_steps=n_steps, rule=rule)[0]}

@@ -1,7 +1,7 @@
 """What is learnt and from whom: the task, a population of clients, and their samples."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -144,6 +144,9 @@ class Task:
         Hidden layers of hypernetworks, at most 5 (0: none of width x width), and their width.
     spectral : bool
         Whether the layers of hypernetworks are divided by their spectral norms.
+    kept : Tensor or None
+        In a local step of a target with dropout: the units each sample keeps, bool ``[B, units]``.
+        None everywhere else: nothing is dropped.
     """
 
     target: nn.Module
@@ -153,6 +156,7 @@ class Task:
     hidden: int = 3
     width: int = 100
     spectral: bool = False
+    kept: Tensor | None = None
 
     def __post_init__(self) -> None:
         for name, least, most in (("n_classes", 2, None), ("hidden", 0, 5), ("width", 1, None)):
@@ -183,9 +187,22 @@ class Task:
         """Draw fresh target weights from ``generator`` alone."""
         return targets.initial(self.target, generator)
 
+    def dropping(self, kept: Tensor | None, *place: int) -> "Task":
+        """Return the task of a local step, with masks ``kept[place]``; None: the task as it is.
+
+        Every forward pass of the step sees the same masks, which hold for as many samples as a
+        minibatch has.
+        """
+        return self if kept is None else replace(self, kept=kept[place])
+
     def logits(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Apply the target network with weights ``params``; returns ``[B, n_classes]``."""
-        return targets.apply(self.target, params, x)
+        if self.kept is not None and len(self.kept) != len(x):
+            raise ValueError(
+                "under dropout a local step's forward passes must be of its minibatch's "
+                f"{len(self.kept)} samples, got {len(x)}"
+            )
+        return targets.apply(self.target, params, x, self.kept)
 
     def loss(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Return the mean cross-entropy of the target network, in nats."""
