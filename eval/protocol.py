@@ -15,6 +15,7 @@ from latecomer.eval.certification import (
     certify_scores,
     sampling_of,
 )
+from latecomer.eval.client_targets import client_targets
 from latecomer.eval.federation import Federation, Group, build_federation
 from latecomer.eval.metrics import ClientScore, GroupScore, group_score, paired_effect
 from latecomer.eval.published import PUBLISHED, TrainedModel
@@ -23,7 +24,9 @@ from latecomer.eval.serving import score_group
 from latecomer.eval.shifted import CONTROL
 from latecomer.eval.split_facts import split_facts
 from latecomer.models.engine import RoundLog, TrainConfig, train
+from latecomer.models.method import Method
 from latecomer.models.methods import make_method
+from latecomer.models.target_sizes import largest
 from latecomer.models.task import Task, make_task
 
 __all__ = ["Outcome", "evaluate_cell"]
@@ -126,8 +129,12 @@ def _task(federation: Federation, key: str) -> Task:
     )
 
 
-def _task_of(federation: Federation, config: Mapping[str, Any]) -> Task:
-    return _task(federation, json.dumps(config.get("model") or {}, sort_keys=True))
+def _task_of(federation: Federation, config: Mapping[str, Any], method: Method) -> Task:
+    """Return the task with the study's target, or the largest of the method's own sizes."""
+    model = dict(config.get("model") or {})
+    if method.sizes:
+        model["target"] = largest(method.sizes)
+    return _task(federation, json.dumps(model, sort_keys=True))
 
 
 def _certify(
@@ -166,7 +173,7 @@ def _method_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome
     federation = _federation_of(config)
     settings = {k: v for k, v in config["method"].items() if k != "label"}
     method = make_method(**settings)
-    task = _task_of(federation, config)
+    task = _task_of(federation, config, method)
     seed = int(config["seed"])
     budget = {key: value for key, value in config["train"].items() if key != "path"}
     state = train(
@@ -243,7 +250,7 @@ def _method_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome
                 inputs=published.inputs,
             )
     named = {"personalization": method.personalization, "round": config["train"]["rounds"]}
-    artifacts = {}
+    artifacts = client_targets(method, task, state, federation)
     if facts:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
     return Outcome([{**row, **named} for row in rows], artifacts)

@@ -131,7 +131,9 @@ def _pfedhn_eps(model: TrainedModel) -> Iterator[PublishedBound]:
     if model.method.personalization != "embedding" or part(model.state.clients, "head"):
         return
     seen = model.federation.seen
-    constants = hypernetwork_constants(model.task, model.state, seen.clients, seed=model.seed)
+    constants = hypernetwork_constants(
+        model.task, model.state, seen.clients, seed=model.seed, sizes=model.method.sizes
+    )
     smallest = int(seen.clients.support_sizes.min())
     risk = model.support_error("deterministic")
     given = {c.name: c.value for c in constants}

@@ -129,6 +129,18 @@ class Method(ABC):
         return ("deterministic",)
 
     @property
+    def sizes(self) -> tuple[str, ...]:
+        """Target networks that clients have one of each; none, here: all have the task's."""
+        return ()
+
+    def target_of(self, state: State, member: int | None) -> str:
+        """Name the target network of seen client ``member``, or of newcomers (None).
+
+        Empty where there are no sizes, and where newcomers are served by nets of several.
+        """
+        return ""
+
+    @property
     def batches_per_step(self) -> int:
         """Minibatches each local step draws."""
         return 1

@@ -113,7 +113,6 @@ class DenseNet(StatelessNet):
         super().__init__()
         self.n_dense = len(dense)
         self.dropout = dropout
-        self.last_hidden = dense[-1]
         _add_dense(self, (prod(input_shape), *dense), n_out)
 
     def stateless(
@@ -244,7 +243,7 @@ def dropout(net: nn.Module) -> tuple[int, float]:
     ((500, 0.2), (0, 0.0))
     """
     if isinstance(net, DenseNet) and net.dropout > 0:
-        return net.last_hidden, net.dropout
+        return dict(net.named_parameters())["head.weight"].shape[1], net.dropout
     return 0, 0.0
 
 
