@@ -107,7 +107,10 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -
     """Write ``study.yaml``, ``cells.json`` and, when there is work to do, ``env.json``."""
     resolved = yaml.safe_dump(study.resolved(), sort_keys=False, allow_unicode=True)
     write_changed(folder / "study.yaml", resolved)
-    index = {"cells": [cell.id for cell in cells]}
+    about = {
+        cell.id: {"label": cell.label, "seed": cell.seed, "rounds": cell.rounds} for cell in cells
+    }
+    index = {"cells": [cell.id for cell in cells], "about": about}
     write_changed(folder / "cells.json", json.dumps(index, indent=1) + "\n")
     if fresh:
         write_atomic(folder / "env.json", json.dumps(environment(), indent=1) + "\n")
