@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,19 +17,25 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Literal, Protocol
 
-from latecomer.eval.work import Job, carry_out, why
+from latecomer.eval.stopping import GRACE_SECONDS, stop_on_sigterm
+from latecomer.eval.work import Job, attempt
 
 __all__ = ["Executor", "LocalExecutor", "Report"]
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_ENDS = ("done", "failed", "held", "halted")
 _REPORT_EVERY = 0.1  # seconds between two round reports of a worker
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a job: ``start``, ``round``, ``retry``, ``done`` or ``failed``."""
+    """What became of a job.
 
-    kind: Literal["start", "round", "retry", "done", "failed"]
+    ``start``, ``round``, ``note`` and ``retry`` are on the way; ``done``, ``failed``, ``held`` and
+    ``halted`` are its end (`latecomer.eval.work.Ending`).
+    """
+
+    kind: Literal["start", "round", "note", "retry", "done", "failed", "held", "halted"]
     job: int
     round: int | None = None
     loss: float | None = None
@@ -41,8 +46,8 @@ class Report:
 class Executor(Protocol):
     """Carries out jobs.
 
-    ``run`` returns when every job has been reported ``done`` or ``failed``; it reports in the
-    caller's thread.  Whatever ends it early ends all work in hand too.
+    ``run`` returns when the end of every job has been reported; it reports in the caller's thread.
+    Whatever ends it early ends all work in hand too, which gets some seconds for a checkpoint.
     """
 
     def run(self, jobs: Sequence[Job], on_report: Callable[[Report], None]) -> None:
@@ -107,8 +112,20 @@ class LocalExecutor:
             for worker in workers:
                 worker.process.join(timeout=5)
         finally:
-            for worker in workers:
-                worker.bury()
+            _dismiss(workers)
+
+
+def _dismiss(workers: Sequence["_Worker"]) -> None:
+    """End workers: with a request and some seconds for a checkpoint, then without."""
+    try:
+        for worker in workers:
+            worker.process.terminate()
+        deadline = time.monotonic() + GRACE_SECONDS
+        for worker in workers:
+            worker.process.join(timeout=max(0.0, deadline - time.monotonic()))
+    finally:
+        for worker in workers:
+            worker.bury()
 
 
 class _Worker:
@@ -135,7 +152,7 @@ class _Worker:
                 report: Report = self.connection.recv()
             except (EOFError, OSError):
                 return
-            if report.kind in ("done", "failed"):
+            if report.kind in _ENDS:
                 self.job = None
             yield report
 
@@ -179,6 +196,7 @@ def _no_interrupt() -> Iterator[None]:
 
 def _serve(connection: Connection) -> None:
     """Carry out jobs until the parent closes the connection."""
+    stop_on_sigterm()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
@@ -204,9 +222,8 @@ def _attempt(number: int, job: Job, connection: Connection) -> Report:
             last = time.monotonic()
             connection.send(Report("round", number, round=count, loss=loss))
 
-    try:
-        carry_out(job, on_round)
-    except Exception as error:
-        details = "".join(traceback.format_exception(error))
-        return Report("failed", number, message=why(error), details=details)
-    return Report("done", number)
+    def on_note(text: str) -> None:
+        connection.send(Report("note", number, message=text))
+
+    ending = attempt(job, on_round, on_note)
+    return Report(ending.kind, number, message=ending.message, details=ending.details)
