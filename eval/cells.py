@@ -93,6 +93,8 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         "seed": None,
         "numbers_version": {"split": NUMBERS_VERSION["split"]},
     }
+    n_seeds = len(resolved["seeds"])
+    certificates = [_with_seeds(entry, n_seeds) for entry in resolved["certificates"]]
     versions = _method_versions({method["name"] for method in resolved["methods"]})
     trained = [
         {
@@ -103,7 +105,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "train": resolved["train"],
             "evaluation": evaluation,
             "bounds": resolved["bounds"],
-            "certificates": resolved["certificates"],
+            "certificates": certificates,
             "seed": seed,
             "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]]},
         }
@@ -111,6 +113,11 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         for method in resolved["methods"]
     ]
     return tuple(Cell(content_id(config), config) for config in (split, *trained))
+
+
+def _with_seeds(entry: Mapping[str, Any], n_seeds: int) -> dict[str, Any]:
+    """Say how many seeds share a certificate's failure probability, if they do."""
+    return {**entry, **({"n_seeds": n_seeds} if entry.get("per_seed") == "union" else {})}
 
 
 def _method_versions(names: set[str]) -> dict[str, dict[str, Any]]:

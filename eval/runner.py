@@ -10,7 +10,7 @@ from typing import Any, Literal
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors import Executor, LocalExecutor, Report
 from latecomer.eval.run_directory import check_directory, count_scorings, declare, merge
-from latecomer.eval.study import Study, check_sampling
+from latecomer.eval.study import Study
 from latecomer.eval.work import Job, is_done, record_failure
 
 __all__ = ["Event", "Failure", "RunResult", "run"]
@@ -224,10 +224,10 @@ class _Prepared:
 
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once: what cannot be made is found here."""
-    from latecomer.eval.federation import build_federation
+    from latecomer.eval.federation import build_federation, federation_settings
 
     resolved = study.resolved()
-    federation = build_federation({name: resolved[name] for name in ("data", "split", "shifts")})
+    federation = build_federation(federation_settings(resolved))
     split = federation.split
     if study.train.cohort > len(split.seen):
         raise InputError(
@@ -235,7 +235,5 @@ def _prepare(study: Study) -> _Prepared:
             f"got {study.train.cohort}"
         )
     for index, wanted in enumerate(study.certificates):
-        if not split.certification:
-            raise InputError("certificates need certification clients, and the split has none")
-        check_sampling(f"certificates.{index}", wanted.rule, split.kind)
+        wanted.check_split(f"certificates.{index}", split)
     return _Prepared(federation.data_hash, split.content_hash, len(split.certification))
