@@ -1,16 +1,18 @@
 """The schema of a study's ``certificates`` section, one model for each route."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.rules import BEST_OF, MEAN_RULES, RULES, check_outside, check_sampling
-from latecomer.eval.setting_types import Count, Number, Probability, Settings, sequence
+from latecomer.eval.setting_types import Count, Number, Probability, sequence
+from latecomer.eval.training_routes import TRAINING_ROUTES, Progressive
 
-__all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "RouteSettings"]
+__all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut"]
 
 _DELTA = 0.05
 _ALPHA = 0.1
@@ -24,57 +26,6 @@ _JOINT = {
 MeanRule = Literal["product", "chernoff_kl", "emp_bernstein", "wsr", "wsr_wor", "betting_mixture"]
 RuleName = Literal[MeanRule, "conformal", "fraction_above", "error_curve", "best_of"]
 Threshold = Annotated[Number, Field(ge=0, lt=1)]
-
-
-class StudyLike(Protocol):
-    """What a route's settings look at of the study they stand in."""
-
-    @property
-    def split(self) -> Any:
-        """The ``split`` section."""
-
-    @property
-    def shifts(self) -> Any:
-        """The ``shifts`` section."""
-
-
-class SplitLike(Protocol):
-    """What a route's settings look at of the split once it is made."""
-
-    @property
-    def kind(self) -> str:
-        """Kind of split."""
-
-    @property
-    def certification(self) -> Sequence[Any]:
-        """Certification clients."""
-
-    @property
-    def novel(self) -> Sequence[Any]:
-        """Novel clients."""
-
-
-class RouteSettings(Settings):
-    """One entry of ``certificates``: what every route's settings can do."""
-
-    needs_certification: ClassVar[bool] = False
-
-    def completed(self, key: str, study: StudyLike) -> Self:
-        """Fill what depends on other settings and refuse what cannot be certified.
-
-        Raises
-        ------
-        InputError
-        """
-        return self
-
-    def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse a split that the certificate cannot be made on.
-
-        Raises
-        ------
-        InputError
-        """
 
 
 def _all_or_names(value: Any) -> Any:
@@ -208,5 +159,17 @@ def _shift_names(shifts: Any) -> dict[str, str]:
     return names
 
 
-ROUTE_SETTINGS: Mapping[str, type[RouteSettings]] = MappingProxyType({"r0": HeldOut})
-CertificateSettings = HeldOut
+ROUTE_SETTINGS: Mapping[str, type[RouteSettings]] = MappingProxyType(
+    {"r0": HeldOut, **TRAINING_ROUTES}
+)
+
+
+def _route(value: Any) -> str:
+    """Return the route that a certificate, as written or as read, is of."""
+    named = value.get("route", "r0") if isinstance(value, dict) else getattr(value, "route", "r0")
+    return str(named)
+
+
+CertificateSettings = Annotated[
+    Annotated[HeldOut, Tag("r0")] | Annotated[Progressive, Tag("r4")], Discriminator(_route)
+]

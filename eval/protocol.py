@@ -1,17 +1,17 @@
 """One cell of a study: train a method, serve every group of clients, score, certify."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from latecomer.eval.artifacts import Artifact
+from latecomer.eval.cell_parts import Outcome, Row, federation_of, task_of
 from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
-from latecomer.eval.federation import Federation, Group, build_federation, federation_settings
+from latecomer.eval.federation import Group
 from latecomer.eval.held_out import score_certification
 from latecomer.eval.metrics import ClientScore, GroupScore, group_score
+from latecomer.eval.progressive_cell import evaluate_progressive
 from latecomer.eval.published import PUBLISHED
 from latecomer.eval.route_contract import Request
 from latecomer.eval.routes import certify_all
@@ -21,55 +21,17 @@ from latecomer.eval.split_facts import split_facts
 from latecomer.eval.trained_model import TrainedModel
 from latecomer.models.engine import RoundLog, TrainConfig, train
 from latecomer.models.methods import make_method
-from latecomer.models.task import Task, make_task
 
 __all__ = ["Outcome", "evaluate_cell"]
 
 OnRound = Callable[[RoundLog], None]
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a cell leaves behind: rows for ``rows.csv`` and named artifacts."""
-
-    rows: list[Row]
-    artifacts: Mapping[str, Artifact]
-
-
-@lru_cache(maxsize=2)
-def _federation(key: str) -> Federation:
-    return build_federation(json.loads(key))
-
-
-def _federation_of(config: Mapping[str, Any]) -> Federation:
-    """Return the cell's federation; cells of one study in one process share it."""
-    return _federation(json.dumps(federation_settings(config), sort_keys=True))
-
-
-@lru_cache(maxsize=2)
-def _task(federation: Federation, key: str) -> Task:
-    dataset = federation.dataset
-    model = json.loads(key)
-    sizes = {k: v for k, v in model.get("hypernetwork", {}).items() if v != "auto"}
-    return make_task(
-        input_shape=tuple(dataset.x.shape[1:]),
-        n_classes=dataset.n_classes,
-        target=model.get("target", "auto"),
-        encoder=model.get("encoder", "auto"),
-        hypernetwork=sizes,
-    )
-
-
-def _task_of(federation: Federation, config: Mapping[str, Any]) -> Task:
-    return _task(federation, json.dumps(config.get("model") or {}, sort_keys=True))
 
 
 def _method_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome:
-    federation = _federation_of(config)
+    federation = federation_of(config)
     settings = {k: v for k, v in config["method"].items() if k != "label"}
     method = make_method(**settings)
-    task = _task_of(federation, config)
+    task = task_of(federation, config)
     seed = int(config["seed"])
     budget = {key: value for key, value in config["train"].items() if key != "path"}
     state = train(
@@ -163,11 +125,11 @@ def _split_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome:
     """Measure how far novel clients are from the training clients, whatever the method."""
     asked = config.get("evaluation") or {}
     classifier = asked.get("domain_classifier", "linear")
-    return Outcome(*split_facts(_federation_of(config), classifier=classifier))
+    return Outcome(*split_facts(federation_of(config), classifier=classifier))
 
 
 _CELLS: Mapping[str, Callable[[Mapping[str, Any], OnRound | None], Outcome]] = MappingProxyType(
-    {"method": _method_cell, "split": _split_cell}
+    {"method": _method_cell, "split": _split_cell, "progressive": evaluate_progressive}
 )
 
 
