@@ -216,7 +216,7 @@ def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certific
     left = plan.pool - plan.clients
     if not plan.independent and left < LEAST_OUTSIDE:
         raise InputError(
-            f"{key}: a finite pool needs at least {LEAST_OUTSIDE} clients that are neither trained on "
-            f"nor certified, got {left}: raise split.novel"
+            f"{key}: a finite pool needs at least {LEAST_OUTSIDE} clients that are neither trained "
+            f"on nor certified, got {left}: raise split.novel"
         )
     return plan

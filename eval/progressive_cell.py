@@ -2,16 +2,23 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from latecomer.eval.cell_parts import Outcome, federation_of, task_of
+from latecomer.eval.cross_fitting import cross_fitted
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation import Federation, Group, standardisation
 from latecomer.eval.metrics import ClientScore
 from latecomer.eval.progressive import Plan, Step, plan_of, score_then_train
-from latecomer.eval.progressive_rows import checkpoint_table, novel_rows, progress_findings
+from latecomer.eval.progressive_rows import (
+    ARRIVING,
+    checkpoint_table,
+    novel_rows,
+    progress_findings,
+)
 from latecomer.eval.serving import score_group
 from latecomer.models.engine import RoundLog, TrainConfig, train
 from latecomer.models.growing import admit, subset, train_on
@@ -99,7 +106,7 @@ def checkpoints(
     """
 
     def score(state: State, block: range) -> Step:
-        scores = serve(state, "arriving", subset(order, block))
+        scores = serve(state, ARRIVING, subset(order, block))
         return Step((block.start - plan.first) // plan.block, block.start, tuple(scores))
 
     def train_next(state: State, block: range) -> State:
@@ -152,15 +159,12 @@ def evaluate_progressive(
     predictor = "deterministic" if "deterministic" in offered else offered[0]
 
     def serve(state: State, group: str, clients: Clients) -> list[ClientScore]:
-        return score_group(
-            method,
-            task,
-            state,
-            Group(group, "none", None, clients),
-            classes=classes,
-            predictor=predictor,
-            seed=seed,
+        score = partial(
+            score_group, method, task, state, classes=classes, predictor=predictor, seed=seed
         )
+        folds = wanted.get("folds", 1) if group == ARRIVING else 1
+        whole = Group(group, "none", None, clients)
+        return cross_fitted(score, whole, folds=folds, seed=federation.split.seed)
 
     steps: list[Step] = []
     by_checkpoint: list[list[ClientScore]] = []

@@ -30,7 +30,7 @@ class Progressive(TrainingRoute):
     """R4: ``clients`` are certified ``block`` by ``block``, each block then trained on.
 
     ``first`` clients train for ``train.rounds`` rounds before the first score, and after every
-    block training goes on for ``rounds_per_block``.
+    block training goes on for ``rounds_per_block``.  ``folds`` and ``per_seed`` as for R0.
     """
 
     kind: ClassVar[str] = "progressive"
@@ -42,6 +42,8 @@ class Progressive(TrainingRoute):
     clients: Count
     block: Count = 1
     rounds_per_block: Count = 10
+    folds: Count = 1
+    per_seed: Literal["each", "union"] = "each"
 
     def rounds(self, trained: int) -> int:
         """Return the rounds before the first score and those after every block."""
@@ -61,7 +63,15 @@ class Progressive(TrainingRoute):
 
     def check_split(self, key: str, split: SplitLike) -> None:
         """Refuse a split with too few clients."""
-        plan_of(self.model_dump(), split, key=key)
+        plan = plan_of(self.model_dump(), split, key=key)
+        everyone = [*split.seen, *split.certification]
+        arriving = everyone[plan.first : plan.first + plan.clients]
+        points = min(len(client.support) + len(client.query) for client in arriving)
+        if self.folds > points:
+            raise InputError(
+                f"{key}.folds must be at most the {points} points of the smallest client, "
+                f"got {self.folds}"
+            )
 
 
 TRAINING_ROUTES: Mapping[str, type[TrainingRoute]] = MappingProxyType({"r4": Progressive})

@@ -223,6 +223,23 @@ def test_independent_clients_come_from_the_certification_group() -> None:
         plan_of({**WANTED, "first": 6}, federation.split)
 
 
+def test_folds_score_all_points_and_seeds_can_share_delta() -> None:
+    wanted = {**WANTED, "folds": 3, "per_seed": "union", "n_seeds": 2}
+    rows, artifacts = run(config(certificates=[wanted]))
+    own = rows[(rows.group == "arriving") & (rows.client != "")]
+    clients = cell_parts.federation_of(config()).seen.clients
+    points = (clients.support_sizes + clients.query_sizes)[FIRST : FIRST + CLIENTS]
+    assert own.sort_values("client").n_query.tolist() == points.tolist()
+    total = rows[(rows.metric == "certificate") & (rows.term == "")]
+    assert total.delta.tolist() == [0.025]
+    facts = pd.DataFrame(artifacts["certificates"].table)
+    assert facts.text.str.contains("one of 2 certificates that hold at once").any()
+    study = parse_study({**STUDY, "certificates": [{**WANTED, "folds": 90}]})
+    split = cell_parts.federation_of(config()).split
+    with pytest.raises(InputError, match=r"folds must be at most the \d+ points"):
+        study.certificates[0].check_split("certificates.0", split)
+
+
 def test_clients_with_state_of_their_own_can_join() -> None:
     own = {"name": "fedper", "label": "fedper", "local_lr": 0.05, "novel_steps": 4}
     wanted = {**WANTED, "block": 2, "rule": "progressive"}
