@@ -62,11 +62,13 @@ def run_and_report(
 def plan_line(study: Study, event: Event) -> str:
     """Say what there is to do, before it starts."""
     trained = f"{_count(len(study.methods), 'method')} x {_count(len(study.seeds), 'seed')}"
+    routed = sum(hasattr(entry, "kind") for entry in study.certificates)
+    own = f", {_count(routed, 'certificate')} each that trains for itself" if routed else ""
     left = event.total - event.done
     failed = f", {event.failed} failed before" if event.failed else ""
     work = f"{left} to run on {_count(event.workers, 'worker')}" if left else "nothing to run"
     return (
-        f"{study.study}: {_count(event.total, 'cell')} ({trained}, 1 split),"
+        f"{study.study}: {_count(event.total, 'cell')} ({trained}{own}, 1 split),"
         f" {event.done - event.failed} done{failed}, {work}"
     )
 

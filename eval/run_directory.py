@@ -137,8 +137,9 @@ def count_scorings(
     known = {(entry["split"], entry["cell"]) for entry in entries}
     times = sum(entry["split"] == split_hash for entry in entries)
     for job in jobs:
-        scored = job.cell.kind == "method" and n_certification and is_done(job.folder)
-        if not scored or (split_hash, job.cell.id) in known:
+        own = job.cell.config.get("certificates") or [{}]
+        n_scored = n_certification if job.cell.kind == "method" else own[0].get("clients", 0)
+        if not n_scored or not is_done(job.folder) or (split_hash, job.cell.id) in known:
             continue
         times += 1
         entry = {
@@ -146,7 +147,7 @@ def count_scorings(
             "cell": job.cell.id,
             "label": job.cell.label,
             "seed": job.cell.seed,
-            "n_clients": n_certification,
+            "n_clients": n_scored,
             "times": times,
         }
         before.append(json.dumps(entry))

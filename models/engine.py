@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 from latecomer.models.checkpoint import Checkpoint
 from latecomer.models.local import local_sgd
@@ -15,7 +15,7 @@ from latecomer.models.state import Params, State, row, scatter, stack
 from latecomer.models.task import Clients, Samples, Task
 from latecomer.models.vectorised import choose_path, train_cohort
 
-__all__ = ["Cohort", "DivergedError", "RoundLog", "Schedule", "TrainConfig", "train"]
+__all__ = ["Cohort", "DivergedError", "RoundLog", "Schedule", "TrainConfig", "one_round", "train"]
 
 
 class DivergedError(RuntimeError):
@@ -131,19 +131,14 @@ def train(
     state = begun.state_on(clients.device)
     phases = _phase_of_each_round(method, task, config)
     for number, phase in list(enumerate(phases))[begun.rounds_done :]:
-        cohort = replace(schedule.cohort(number, method.batches_per_step), phase=phase.name)
+        cohort = schedule.cohort(number, method.batches_per_step)
         cohort = replace(cohort, kept=schedule.kept_units(cohort, task))
-        start = method.start(task, state, clients, cohort, schedule.noise(number))
-        if taken == "serial":
-            final, losses = _train_locally(method, task, clients, cohort, start, phase)
-        else:
-            final, losses = train_cohort(method, task, clients, cohort, start, phase, chunk_size)
-        _refuse_divergence(method, clients, cohort, losses)
-        finish = method.finish(task, state, cohort, start, final)
-        state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
-        state = method.aggregate(task, state, cohort, start, finish.uploads)
+        noise = schedule.noise(number)
+        state, loss = one_round(
+            method, task, state, clients, cohort, phase, noise, path=taken, chunk_size=chunk_size
+        )
         if on_round is not None:
-            on_round(RoundLog(number, sum(losses) / len(losses), taken, reason))
+            on_round(RoundLog(number, loss, taken, reason))
         if on_checkpoint is not None:
             on_checkpoint(Checkpoint(number + 1, state))
     return state
@@ -153,6 +148,53 @@ def _begin(method: Method, task: Task, clients: Clients, schedule: Schedule) -> 
     """Return the start of training as a checkpoint."""
     first = schedule.cohort(0, method.batches_per_step)
     return Checkpoint(0, method.init(task, clients, first, schedule.initial_noise()))
+
+
+def one_round(
+    method: Method,
+    task: Task,
+    state: State,
+    clients: Clients,
+    cohort: Cohort,
+    phase: Phase,
+    noise: Generator,
+    *,
+    path: str,
+    chunk_size: int | None = None,
+) -> tuple[State, float]:
+    """Train one drawn cohort and aggregate; the new state and the cohort's mean loss.
+
+    Parameters
+    ----------
+    method, task, state, clients
+        What is trained, from where, on whom.
+    cohort : Cohort
+        The round's clients and rows, as the schedule drew them.
+    phase : Phase
+        The method's phase that the round belongs to.
+    noise : Generator
+        The method's own randomness in this round.
+    path : str
+        ``serial`` or ``vectorised``, as ``choose_path`` settled it.
+    chunk_size : int, optional
+        As for :func:`train`.
+
+    Raises
+    ------
+    DivergedError
+        When a client's loss is not finite.
+    """
+    cohort = replace(cohort, phase=phase.name)
+    start = method.start(task, state, clients, cohort, noise)
+    if path == "serial":
+        final, losses = _train_locally(method, task, clients, cohort, start, phase)
+    else:
+        final, losses = train_cohort(method, task, clients, cohort, start, phase, chunk_size)
+    _refuse_divergence(method, clients, cohort, losses)
+    finish = method.finish(task, state, cohort, start, final)
+    state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
+    state = method.aggregate(task, state, cohort, start, finish.uploads)
+    return state, sum(losses) / len(losses)
 
 
 def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> list[Phase]:

@@ -5,6 +5,7 @@ can be drawn without the ones before it, and two methods trained with one seed s
 and minibatches.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,13 +127,17 @@ class Schedule:
         """Return the generator for a method's own randomness in round ``number``."""
         return self._torch(_NOISE, number)
 
-    def cohort(self, number: int, batches_per_step: int = 1) -> Cohort:
+    def cohort(self, number: int, batches_per_step: int = 1, include: Sequence[int] = ()) -> Cohort:
         """Draw round ``number``.
 
-        The first batch of each step is the same whatever ``batches_per_step`` is.
+        The first batch of each step is the same whatever ``batches_per_step`` is. The clients
+        ``include`` take part in any case, in place of as many that were drawn last.
         """
         config = self._config
         drawn = self._numpy(_COHORT, number).choice(len(self._sizes), config.cohort, replace=False)
+        if len(include):
+            others = drawn[~np.isin(drawn, include)][: config.cohort - len(include)]
+            drawn = np.concatenate([np.asarray(include, dtype=np.int64), others])
         steps, size = config.local_steps, config.batch_size
 
         def batches(stream: int, client: int, count: int) -> NDArray[np.int64]:
