@@ -47,9 +47,8 @@ def _convolutions(net: ConvNet, params: Mapping[str, Tensor], x: Tensor) -> Tens
     x = x.transpose(0, 1).flatten(1, 2)
     for number, pooled in enumerate(net.pooled, start=1):
         weight, bias = (params[f"conv{number}.{kind}"].flatten(0, 1) for kind in ("weight", "bias"))
-        x = F.relu(F.conv2d(x, weight, bias, padding=net.padding, groups=n_clients))
-        if pooled:
-            x = F.max_pool2d(x, 2)
+        x = F.conv2d(x, weight, bias, padding=net.padding, groups=n_clients)
+        x = F.relu(F.max_pool2d(x, 2) if pooled else x)
     # A client's channels are neighbours, so its features come in the order of a net of its own.
     return _dense(params, x.reshape(size, n_clients, -1).transpose(0, 1), net.n_dense)
 

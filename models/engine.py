@@ -12,7 +12,7 @@ from latecomer.models.method import Context, Method, Start
 from latecomer.models.phases import Phase, divide, plan
 from latecomer.models.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.state import Params, State, row, scatter, stack
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.task import Clients, Minibatches, Task
 from latecomer.models.vectorised import choose_path, train_cohort
 
 __all__ = ["Cohort", "DivergedError", "RoundLog", "Schedule", "TrainConfig", "one_round", "train"]
@@ -219,7 +219,7 @@ def _train_locally(
     losses: list[float] = []
     stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
     for place in range(len(cohort)):
-        batches = _batches(clients, cohort.rows[place])
+        batches = Minibatches(clients, cohort.rows[place])
         context = Context(own=row(start.own, place), shared=start.shared)
         params, total, taken = row(start.params, place), 0.0, 0
         for trained, n_steps in stages:
@@ -228,7 +228,7 @@ def _train_locally(
                 moving: Params,
                 step: int,
                 context: Context = context,
-                batches: list[tuple[Samples, ...]] = batches,
+                batches: Minibatches = batches,
                 params: Params = params,
                 taken: int = taken,
                 place: int = place,
@@ -246,12 +246,3 @@ def _train_locally(
         losses.append(total / max(taken, 1))
         final.append(params)
     return stack(final), losses
-
-
-def _batches(clients: Clients, rows: Tensor) -> list[tuple[Samples, ...]]:
-    """Gather a client's minibatches of a round at once and cut them by step."""
-    x, y = clients.inputs(rows), clients.labels(rows)
-    return [
-        tuple(Samples(*pair) for pair in zip(xs.unbind(), ys.unbind(), strict=True))
-        for xs, ys in zip(x.unbind(), y.unbind(), strict=True)
-    ]

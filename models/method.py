@@ -188,7 +188,10 @@ class Method(ABC):
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Return the state after the round; ``state`` already holds what the clients kept."""
+        """Return the state after the round; ``state`` already holds what the clients kept.
+
+        ``state`` is spent: an optimizer's memory in it may have moved in place.
+        """
 
     def serve(
         self,

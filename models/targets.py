@@ -85,9 +85,9 @@ class ConvNet(StatelessNet):
         """Apply the net with ``params`` to images ``x [B, C, H, W]``."""
         for number, pooled in enumerate(self.pooled, start=1):
             weight, bias = params[f"conv{number}.weight"], params[f"conv{number}.bias"]
-            x = F.relu(F.conv2d(x, weight, bias, padding=self.padding))
-            if pooled:
-                x = F.max_pool2d(x, 2)
+            x = F.conv2d(x, weight, bias, padding=self.padding)
+            # The larger of four comes first: ReLU is monotone, and there is less of it to do.
+            x = F.relu(F.max_pool2d(x, 2) if pooled else x)
         return _dense(params, x.flatten(1), self.n_dense)
 
 

@@ -105,11 +105,16 @@ class Clients:
         return self.x.device
 
     def inputs(self, rows: Tensor) -> Tensor:
-        """Return the standardised inputs of ``rows`` (any shape), that shape first."""
-        x = self.x[rows]
+        """Return the standardised inputs of ``rows`` (any shape), that shape first.
+
+        On a CPU the channels of an image lie next to each other in memory, where convolution and
+        pooling take about half as long.
+        """
+        x = self.x[rows.reshape(-1)]
         if not x.is_floating_point():
-            x = x.to(torch.float32).div_(255)
-        return (x - self.mean) / self.sd
+            x = _laid_out(x, torch.float32).div_(255)
+        x = (_laid_out(x, x.dtype) - self.mean).div_(self.sd)
+        return x.view(*rows.shape, *x.shape[1:])
 
     def labels(self, rows: Tensor) -> Tensor:
         """Return the labels of ``rows`` (any shape)."""
@@ -124,6 +129,48 @@ class Clients:
         """Return the test data of client number ``index``; its labels are for scoring only."""
         rows = self.query[index, : int(self.query_sizes[index])]
         return Samples(self.inputs(rows), self.labels(rows))
+
+
+def _laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
+    if x.dim() == 4 and x.device.type == "cpu":
+        return x.to(dtype, memory_format=torch.channels_last)
+    return x.to(dtype)
+
+
+class Minibatches:
+    """The minibatches of one client's round.
+
+    Every sample is standardised once, and each step gathers its own: a round's minibatches at once
+    are too many bytes for the caches of a CPU.
+
+    Parameters
+    ----------
+    clients : Clients
+        Labelled.
+    rows : Tensor
+        ``[steps, batches_per_step, B]``.
+    """
+
+    def __init__(self, clients: Clients, rows: Tensor) -> None:
+        used, places = torch.unique(rows, return_inverse=True)
+        x = clients.inputs(used)
+        # Rows of numbers, in the order that they lie in memory: gathering is then a plain copy.
+        self._last = x.dim() == 4
+        x = x.permute(0, 2, 3, 1) if self._last else x
+        self._shape, self._x = x.shape[1:], x.reshape(len(x), -1)
+        labels = clients.labels(rows)
+        self._steps = [
+            list(zip(at.unbind(), y.unbind(), strict=True))
+            for at, y in zip(places.unbind(), labels.unbind(), strict=True)
+        ]
+
+    def __getitem__(self, step: int) -> tuple[Samples, ...]:
+        """Return the minibatches of local step ``step``."""
+        return tuple(Samples(self._gather(places), y) for places, y in self._steps[step])
+
+    def _gather(self, places: Tensor) -> Tensor:
+        x = self._x.index_select(0, places).view(-1, *self._shape)
+        return x.permute(0, 3, 1, 2) if self._last else x
 
 
 @dataclass(frozen=True, eq=False)

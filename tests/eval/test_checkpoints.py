@@ -25,7 +25,13 @@ ROUNDS = 6
 STUDY = {
     "study": "tiny",
     "data": {"name": "digits"},
-    "split": {"kind": "by_class", "clients": 17, "classes_per_client": 2, "certify": 2, "novel": 10},
+    "split": {
+        "kind": "by_class",
+        "clients": 17,
+        "classes_per_client": 2,
+        "certify": 2,
+        "novel": 10,
+    },
     "train": {"rounds": ROUNDS, "cohort": 2, "local_steps": 2, "batch_size": 4},
     "model": {"hypernetwork": {"hidden": 1, "width": 12}},
     "bounds": ["pfedhn_eps"],
