@@ -4,7 +4,7 @@ Nothing here depends on a method or on a training seed, so every method meets th
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,8 @@ class Federation:
         Who holds which sample.
     seen, certification, novel : Group
         The unshifted groups; ``certification`` may be empty.
+    validation : Group
+        The seen clients with their validation data as query; empty unless each has some.
     shifted : tuple of Group
         Novel clients under every shift and severity of the study.
     lacks : tuple of Lack
@@ -92,6 +94,7 @@ class Federation:
     seen: Group
     certification: Group
     novel: Group
+    validation: Group
     shifted: tuple[Group, ...]
     lacks: tuple[Lack, ...] = ()
     data_hash: str = ""
@@ -189,6 +192,13 @@ def federation_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**shared, "certified_shifts": sorted(set(named))}
 
 
+def _judged_by_validation(seen: Sequence[ClientRows]) -> Sequence[ClientRows]:
+    """Return the clients with their validation rows as query; none where a client has none."""
+    if not all(len(client.validation) for client in seen):
+        return ()
+    return tuple(replace(client, query=client.validation) for client in seen)
+
+
 def build_federation(config: Mapping[str, Any]) -> Federation:
     """Load, split and shift the data that a cell's configuration asks for.
 
@@ -243,6 +253,7 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
         seen=group("seen", split.seen),
         certification=group("certification", split.certification),
         novel=group("novel", split.novel),
+        validation=group("seen", _judged_by_validation(split.seen)),
         shifted=shifted("novel", populations),
         lacks=tuple(lack for one in populations for lack in one.lacks),
         data_hash=combined_hash(dataset.content_hash, populations),

@@ -10,7 +10,8 @@ from latecomer.eval.cell_parts import Outcome, Row, federation_of, task_of
 from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
 from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.client_targets import client_targets
-from latecomer.eval.federation import Group
+from latecomer.eval.errors import InputError
+from latecomer.eval.federation import Federation, Group
 from latecomer.eval.held_out import score_certification
 from latecomer.eval.metrics import ClientScore, GroupScore, group_score
 from latecomer.eval.progressive_cell import evaluate_progressive
@@ -21,12 +22,84 @@ from latecomer.eval.score_rows import client_rows, effect_rows, gap_row, group_r
 from latecomer.eval.serving import score_group
 from latecomer.eval.split_facts import split_facts
 from latecomer.eval.trained_model import TrainedModel
+from latecomer.eval.training_curve import (
+    Curve,
+    Plan,
+    curve_findings,
+    measured,
+    restored,
+    stored,
+)
+from latecomer.models.checkpoint import Checkpoint
 from latecomer.models.engine import RoundLog, TrainConfig, train
+from latecomer.models.method import Method
 from latecomer.models.methods import make_method
+from latecomer.models.state import State
+from latecomer.models.task import Task
 
 __all__ = ["Outcome", "evaluate_cell"]
 
 OnRound = Callable[[RoundLog], None]
+
+
+_BUDGET = ("rounds", "cohort", "local_steps", "batch_size")
+
+
+def _curve_plan(federation: Federation, config: Mapping[str, Any]) -> Plan | None:
+    """Say what to measure along the training; None where only its end is looked at."""
+    chooses = config["train"].get("selection", "last") == "validation"
+    every = int(config["evaluation"].get("every", 0))
+    if not every:
+        return None
+    validation = federation.validation
+    if chooses and not len(validation.clients):
+        raise InputError("train.selection=validation needs validation data of every seen client")
+    groups = {"validation": validation, "seen": federation.seen, "novel": federation.novel}
+    present = {name: group for name, group in groups.items() if len(group.clients)}
+    return Plan(present, every, int(config["train"]["rounds"]), chooses)
+
+
+def _trained(
+    method: Method,
+    task: Task,
+    federation: Federation,
+    config: Mapping[str, Any],
+    on_round: OnRound | None,
+    checkpoints: Checkpoints,
+) -> tuple[Curve, Plan | None, State]:
+    """Train the cell's method; what was measured on the way, and the state that is kept."""
+    seed, clients = int(config["seed"]), federation.seen.clients
+    budget = TrainConfig(**{key: config["train"][key] for key in _BUDGET})
+    plan = _curve_plan(federation, config)
+    slot = checkpoints.slot("train", seed=seed, rounds=budget.rounds, device=str(clients.device))
+    curve, resume = restored(slot.load())
+    predictors = method.predictors
+    predictor = "deterministic" if "deterministic" in predictors else predictors[0]
+
+    def score(state: State, group: Group) -> Sequence[ClientScore]:
+        classes = config["evaluation"]["classes"]
+        return score_group(
+            method, task, state, group, classes=classes, predictor=predictor, seed=seed
+        )
+
+    def on_checkpoint(checkpoint: Checkpoint) -> None:
+        nonlocal curve
+        if plan is not None:
+            curve = measured(curve, plan, checkpoint, score)
+        slot.offer(stored(curve, checkpoint))
+
+    state = train(
+        method,
+        task,
+        clients,
+        budget,
+        seed=seed,
+        on_round=on_round,
+        path=config["train"].get("path", "auto"),
+        resume=resume,
+        on_checkpoint=on_checkpoint,
+    )
+    return curve, plan, curve.state or state
 
 
 def _method_cell(
@@ -37,22 +110,7 @@ def _method_cell(
     method = make_method(**settings)
     task = task_of(federation, config, method)
     seed = int(config["seed"])
-    budget = {key: value for key, value in config["train"].items() if key != "path"}
-    clients = federation.seen.clients
-    slot = checkpoints.slot(
-        "train", seed=seed, rounds=int(budget["rounds"]), device=str(clients.device)
-    )
-    state = train(
-        method,
-        task,
-        clients,
-        TrainConfig(**budget),
-        seed=seed,
-        on_round=on_round,
-        path=config["train"].get("path", "auto"),
-        resume=slot.load(),
-        on_checkpoint=slot.offer,
-    )
+    curve, plan, state = _trained(method, task, federation, config, on_round, checkpoints)
     classes = config["evaluation"]["classes"]
     rows: list[Row] = []
     facts: list[Row] = []
@@ -124,8 +182,11 @@ def _method_cell(
                 severity=published.group.severity,
                 inputs=published.inputs,
             )
-    named = {"personalization": method.personalization, "round": config["train"]["rounds"]}
-    artifacts = {**client_targets(method, task, state, federation), **found.artifacts}
+    chosen, along = curve_findings(curve, plan, {"classes": classes})
+    rows += chosen
+    trained = curve.round if chosen else config["train"]["rounds"]
+    named = {"personalization": method.personalization, "round": trained}
+    artifacts = {**client_targets(method, task, state, federation), **along, **found.artifacts}
     if facts:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
     return Outcome([{**row, **named} for row in rows], artifacts)

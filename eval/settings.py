@@ -92,6 +92,9 @@ class Train(Settings):
 
     ``path``: ``serial``, one client after another; ``vectorised``, all at once, with the same
     result up to rounding; ``auto``, serial on a CPU and vectorised elsewhere.
+
+    ``selection``: the model of the ``last`` round, or that of the round with the lowest mean
+    ``validation`` error of the seen clients, among the rounds that ``evaluation.every`` measures.
     """
 
     rounds: Count = 5000
@@ -99,14 +102,20 @@ class Train(Settings):
     local_steps: Count = 50
     batch_size: Count = 32
     path: Literal["auto", "serial", "vectorised"] = "auto"
+    selection: Literal["last", "validation"] = "last"
 
 
 class Evaluation(Settings):
-    """Masking of classes absent from a client's support labels; judge of the A-distance."""
+    """Masking of classes absent from a client's support labels; judge of the A-distance.
+
+    ``every``: rounds between two measurements along the training; 0: only its end, or every 30
+    where ``train.selection`` chooses among rounds.
+    """
 
     classes: Literal["all", "known", "zero"] = "all"
     class_set: Literal["given"] | None = None
     domain_classifier: Literal["linear", "mlp"] = "linear"
+    every: Annotated[int, Field(strict=True, ge=0)] = 0
 
 
 class DataShift(BaseModel):

@@ -13,7 +13,7 @@ from latecomer.eval.declaration import override, read_yaml
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.mistakes import explain
 from latecomer.eval.rules import check_outside
-from latecomer.eval.settings import MethodSettings, Study
+from latecomer.eval.settings import Evaluation, MethodSettings, Study
 from latecomer.eval.split_record import frozen_hash
 from latecomer.eval.split_settings import Frozen, SplitSettings
 
@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _RESERVE = 0.2
+_EVERY = 30  # rounds, as PeFLL's published code
 
 
 @dataclass(frozen=True)
@@ -149,9 +150,20 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
         }
     )
     _check_folds(study)
+    study = study.model_copy(update={"evaluation": _completed_evaluation(study)})
     _check_groups(study)
     _check_methods(study)
     return study
+
+
+def _completed_evaluation(study: Study) -> Evaluation:
+    """Fill in how often rounds that are chosen among are measured."""
+    if study.train.selection == "last":
+        return study.evaluation
+    if not isinstance(study.split, Frozen) and not study.split.validation:
+        raise InputError("train.selection=validation needs split.validation above 0, got 0.0")
+    every = study.evaluation.every or min(_EVERY, study.train.rounds)
+    return study.evaluation.model_copy(update={"every": every})
 
 
 def _completed_split(study: Study) -> SplitSettings:

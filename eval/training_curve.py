@@ -1,0 +1,160 @@
+"""Measuring a model while it trains, and choosing the round that is kept.
+
+The choice sees the validation data of training clients and nothing else.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from latecomer.eval.federation import Group
+from latecomer.eval.metrics import ClientScore, group_score
+from latecomer.eval.rows import Artifact
+from latecomer.models.checkpoint import Checkpoint
+from latecomer.models.state import State, nest, part
+
+__all__ = ["Curve", "Plan", "curve_findings", "measured", "restored", "stored"]
+
+Score = Callable[[State, Group], Sequence[ClientScore]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured along a training.
+
+    Attributes
+    ----------
+    groups : mapping of str to Group
+        Populations by the name they have in the curve; ``validation`` holds the seen clients with
+        their validation data as query.
+    every : int
+        Rounds between two measurements, at least 1; the last round is measured too.
+    rounds : int
+        Rounds of the training.
+    chooses : bool
+        Whether the round with the lowest mean validation error is kept, the first of equals,
+        instead of the last one.
+    """
+
+    groups: Mapping[str, Group]
+    every: int
+    rounds: int
+    chooses: bool
+
+    def falls_on(self, rounds_done: int) -> bool:
+        """Whether something is measured after this many rounds."""
+        return rounds_done % self.every == 0 or rounds_done == self.rounds
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What was measured so far.
+
+    Attributes
+    ----------
+    records : tuple of dict
+        One per measurement and population: ``round`` (rounds done), ``group``, ``n_clients``,
+        ``error`` and ``loss`` (means over clients).
+    round : int
+        Rounds done by the model to keep; 0 before anything was measured.
+    error : float
+        Its mean validation error; infinite before anything was measured.
+    state : State or None
+        Its state, a copy, where rounds are chosen among.
+    """
+
+    records: tuple[dict[str, Any], ...] = ()
+    round: int = 0
+    error: float = float("inf")
+    state: State | None = None
+
+
+def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> Curve:
+    """Return the curve after a round: with what was due then, and the better model kept.
+
+    A round that the curve holds already (training went on from an older checkpoint) is measured
+    anew and gives the same numbers.
+    """
+    now = checkpoint.rounds_done
+    if not plan.falls_on(now):
+        return curve
+    totals = {
+        name: group_score(score(checkpoint.state, group)) for name, group in plan.groups.items()
+    }
+    fresh = tuple(
+        {
+            "round": now,
+            "group": name,
+            "n_clients": total.n_clients,
+            "error": total.per_client,
+            "loss": total.loss,
+        }
+        for name, total in totals.items()
+    )
+    before = tuple(record for record in curve.records if record["round"] < now)
+    curve = replace(curve, records=before + fresh)
+    if plan.chooses and totals["validation"].per_client < curve.error:
+        # An optimizer's memory moves in place, so what is kept is a copy.
+        state = State(*({k: v.clone() for k, v in table.items()} for table in _tables(checkpoint)))
+        return replace(curve, round=now, error=totals["validation"].per_client, state=state)
+    return curve
+
+
+def _tables(checkpoint: Checkpoint) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    return checkpoint.state.server, checkpoint.state.clients
+
+
+def stored(curve: Curve, checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint that holds the curve and the model kept beside the training itself."""
+    told = {"records": list(curve.records), "round": curve.round}
+    if curve.state is None:
+        return replace(checkpoint, selection=told)
+    server = {
+        **checkpoint.state.server,
+        **nest("kept.server", curve.state.server),
+        **nest("kept.clients", curve.state.clients),
+    }
+    told["error"] = curve.error
+    return replace(checkpoint, state=State(server, checkpoint.state.clients), selection=told)
+
+
+def restored(checkpoint: Checkpoint | None) -> tuple[Curve, Checkpoint | None]:
+    """Take apart what :func:`stored` put together."""
+    if checkpoint is None:
+        return Curve(), None
+    told = checkpoint.selection
+    curve = Curve(tuple(told.get("records", ())), int(told.get("round", 0)))
+    server = checkpoint.state.server
+    if "error" not in told:
+        return curve, checkpoint
+    kept = State(part(server, "kept.server"), part(server, "kept.clients"))
+    own = {key: value for key, value in server.items() if not key.startswith("kept.")}
+    plain = replace(checkpoint, state=State(own, checkpoint.state.clients))
+    return replace(curve, error=float(told["error"]), state=kept), plain
+
+
+def curve_findings(
+    curve: Curve, plan: Plan | None, common: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Artifact]]:
+    """Return the row ``selected_round`` (where rounds are chosen among) and the curve as artifact.
+
+    The artifact ``training_curve`` has the records of :class:`Curve` and ``kept``, which says
+    whether that round's model is the one that all rows are about.
+    """
+    if plan is None:
+        return [], {}
+    final = curve.round if plan.chooses else plan.rounds
+    table = [{**record, "kept": int(record["round"] == final)} for record in curve.records]
+    artifacts = {"training_curve": Artifact(kind="training_curve", table=table, axes=("record",))}
+    if not plan.chooses:
+        return [], artifacts
+    row = {
+        **common,
+        "group": "seen",
+        "shift": "none",
+        "n_clients": len(plan.groups["validation"].clients),
+        "metric": "selected_round",
+        "value": float(final),
+        "message": "lowest mean validation error of the seen clients, the first of equals",
+    }
+    return [row], artifacts
