@@ -132,7 +132,6 @@ def train(
     phases = _phase_of_each_round(method, task, config)
     for number, phase in list(enumerate(phases))[begun.rounds_done :]:
         cohort = schedule.cohort(number, method.batches_per_step)
-        cohort = replace(cohort, kept=schedule.kept_units(cohort, task))
         noise = schedule.noise(number)
         state, loss = one_round(
             method, task, state, clients, cohort, phase, noise, path=taken, chunk_size=chunk_size
@@ -221,6 +220,7 @@ def _train_locally(
     for place in range(len(cohort)):
         batches = Minibatches(clients, cohort.rows[place])
         context = Context(own=row(start.own, place), shared=start.shared)
+        kept = cohort.kept_units(task, slice(place, place + 1))
         params, total, taken = row(start.params, place), 0.0, 0
         for trained, n_steps in stages:
 
@@ -231,11 +231,11 @@ def _train_locally(
                 batches: Minibatches = batches,
                 params: Params = params,
                 taken: int = taken,
-                place: int = place,
+                kept: Tensor | None = kept,
             ) -> Tensor:
                 now = taken + step
                 weights = {**params, **moving}
-                stepping = task.dropping(cohort.kept, place, now)
+                stepping = task.dropping(kept, 0, now)
                 return method.objective(stepping, weights, context, batches[now], now)
 
             moving = {name: params[name] for name in trained}

@@ -141,7 +141,6 @@ def train_on(
         number = first_round + step
         include = joined[step * config.cohort : (step + 1) * config.cohort]
         cohort = schedule.cohort(number, method.batches_per_step, include)
-        cohort = replace(cohort, kept=schedule.kept_units(cohort, task))
         noise = schedule.noise(number)
         state, loss = one_round(
             method, task, state, clients, cohort, phase, noise, path=taken, chunk_size=chunk_size

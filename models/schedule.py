@@ -66,9 +66,8 @@ class Cohort:
         Support rows ``[c, local_steps, batches_per_step, b]``.
     phase : str
         Name of the method's phase that the round belongs to; the schedule knows nothing of it.
-    kept : Tensor or None
-        Units that the target's dropout keeps, bool ``[c, local_steps, b, units]``; None for a
-        target without dropout.
+    seed : int
+        Training seed that the round was drawn from.
     """
 
     round: int
@@ -77,11 +76,25 @@ class Cohort:
     descriptor_rows: Tensor
     rows: Tensor
     phase: str = "train"
-    kept: Tensor | None = None
+    seed: int = 0
 
     def __len__(self) -> int:
         """Return the number of clients in the cohort."""
         return len(self.members)
+
+    def kept_units(self, task: Task, places: slice = slice(None)) -> Tensor | None:
+        """Draw which units dropout keeps for the clients at ``places``; None without dropout.
+
+        A client's masks, drawn step by step, depend on the seed, the round and the client alone:
+        not on who trains beside it, nor on how. Bool ``[c, local_steps, b, units]``.
+        """
+        n_steps, _, size = self.rows.shape[1:]
+        drawn = [
+            units_kept(_philox(self.seed, _DROPOUT, self.round, member), task, n_steps, size)
+            for member in self.members[places].tolist()
+        ]
+        masks = [mask for mask in drawn if mask is not None]
+        return torch.stack(masks).to(self.rows.device) if masks else None
 
 
 class Schedule:
@@ -111,9 +124,7 @@ class Schedule:
         self._sizes = clients.support_sizes.cpu().numpy()
 
     def _numpy(self, stream: int, number: int = 0, client: int = 0) -> np.random.Generator:
-        return np.random.Generator(
-            np.random.Philox(key=[self._seed, stream], counter=[0, 0, client, number])
-        )
+        return _philox(self._seed, stream, number, client)
 
     def _torch(self, stream: int, number: int = 0) -> torch.Generator:
         seed = int(self._numpy(stream, number).integers(2**63 - 1))
@@ -165,21 +176,12 @@ class Schedule:
             sizes=self._clients.support_sizes[members],
             descriptor_rows=absolute(describe),
             rows=absolute(rows),
+            seed=self._seed,
         )
 
-    def kept_units(self, cohort: Cohort, task: Task) -> Tensor | None:
-        """Draw which units dropout keeps in the round of ``cohort``; None without dropout.
 
-        A client's masks, drawn step by step, depend on the seed, the round and the client alone:
-        not on who trains beside it, nor on how.
-        """
-        steps, size = self._config.local_steps, self._config.batch_size
-        drawn = [
-            units_kept(self._numpy(_DROPOUT, cohort.round, member), task, steps, size)
-            for member in cohort.members.tolist()
-        ]
-        masks = [mask for mask in drawn if mask is not None]
-        return torch.stack(masks).to(cohort.rows.device) if masks else None
+def _philox(seed: int, stream: int, number: int, client: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[seed, stream], counter=[0, 0, client, number]))
 
 
 def units_kept(

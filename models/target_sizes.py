@@ -78,8 +78,8 @@ def place_of_novel(novel_size: str, sizes: Sequence[str]) -> int:
 def dealt(sizes: Sequence[str], n_clients: int) -> Tensor:
     """Return each seen client's place among ``sizes``, int64 ``[n]``: 0, 1, 2, 0, 1, 2, ...
 
-    Equal shares up to one client. Seen clients come in the order of the split, which was permuted
-    uniformly: the sizes depend on neither the data nor the training seed nor the method.
+    Equal shares up to one client. Seen clients come in the order of the split, permuted uniformly
+    or drawn independently: sizes depend on neither the data nor the training seed nor the method.
 
     Raises
     ------

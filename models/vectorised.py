@@ -101,7 +101,7 @@ def _train_chunk(
 ) -> tuple[Params, Tensor]:
     """Train the clients at ``places`` at once; the weights reached, and the mean losses ``[c]``."""
     rows, start = cohort.rows[places], _cut(start, places)
-    kept = None if cohort.kept is None else cohort.kept[places]
+    kept = cohort.kept_units(task, places)
     x, y = clients.inputs(rows), clients.labels(rows)
     n_steps, params, taken = rows.shape[1], start.params, 0
     total = x.new_zeros(len(rows))

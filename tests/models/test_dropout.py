@@ -94,31 +94,32 @@ def test_masks_reach_the_net_bit_for_bit_whatever_the_path(
         masks.append(found)
     schedule = Schedule(4, clients, CONFIG)
     for number in range(3):
-        drawn = schedule.kept_units(schedule.cohort(number), task)
+        drawn = schedule.cohort(number).kept_units(task)
         assert all(torch.equal(found[number], drawn) for found in masks)
 
 
 def test_a_mask_belongs_to_seed_round_client_and_step_alone(make_population: Population) -> None:
     clients, task = make_population(SIZES), make()
-    schedule = Schedule(0, clients, CONFIG)
-    cohort = schedule.cohort(1)
-    kept = schedule.kept_units(cohort, task)
+    cohort = Schedule(0, clients, CONFIG).cohort(1)
+    kept = cohort.kept_units(task)
     assert kept is not None
     assert kept.dtype == torch.bool
     assert kept.shape == (4, 5, 4, 10)
+    assert torch.equal(cohort.kept_units(task, slice(1, 3)), kept[1:3])
     # Not to the company a client trains in, nor to how many batches a step has.
     alone = replace(cohort, members=cohort.members[2:3], rows=cohort.rows[2:3])
-    assert torch.equal(schedule.kept_units(alone, task), kept[2:3])
-    assert torch.equal(schedule.kept_units(schedule.cohort(1, 3), task), kept)
+    assert torch.equal(alone.kept_units(task), kept[2:3])
+    assert torch.equal(Schedule(0, clients, CONFIG).cohort(1, 3).kept_units(task), kept)
     # Fewer steps are the first of more.
-    short = Schedule(0, clients, replace(CONFIG, local_steps=2))
-    assert torch.equal(short.kept_units(cohort, task), kept[:, :2])
+    short = replace(cohort, rows=cohort.rows[:, :2])
+    assert torch.equal(short.kept_units(task), kept[:, :2])
     others = [
         kept[1],
         kept[0].roll(1, 0),
-        schedule.kept_units(replace(cohort, round=2), task)[0],
-        Schedule(1, clients, CONFIG).kept_units(cohort, task)[0],
+        replace(cohort, round=2).kept_units(task)[0],
+        replace(cohort, seed=1).kept_units(task)[0],
     ]
+    assert Schedule(1, clients, CONFIG).cohort(1).seed == 1
     assert all(not torch.equal(kept[0], other) for other in others)
 
 
@@ -141,7 +142,7 @@ def test_a_step_is_the_gradient_of_the_thinned_net(make_population: Population) 
     after = part(train(method, task, clients, config, seed=0).server, "target")
     schedule = Schedule(0, clients, config)
     cohort = schedule.cohort(0)
-    kept = schedule.kept_units(cohort, task)[0, 0]
+    kept = cohort.kept_units(task)[0, 0]
     begun = method.init(task, clients, cohort, schedule.initial_noise())
     p = {k: v.requires_grad_() for k, v in part(begun.server, "target").items()}
     x, y = clients.inputs(cohort.rows[0, 0, 0]), clients.labels(cohort.rows[0, 0, 0])
@@ -195,7 +196,7 @@ def test_nets_without_dropout_draw_and_change_nothing(
 ) -> None:
     task = make_task(input_shape=(6,), n_classes=4, target=name)
     schedule = Schedule(0, make_population(), CONFIG)
-    assert schedule.kept_units(schedule.cohort(0), task) is None
+    assert schedule.cohort(0).kept_units(task) is None
     assert task.dropping(None, 3) is task
 
 
@@ -203,7 +204,7 @@ def test_dense500_is_the_net_with_dropout(make_population: Population) -> None:
     task = make_task(input_shape=(6,), n_classes=4, target="dense500")
     config = TrainConfig(rounds=2, cohort=2, local_steps=2, batch_size=3)
     schedule = Schedule(0, make_population(), config)
-    kept = schedule.kept_units(schedule.cohort(0), task)
+    kept = schedule.cohort(0).kept_units(task)
     assert kept.shape == (2, 2, 3, 500)
     assert 0.75 < float(kept.double().mean()) < 0.85
     state = train(FedAvg(), task, make_population(), config, seed=0)
