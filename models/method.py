@@ -188,10 +188,7 @@ class Method(ABC):
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Return the state after the round; ``state`` already holds what the clients kept.
-
-        ``state`` is spent: an optimizer's memory in it may have moved in place.
-        """
+        """Return the state after the round; ``state`` already holds what the clients kept."""
 
     def serve(
         self,

@@ -1,4 +1,4 @@
-"""Server optimizers as functions over tables of tensors; their memory lies in the state."""
+"""Server optimizers as pure functions over tables of tensors; their memory lies in the state."""
 
 from collections.abc import Mapping
 
@@ -28,23 +28,19 @@ def adamw(
 ) -> tuple[Params, Params]:
     """Take one step of AdamW (betas .9 and .999, eps 1e-8) and return weights and memory.
 
-    The weights are new; the memory moves in place and is handed on, because copying the moments of
-    a hypernetwork (12 million numbers for LeNet) takes several times as long as the step. Decay
-    is decoupled: weights shrink by ``1 - lr * weight_decay`` whatever the gradient is (Loshchilov
-    and Hutter, 2019). ``slopes`` holds a gradient for each of ``params``.
+    Decay is decoupled: weights shrink by ``1 - lr * weight_decay`` whatever the gradient is
+    (Loshchilov and Hutter, 2019). ``slopes`` holds a gradient for each of ``params``.
     """
-    new = {
-        key: value.detach().clone(memory_format=torch.contiguous_format)
-        for key, value in params.items()
-    }
+    new = {key: _copy(value.detach()) for key, value in params.items()}
+    kept = {key: _copy(value) for key, value in memory.items()}
     torch_adamw.adamw(
         list(new.values()),
         # torch's fused optimizers take all tensors of a weight to lie in memory alike.
         [slopes[key].contiguous() for key in new],
-        [memory[f"mean.{key}"] for key in new],
-        [memory[f"square.{key}"] for key in new],
+        [kept[f"mean.{key}"] for key in new],
+        [kept[f"square.{key}"] for key in new],
         [],
-        [memory["steps"].clone() for _ in new],
+        [kept["steps"].clone() for _ in new],
         foreach=False,
         fused=True,
         amsgrad=False,
@@ -55,8 +51,12 @@ def adamw(
         eps=1e-8,
         maximize=False,
     )
-    memory["steps"] += 1
-    return new, dict(memory)
+    kept["steps"] += 1
+    return new, kept
+
+
+def _copy(value: Tensor) -> Tensor:
+    return value.clone(memory_format=torch.contiguous_format)
 
 
 def sgd_memory(params: Mapping[str, Tensor]) -> Params:

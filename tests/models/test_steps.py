@@ -90,17 +90,20 @@ def test_weights_of_several_types_are_clipped_together() -> None:
     assert torch.allclose(reached["full"], torch.tensor([-0.8], dtype=torch.float64))
 
 
-def test_adamw_is_torch_adamw_and_leaves_the_weights_alone() -> None:
+def test_adamw_is_torch_adamw_and_pure() -> None:
     start = params()
     reference = {key: value.clone().requires_grad_() for key, value in start.items()}
     optimizer = torch.optim.AdamW(reference.values(), lr=0.02, weight_decay=0.3)
     current, memory = start, adamw_memory(start)
     for step in range(4):
         slopes = {key: value.cos() * (step + 1) for key, value in current.items()}
+        before = {key: value.clone() for key, value in memory.items()}
         for key, value in reference.items():
             value.grad = slopes[key].clone()
         optimizer.step()
-        current, memory = adamw(current, slopes, memory, lr=0.02, weight_decay=0.3)
+        current, after = adamw(current, slopes, memory, lr=0.02, weight_decay=0.3)
+        assert all(torch.equal(memory[key], before[key]) for key in memory)
+        memory = after
         for key, value in reference.items():
             torch.testing.assert_close(current[key], value.detach(), rtol=1e-12, atol=0)
     assert all(torch.equal(start[key], value) for key, value in params().items())
