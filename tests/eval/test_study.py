@@ -47,6 +47,7 @@ def test_defaults(write):
         "local_steps": 50,
         "batch_size": 32,
         "path": "auto",
+        "selection": "last",
     }
     assert study.evaluation.classes == "all"
     assert study.seeds == (0,)
