@@ -1,7 +1,9 @@
 """Certifying what can be called: scikit-learn, a plain torch loop, folds, leaks, bad input."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -137,6 +139,15 @@ def test_labels_to_be_predicted_never_reach_the_predictor(folds: int) -> None:
         (x, y), held = CLIENTS[names[0]]
         certify(recording, CLIENTS | {names[0]: ((x * 1e6, (y + 3) % 10), held)}, folds=folds)
         np.testing.assert_equal(given[folds:], honest[folds:])
+
+
+def test_the_example_of_the_readme_runs(capsys) -> None:
+    page = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {"clients": CLIENTS})
+    shown = [float(number) for number in capsys.readouterr().out.split()]
+    found = certify(nearest, CLIENTS, folds=5)
+    assert shown == [found.mean, float(found.certificate), float(found.next_client)]
 
 
 def test_a_loss_of_ones_own() -> None:
