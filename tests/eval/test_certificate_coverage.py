@@ -18,6 +18,7 @@ from scipy.stats import binom
 from latecomer.bounds.counting import clopper_pearson
 from latecomer.bounds.holdout import product, wsr_wor
 from latecomer.eval import protocol
+from latecomer.eval.cell_parts import federation_of
 from latecomer.eval.certification import Scored, certify_scores
 from latecomer.eval.errors import InputError
 from latecomer.eval.metrics import ClientScore
@@ -161,7 +162,7 @@ def environments(toy) -> pd.DataFrame:
             setting = cell(toy, seed, "environment", method, 3, rules)
             found = protocol.evaluate_cell(setting).rows
             made = bounds(found)
-            risk = class_errors(protocol._federation_of(setting)).mean()
+            risk = class_errors(federation_of(setting)).mean()
             failed = {rule: made[f"r0:{rule}"] < risk for rule in rules}
             failed["twin: pooled samples"] = pooled_samples(found) < risk
             yield failed

@@ -1,11 +1,14 @@
 """The certificates section of a study: defaults, refusals, and what a cell is told."""
 
+from typing import get_args
+
 import pytest
 
 from latecomer.eval.certificate_settings import ROUTE_SETTINGS
 from latecomer.eval.errors import InputError
 from latecomer.eval.routes import ROUTES
 from latecomer.eval.study import load_study, parse_study, shipped_studies
+from latecomer.eval.training_routes import TRAINING_ROUTES
 
 SPLIT = {"kind": "by_class", "clients": 60, "certify": 12, "novel": 12, "classes_per_client": 2}
 STUDY = {
@@ -131,10 +134,11 @@ def test_a_pool_needs_ten_clients_outside_the_certified_ones() -> None:
     assert study({"rule": "product"}, split=independent)
 
 
-def test_every_route_has_settings_and_a_function() -> None:
-    assert set(ROUTES) == set(ROUTE_SETTINGS)
+def test_every_route_has_settings_and_one_way_to_be_followed() -> None:
+    assert not set(ROUTES) & set(TRAINING_ROUTES)
+    assert set(ROUTES) | set(TRAINING_ROUTES) == set(ROUTE_SETTINGS)
     for name, model in ROUTE_SETTINGS.items():
-        assert model.model_fields["route"].default == name
+        assert get_args(model.model_fields["route"].annotation) == (name,)
 
 
 @pytest.mark.parametrize("name", ["certificates-cifar10", "certificates-cifar10-50"])

@@ -9,8 +9,8 @@ import pytest
 from latecomer.bounds.counting import clopper_pearson, dkw_band, pool_fraction
 from latecomer.bounds.holdout import product
 from latecomer.bounds.pool_curve import pool_band
+from latecomer.eval import cell_parts
 from latecomer.eval import federation as federations
-from latecomer.eval import protocol
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.rows import make_row
@@ -233,7 +233,7 @@ def poisoned(monkeypatch):
     The split is that of the honest data: a poisoned run differs in the samples alone.
     """
     honest_clients, honest_load = federations.make_clients, load_dataset
-    protocol._federation.cache_clear()
+    cell_parts._federation.cache_clear()
     poison: dict[str, np.ndarray] = {}
 
     def load(settings):
@@ -252,11 +252,11 @@ def poisoned(monkeypatch):
         poison.update(rows=rows, n=len(honest_load({"name": "digits"})))
         monkeypatch.setattr(federations, "load_dataset", load)
         monkeypatch.setattr(federations, "make_clients", make)
-        protocol._federation.cache_clear()
+        cell_parts._federation.cache_clear()
         return run(*ENTRIES, **changed)[0]
 
     yield go
-    protocol._federation.cache_clear()
+    cell_parts._federation.cache_clear()
 
 
 ENTRIES = (
