@@ -18,7 +18,7 @@ __all__ = ["pool_band"]
         "the model was fixed before the first score was seen",
         "the sampled clients are a uniform sample without replacement from the pool",
     ),
-    vacuous_when="so few clients are sampled that the width reaches 1",
+    vacuous_when="a handful of clients: the width is .9 for one of ten at delta .05",
 )
 def pool_band(*, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -> Array:
     r"""Width to add to the sampled share of clients above a threshold, for all thresholds at once.

@@ -10,6 +10,7 @@ if __name__ != "latecomer.eval":
     raise ImportError("import latecomer.eval, not the folder eval")
 
 if TYPE_CHECKING:
+    from latecomer.eval.any_model import certify as certify
     from latecomer.eval.client_losses import certify_losses as certify_losses
     from latecomer.eval.errors import InputError as InputError
     from latecomer.eval.rows import Artifact as Artifact
@@ -31,6 +32,7 @@ _HOME = {
     "RunRecord": "rows",
     "RunResult": "runner",
     "Study": "study",
+    "certify": "any_model",
     "certify_losses": "client_losses",
     "load_run": "rows",
     "load_study": "study",

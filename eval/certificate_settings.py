@@ -56,7 +56,8 @@ class HeldOut(RouteSettings):
         Which of the study's shifts the certification clients are certified under as well.
     per_seed : str
         ``each``: every seed's certificate has ``delta`` to itself.  ``union``: the seeds share it,
-        and their certificates hold at once.
+        and their certificates hold at once: only then does their mean bound the risk of the model
+        of a seed drawn at random.
     """
 
     needs_certification: ClassVar[bool] = True

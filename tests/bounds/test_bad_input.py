@@ -200,6 +200,9 @@ LEGAL: dict[str, dict[str, Any]] = {
         "descriptor_lipschitz": 1.0,
         "delta": 0.05,
     },
+    "pool_band": {"n_sampled": 5, "pool_size": 10, "delta": 0.05},
+    "reference_price": {"mean_loss": 0.1, "n_clients": 20, "delta": 0.05},
+    "reference_price_pool": {"n_clients": 5, "pool_size": 10, "delta": 0.05},
     "pool_fraction": {"n_exceeding": 1, "n_sampled": 5, "pool_size": 10, "delta": 0.05},
     "product": {"losses": [0.1, 0.2], "delta": 0.05},
     "progressive": {"empirical_risk": 0.1, "n_steps": 20, "delta": 0.05, "grid": [0.5, 1.0]},
@@ -301,7 +304,9 @@ RATIO = [1, 0.5, NAN, "two"]
 FLAG = ["loud", 3, None]
 # What is illegal follows from the name of an argument, which means the same in every calculator.
 ILLEGAL: dict[str, list[Any]] = {
-    **dict.fromkeys(["empirical_risk", "monte_carlo_risk", "q", "p", "error", "source_risk"], RISK),
+    **dict.fromkeys(
+        ["empirical_risk", "monte_carlo_risk", "mean_loss", "q", "p", "error", "source_risk"], RISK
+    ),
     **dict.fromkeys(
         ["delta", "alpha", "delta_draws", "delta_samples", "delta_environment", "dp_delta"],
         PROBABILITY,
@@ -459,6 +464,9 @@ CONFLICTS: list[tuple[str, dict[str, Any], str]] = [
     ("pool_fraction", {"n_exceeding": 6}, "n_exceeding=6"),
     ("pool_fraction", {"n_sampled": 11}, "n_sampled=11"),
     ("wsr_wor", {"pool_size": 1}, "pool_size=1"),
+    ("pool_band", {"n_sampled": 11}, "n_sampled=11"),
+    ("reference_price_pool", {"n_clients": 11}, "n_clients=11"),
+    ("reference_price", {"mean_loss": 1.5, "loss_max": 1.2}, "mean_loss=1.5"),
     ("emp_bernstein", {"n_samples": 1}, "n_samples=1"),
     ("emp_bernstein", {"variance": 0.3}, "variance=0.3"),
     ("tolstikhin_seldin", {"n_samples": 1}, "n_samples=1"),

@@ -25,6 +25,7 @@ from latecomer.bounds import (
     emp_bernstein,
     hoeffding,
     kl_inverse_upper,
+    pool_band,
     pool_fraction,
     product,
     wsr,
@@ -227,6 +228,18 @@ def dkw_all_thresholds(rng: Generator) -> World:
     return World(np.asarray(gap > width), np.asarray(gap > 0.9 * width), DELTA, 0.8)
 
 
+def pool_band_all_thresholds(rng: Generator) -> World:
+    """Distinct scores of a pool: at some threshold its share exceeds the sampled one."""
+    n, size, trials = 40, 60, 10_000
+    places = np.sort(rng.random((trials, size)).argsort(axis=1)[:, :n], axis=1) + 1
+    # b/N - H_b/n is largest just before the next sampled client, worst first.
+    before = np.concatenate([places - 1, np.full((trials, 1), size)], axis=1)
+    gap = (before / size - np.arange(n + 1) / n).max(axis=1)
+    width = float(pool_band(n_sampled=n, pool_size=size, delta=DELTA))
+    # Gaps are multiples of 1/120: the next narrower band would fail too often.
+    return World(np.asarray(gap > width), np.asarray(gap > 0.8 * width), DELTA, 0.6)
+
+
 WORLDS: list[Callable[[Generator], World]] = [
     hoeffding_one_sample,
     chernoff_no_errors,
@@ -240,6 +253,7 @@ WORLDS: list[Callable[[Generator], World]] = [
     conformal_next_client,
     pool_fraction_one_exceeding,
     dkw_all_thresholds,
+    pool_band_all_thresholds,
 ]
 
 

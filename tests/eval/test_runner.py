@@ -210,7 +210,8 @@ def test_other_directories_are_refused_untouched(double, study, tmp_path):
         ({"data": {"name": "digitz"}}, "did you mean 'digits'"),
         ({"split": {**STUDY["split"], "classes_per_client": 11}}, "classes_per_client"),
         ({"split": {**STUDY["split"], "clients": 5000}}, "clients"),
-        ({"split": {**STUDY["split"], "novel": 14}}, "train.cohort must be at most"),
+        ({"split": {**STUDY["split"], "novel": 19}}, "train.cohort must be at most"),
+        ({"certificates": [{"rule": "product", "folds": 500}]}, "points of the smallest"),
     ],
 )
 def test_what_cannot_work_leaves_no_trace(double, tmp_path, monkeypatch, sections, said):

@@ -1,0 +1,154 @@
+"""The certificates section of a study: defaults, refusals, and what a cell is told."""
+
+from typing import get_args
+
+import pytest
+
+from latecomer.eval.certificate_settings import ROUTE_SETTINGS
+from latecomer.eval.errors import InputError
+from latecomer.eval.routes import ROUTES
+from latecomer.eval.study import load_study, parse_study, shipped_studies
+from latecomer.eval.training_routes import TRAINING_ROUTES
+
+SPLIT = {"kind": "by_class", "clients": 60, "certify": 12, "novel": 12, "classes_per_client": 2}
+STUDY = {
+    "study": "s",
+    "data": {"name": "digits"},
+    "split": SPLIT,
+    "methods": ["fedavg"],
+    "shifts": {
+        "blur": [1.0, 2.0],
+        "extrapolation": [0.5],
+        "dataset": [{"name": "npz", "path": "other.npz", "label": "natural"}],
+        "function": [{"path": "numpy:clip", "label": "mine"}],
+    },
+    "seeds": [0, 1, 2],
+}
+
+
+def study(*entries, **changed):
+    return parse_study({**STUDY, "certificates": list(entries), **changed})
+
+
+def test_defaults_are_written_out_and_read_back() -> None:
+    found = study({"rule": "product"}, {"rule": "conformal"})
+    assert found.resolved()["certificates"] == [
+        {
+            "route": "r0",
+            "rule": "product",
+            "delta": 0.05,
+            "folds": 1,
+            "shifts": False,
+            "per_seed": "each",
+        },
+        {
+            "route": "r0",
+            "rule": "conformal",
+            "alpha": 0.1,
+            "folds": 1,
+            "shifts": False,
+            "per_seed": "each",
+        },
+    ]
+    assert parse_study(found.resolved()) == found
+
+
+def test_everything_a_rule_takes_is_read_back() -> None:
+    found = study(
+        {"best_of": ["product", "wsr_wor"], "delta": 0.1, "per_seed": "union", "folds": 5},
+        {"rule": "fraction_above", "thresholds": [0.1, 0.2], "folds": 5, "shifts": ["mine"]},
+        {"rule": "error_curve", "delta": 0.5, "folds": 5, "shifts": ["blur", "mine"]},
+    )
+    assert found.certificates[0].rule == "best_of"
+    assert parse_study(found.resolved()) == found
+    cells = found.cells("data")
+    assert cells[0].config["certificates"] == []
+    told = cells[1].config["certificates"]
+    assert [entry.get("n_seeds") for entry in told] == [3, None, None]
+
+
+def test_more_seeds_that_share_delta_are_other_cells() -> None:
+    def ids(per_seed: str, seeds: list[int]) -> set[str]:
+        found = study({"rule": "product", "per_seed": per_seed}, seeds=seeds)
+        return {cell.id for cell in found.cells("data") if cell.kind == "method"}
+
+    assert ids("each", [0, 1]) < ids("each", [0, 1, 2])
+    assert not ids("union", [0, 1]) & ids("union", [0, 1, 2])
+
+
+def test_true_means_every_shift_of_the_study() -> None:
+    moved = {"blur": [1.0], "rotation": [30.0], "function": STUDY["shifts"]["function"]}
+    found = study({"rule": "product", "shifts": True}, shifts=moved)
+    assert found.certificates[0].shifts == ("blur", "rotation", "mine")
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([{}], "certificates.0.rule must be given"),
+        ([{"rule": "prodct"}], "did you mean 'product'?"),
+        ([{"route": "r99", "rule": "product"}], "certificates.0.route"),
+        ([{"rule": "product", "dleta": 0.1}], "did you mean certificates.0.delta?"),
+        ([{"rule": "product", "alpha": 0.1}], "alpha is no setting of rule product"),
+        ([{"rule": "conformal", "delta": 0.1}], "delta is no setting of rule conformal"),
+        ([{"rule": "fraction_above"}], "thresholds must be given for rule fraction_above"),
+        ([{"rule": "fraction_above", "thresholds": []}], "thresholds: must not be empty"),
+        ([{"rule": "fraction_above", "thresholds": [1.0]}], "must be less than 1, got 1.0"),
+        ([{"rule": "fraction_above", "thresholds": [0.1, 0.1]}], "must not repeat an entry"),
+        ([{"rule": "product", "thresholds": [0.1]}], "thresholds is no setting of rule product"),
+        ([{"rule": "error_curve", "delta": 0.6}], "delta must be at most 0.5"),
+        ([{"rule": "best_of"}], "best_of must list two or more of product"),
+        ([{"best_of": ["product"]}], "best_of must list two or more of product"),
+        ([{"best_of": ["product", "product"]}], "must not repeat an entry"),
+        ([{"best_of": ["product", "conformal"]}], "certificates.0.best_of.1"),
+        ([{"best_of": ["product", "wsr"]}], "wsr needs independent clients"),
+        ([{"rule": "product", "best_of": ["product", "wsr_wor"]}], "either rule or best_of"),
+        ([{"rule": "emp_bernstein"}], "emp_bernstein needs independent clients"),
+        ([{"rule": "product", "folds": 0}], "folds: must be greater than or equal to 1"),
+        ([{"rule": "product", "folds": True}], "folds: must be a valid integer"),
+        (
+            [{"rule": "product"}, {"rule": "conformal", "folds": 2}],
+            "certificates.1.folds must be 1 like certificates.0.folds",
+        ),
+        ([{"rule": "product", "per_seed": "all"}], "per_seed: must be 'each' or 'union'"),
+        ([{"rule": "product", "shifts": "blur"}], "shifts: must be true, false or a list"),
+        ([{"rule": "product", "shifts": []}], "shifts: must be true, false or a list"),
+        ([{"rule": "product", "shifts": ["rotation"]}], "(blur, extrapolation, natural, mine)"),
+        ([{"rule": "product", "shifts": ["extrapolation"]}], "draws other clients"),
+        ([{"rule": "product", "shifts": ["natural"]}], "all clients at once"),
+        ([{"rule": "product", "shifts": True}], "draws other clients"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(entries, said) -> None:
+    with pytest.raises(InputError) as caught:
+        study(*entries)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pool_needs_ten_clients_outside_the_certified_ones() -> None:
+    with pytest.raises(InputError, match="at least 10 clients for certificates of a finite pool"):
+        study({"rule": "product"}, split={**SPLIT, "novel": 9})
+    assert study({"rule": "product"}, split={**SPLIT, "novel": 10})
+    independent = {**SPLIT, "kind": "environment", "novel": 1}
+    assert study({"rule": "product"}, split=independent)
+
+
+def test_every_route_has_settings_and_one_way_to_be_followed() -> None:
+    assert not set(ROUTES) & set(TRAINING_ROUTES)
+    assert set(ROUTES) | set(TRAINING_ROUTES) == set(ROUTE_SETTINGS)
+    for name, model in ROUTE_SETTINGS.items():
+        assert get_args(model.model_fields["route"].annotation) == (name,)
+
+
+@pytest.mark.parametrize("name", ["certificates-cifar10", "certificates-cifar10-50"])
+def test_shipped_studies_of_certificates_say_all_beforehand(name: str) -> None:
+    assert name in {one.name for one in shipped_studies()}
+    found = load_study(name)
+    held_out = 50 if name.endswith("50") else 30
+    assert (found.split.certify, found.split.novel, found.split.clients) == (held_out, 10, 100)
+    assert found.evaluation.classes == "known"
+    assert {entry.folds for entry in found.certificates} == {5}
+    levels = {entry.rule: entry.delta for entry in found.certificates if entry.rule != "conformal"}
+    assert set(levels.values()) == {0.05}
+    assert found.certificates[0].rule == "product"
