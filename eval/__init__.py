@@ -11,7 +11,9 @@ if __name__ != "latecomer.eval":
 
 if TYPE_CHECKING:
     from latecomer.eval.any_model import certify as certify
+    from latecomer.eval.checkpoints import CheckpointEvery as CheckpointEvery
     from latecomer.eval.client_losses import certify_losses as certify_losses
+    from latecomer.eval.errors import CannotWriteError as CannotWriteError
     from latecomer.eval.errors import InputError as InputError
     from latecomer.eval.rows import Artifact as Artifact
     from latecomer.eval.rows import RunRecord as RunRecord
@@ -21,16 +23,21 @@ if TYPE_CHECKING:
     from latecomer.eval.runner import RunResult as RunResult
     from latecomer.eval.runner import run as run
     from latecomer.eval.splits import make_split as make_split
+    from latecomer.eval.status import RunStatus as RunStatus
+    from latecomer.eval.status import run_status as run_status
     from latecomer.eval.study import Study as Study
     from latecomer.eval.study import load_study as load_study
     from latecomer.eval.study import shipped_studies as shipped_studies
 
 _HOME = {
     "Artifact": "rows",
+    "CannotWriteError": "errors",
+    "CheckpointEvery": "checkpoints",
     "Event": "runner",
     "InputError": "errors",
     "RunRecord": "rows",
     "RunResult": "runner",
+    "RunStatus": "status",
     "Study": "study",
     "certify": "any_model",
     "certify_losses": "client_losses",
@@ -39,6 +46,7 @@ _HOME = {
     "make_split": "splits",
     "read_rows": "rows",
     "run": "runner",
+    "run_status": "status",
     "shipped_studies": "study",
 }
 

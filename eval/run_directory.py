@@ -47,12 +47,13 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
                 f"{folder} holds other files and is no run directory: use another --out"
             )
         return
+    advice = f"use another --out, with --adopt {folder} to keep what is finished"
     try:
         there = yaml.safe_load(declared.read_text("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError):
-        raise InputError(f"{declared} is damaged: use another --out") from None
+        raise InputError(f"{declared} is damaged: {advice}") from None
     if not isinstance(there, Mapping):
-        raise InputError(f"{declared} is damaged: use another --out")
+        raise InputError(f"{declared} is damaged: {advice}")
     asked = study.resolved()
     differing = _differing(there, asked)
     changed = _differing(there, _without_additions(there, asked))
@@ -133,8 +134,14 @@ def count_scorings(
     """
     path = folder / "certification.jsonl"
     before = path.read_text("utf-8").splitlines() if path.is_file() else []
-    entries = [json.loads(line) for line in before]
-    known = {(entry["split"], entry["cell"]) for entry in entries}
+    try:
+        entries = [json.loads(line) for line in before]
+        known = {(entry["split"], entry["cell"]) for entry in entries}
+    except (ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path} is damaged, and what it counted is lost: move it away, "
+            "and say so beside the certificates"
+        ) from None
     times = sum(entry["split"] == split_hash for entry in entries)
     for job in jobs:
         own = job.cell.config.get("certificates") or [{}]

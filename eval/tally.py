@@ -10,7 +10,7 @@ from latecomer.eval.cell_directory import failure_of, is_done, record_failure
 from latecomer.eval.errors import CannotWriteError
 from latecomer.eval.executors import Report
 from latecomer.eval.locks import HeldError, held
-from latecomer.eval.work import Job
+from latecomer.eval.work import Job, sweep
 
 __all__ = ["Event", "Failure", "Tally"]
 
@@ -84,7 +84,11 @@ class Tally:
 
     def plan(self, sources: Sequence[Path], *, retry_failed: bool) -> None:
         """Find out what is done, what failed and what there is to do."""
-        self.todo = [job for job in self.jobs if not is_done(job.folder)]
+        for job in self.jobs:
+            if is_done(job.folder):
+                sweep(job.folder)
+            else:
+                self.todo.append(job)
         self.n_skipped = len(self.jobs) - len(self.todo)
         self._early += [
             (job, "its rows are not those it finished with: it is run anew")
@@ -94,16 +98,17 @@ class Tally:
         if sources:
             taken = adopt(self.todo, sources, lambda *about: self._early.append(about))
             self.n_adopted = len(taken)
-            self.todo = [job for job in self.todo if job not in taken]
+            adopted = {job.cell.id for job in taken}
+            self.todo = [job for job in self.todo if job.cell.id not in adopted]
         self.n_done = self.n_skipped + self.n_adopted
-        for job in list(self.todo):
-            message = failure_of(job.folder)
+        failed = [(job, failure_of(job.folder)) for job in self.todo]
+        self.todo = [job for job, message in failed if message is None or retry_failed]
+        for job, message in failed:
             if message is None:
                 continue
             if retry_failed:
                 (job.folder / "failed.json").unlink(missing_ok=True)
             else:
-                self.todo.remove(job)
                 self._count_failure(job, message)
 
     def announce(self, workers: int) -> None:

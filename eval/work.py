@@ -24,7 +24,7 @@ from latecomer.eval.checkpoint_files import CellCheckpoints, remove_checkpoints
 from latecomer.eval.checkpoints import CheckpointEvery, Checkpoints
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
-from latecomer.eval.locks import HeldError, Lock, held
+from latecomer.eval.locks import HeldError, Lock, held, owner_of
 from latecomer.eval.progress import Progress, RoundLog
 from latecomer.eval.rows import Artifact, rows_to_text, write_artifact
 
@@ -35,6 +35,7 @@ __all__ = [
     "attempt",
     "carry_out",
     "is_done",
+    "sweep",
     "why",
 ]
 
@@ -154,6 +155,15 @@ def carry_out(
                 details = "".join(traceback.format_exception(error))
                 record_failure(job.cell, job.folder, why(error), details)
             raise
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a process left behind that ended just after it had marked its cell done."""
+    if owner_of(folder) is None and not (folder / "checkpoints").exists():
+        return
+    # A directory that cannot be written stays as it is, and what another process holds is not ours.
+    with contextlib.suppress(HeldError, OSError), held(folder):
+        remove_checkpoints(folder)
 
 
 def _carry_out(

@@ -18,6 +18,7 @@ MAY_IMPORT = {
 TORCH_FREE = (
     *("latecomer", "latecomer.bounds", "latecomer.eval", "latecomer.eval.rows"),
     *("latecomer.eval.study", "latecomer.eval.client_losses", "latecomer.eval.errors"),
+    *("latecomer.eval.status", "latecomer.eval.work", "latecomer.eval.locks"),
     *("latecomer.reports", "latecomer.cli", "latecomer.models.methods"),
 )
 SHUNNED = {"utils", "helpers", "common", "base", "misc", "manager"}

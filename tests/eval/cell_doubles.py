@@ -82,3 +82,24 @@ def waits(config, on_round, checkpoints=None):
 
 def threads(config, on_round, checkpoints=None):
     return Outcome([{"metric": "error", "value": float(os.environ["OMP_NUM_THREADS"])}])
+
+
+def saves(config, on_round, checkpoints):
+    """Train ten rounds of nothing, slowly, in a slot; the rows say what the rounds added up to."""
+    import torch
+
+    from latecomer.models.checkpoint import Checkpoint
+    from latecomer.models.state import State
+
+    note(config)
+    if config["kind"] == "split":
+        return Outcome([])
+    slot = checkpoints.slot("train", seed=config["seed"], rounds=10)
+    begun = slot.load() or Checkpoint(0, State({"total": torch.zeros(())}))
+    total = begun.state.server["total"]
+    for count in range(begun.rounds_done, 10):
+        time.sleep(float(os.environ.get("LATECOMER_TEST_PAUSE", "0")))
+        total = total + count
+        on_round(RoundLog(count, 1.0))
+        slot.offer(Checkpoint(count + 1, State({"total": total})))
+    return Outcome([{"group": "novel", "metric": "error", "value": total.item()}])

@@ -1,0 +1,179 @@
+"""A study killed again and again, and shared by two runs: the rows of one that was left alone."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROUNDS = 60
+STUDY = f"""
+study: kills
+data: {{name: digits}}
+split: {{kind: by_class, clients: 14, certify: 3, novel: 3, classes_per_client: 2}}
+model: {{hypernetwork: {{hidden: 1, width: 20}}}}
+methods: [local, fedavg, fedrep, per_fedavg, knn_per, pefll,
+  {{name: pefll, posterior: gaussian, label: stochastic}}]
+train: {{rounds: {ROUNDS}, cohort: 3, local_steps: 6, batch_size: 8}}
+certificates: [{{route: r0, rule: product}}]
+"""
+KILLS = 20
+OUT = "runs/kills"
+COMMAND = (
+    *(sys.executable, "-m", "latecomer", "run", "kills.yaml", "--workers", "2"),
+    *("--checkpoint-rounds", "4", "--retry-failed", "--out"),
+)
+
+
+def start(folder: Path, out: str = OUT) -> "subprocess.Popen[bytes]":
+    log = (folder / "output").open("ab")
+    with log:
+        return subprocess.Popen(
+            [*COMMAND, out], cwd=folder, stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def rounds_written(folder: Path) -> int:
+    """Count the lines about rounds of all cells."""
+    return sum(
+        path.read_bytes().count(b'"round"') for path in folder.glob("cells/*/progress.jsonl")
+    )
+
+
+def workers_of(parent: "subprocess.Popen[bytes]") -> list[int]:
+    found = []
+    with contextlib.suppress(OSError):
+        for pid in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(int(pid))
+    return found
+
+
+@contextlib.contextmanager
+def cleaned_up(parents: "list[subprocess.Popen[bytes]]") -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for parent in parents:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(parent.pid, signal.SIGKILL)
+            parent.wait()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    (folder / "kills.yaml").write_text(STUDY)
+    assert start(folder).wait(timeout=600) == 0, (folder / "output").read_text()
+    return (folder / OUT / "rows.csv").read_bytes()
+
+
+def check_cells(folder: Path) -> None:
+    """Every cell done, its rounds written down once each, and nothing left lying about."""
+    places = [folder / "cells" / name for name in cells(folder)]
+    assert len(places) == 8
+    for place in places:
+        assert (place / "done").is_file()
+        lines = (place / "progress.jsonl").read_text().splitlines()
+        rounds = [entry["round"] for entry in map(json.loads, lines) if "round" in entry]
+        assert rounds == (list(range(ROUNDS)) if rounds else [])
+        left = {path.name for path in place.iterdir()}
+        assert left <= {
+            *("config.json", "progress.jsonl", "rows.csv", "timing.json", "done", "artifacts")
+        }
+
+
+def cells(folder: Path) -> list[str]:
+    found: list[str] = json.loads((folder / "cells.json").read_text())["cells"]
+    return found
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_no_byte(tmp_path: Path, uninterrupted: bytes) -> None:
+    (tmp_path / "kills.yaml").write_text(STUDY)
+    out, draw = tmp_path / OUT, random.Random(0)
+    parents = [start(tmp_path)]
+    kills = {"parent": 0, "child": 0}
+    with cleaned_up(parents):
+        while sum(kills.values()) < KILLS:
+            victim = "child" if draw.random() < 0.5 else "parent"
+            # Some while starting, most after some rounds; then a moment that no line marks.
+            goal = rounds_written(out) + draw.choice((0, 1, 3, 6, 10, 15))
+            pause = draw.uniform(0, 0.5)
+            deadline = time.monotonic() + 60
+            while rounds_written(out) < goal and time.monotonic() < deadline:
+                assert parents[-1].poll() is None, (tmp_path / "output").read_text()
+                time.sleep(0.005)
+            time.sleep(pause)
+            if victim == "child":
+                pids = workers_of(parents[-1])
+                if not pids:
+                    continue
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(draw.choice(pids), signal.SIGKILL)
+            else:
+                parents[-1].kill()
+                parents[-1].wait()
+                parents.append(start(tmp_path))
+            kills[victim] += 1
+        code = parents[-1].wait(timeout=300)
+        if code == 1:  # a cell whose process was killed twice stays failed until asked for
+            parents.append(start(tmp_path))
+            code = parents[-1].wait(timeout=300)
+    assert code == 0, (tmp_path / "output").read_text()
+    assert min(kills.values()) >= 5
+    assert (out / "rows.csv").read_bytes() == uninterrupted
+    check_cells(out)
+
+
+@pytest.mark.slow
+def test_two_runs_at_once_do_every_cell_once(tmp_path: Path, uninterrupted: bytes) -> None:
+    (tmp_path / "kills.yaml").write_text(STUDY)
+    out = tmp_path / OUT
+    parents = [start(tmp_path), start(tmp_path)]
+    with cleaned_up(parents):
+        codes = [parent.wait(timeout=600) for parent in parents]
+    assert codes == [0, 0], (tmp_path / "output").read_text()
+    assert (out / "rows.csv").read_bytes() == uninterrupted
+    check_cells(out)
+    scored = (out / "certification.jsonl").read_text().splitlines()
+    assert [json.loads(line)["times"] for line in scored] == list(range(1, 8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_asked_to_stop_says_how_to_continue(
+    tmp_path: Path, uninterrupted: bytes, number: int
+) -> None:
+    (tmp_path / "kills.yaml").write_text(STUDY)
+    out = tmp_path / OUT
+    parent = start(tmp_path)
+    with cleaned_up([parent]):
+        while rounds_written(out) < 30:
+            assert parent.poll() is None, (tmp_path / "output").read_text()
+            time.sleep(0.01)
+        parent.send_signal(number)
+        assert parent.wait(timeout=30) == 130
+    last = (tmp_path / "output").read_text().splitlines()[-1]
+    assert last.startswith("latecomer: stopped with ")
+    assert last.endswith(" of 8 cells done; the same command continues in runs/kills")
+    begun = [path for path in out.glob("cells/*/progress.jsonl") if path.stat().st_size]
+    held_up = [path.parent for path in begun if not (path.parent / "done").is_file()]
+    assert held_up
+    for place in held_up:  # no round is lost that was over, whatever --checkpoint-rounds says
+        told = place.joinpath("progress.jsonl").read_text().count('"round"')
+        newest = max(place.glob("checkpoints/*.json"))
+        assert json.loads(newest.read_text())["round"] >= told - 1
+    again = start(tmp_path)
+    with cleaned_up([again]):
+        assert again.wait(timeout=600) == 0
+    assert (out / "rows.csv").read_bytes() == uninterrupted
+    check_cells(out)
