@@ -84,14 +84,38 @@ def run_study(
     workers: Annotated[
         int | None, _whole("--workers", "Processes; one per core unless given.")
     ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Where cells are carried out: local, slurm or ray.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; one that is near unless given.")
+    ] = None,
+    gpus_per_cell: Annotated[
+        float | None, _real("--gpus-per-cell", "GPUs of a cell, for slurm and ray.")
+    ] = None,
+    memory_per_cell: Annotated[
+        float | None, _real("--memory-per-cell", "GiB of memory of a cell.")
+    ] = None,
+    executor_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="More of an executor, as in partition=gpu."),
+    ] = None,
 ) -> None:
     """Run a study: train, evaluate, certify, report.
 
     Finished cells are never run again; the same command continues an interrupted run.
     """
+    from latecomer.executor_options import choose_executor
     from latecomer.run_display import run_and_report
 
-    if not run_and_report(study, overrides or [], out=out, workers=workers):
+    given = {
+        "workers": workers,
+        "address": address,
+        "gpus-per-cell": gpus_per_cell,
+        "memory-per-cell": memory_per_cell,
+    }
+    choice = choose_executor(executor, given, executor_option or [])
+    if not run_and_report(study, overrides or [], out=out, choice=choice):
         raise typer.Exit(1)
 
 

@@ -11,6 +11,7 @@ import typer
 
 from latecomer.eval.runner import Event, RunResult, run
 from latecomer.eval.study import Study, load_study
+from latecomer.executor_options import Choice
 from latecomer.run_summary import summary_lines
 
 if TYPE_CHECKING:
@@ -40,13 +41,20 @@ class Display(Protocol):
 
 
 def run_and_report(
-    name: str, overrides: Iterable[str], *, out: Path | None, workers: int | None
+    name: str,
+    overrides: Iterable[str],
+    *,
+    out: Path | None,
+    choice: Choice,
 ) -> bool:
     """Run a study, write its report and print what came out; False when a cell failed."""
     study = load_study(name, overrides)
-    show: Display = BarDisplay(study) if sys.stdout.isatty() else LineDisplay(study)
+    display = BarDisplay if sys.stdout.isatty() else LineDisplay
+    show: Display = display(study, choice.where)
     with show:
-        result = run(study, out=out, workers=workers, on_event=show)
+        result = run(
+            study, out=out, workers=choice.workers, executor=choice.executor, on_event=show
+        )
     from latecomer.reports.html import report
 
     page = report(result.path)
@@ -57,11 +65,12 @@ def run_and_report(
     return result.n_failed == 0
 
 
-def plan_line(study: Study, event: Event) -> str:
-    """Say what there is to do, before it starts."""
+def plan_line(study: Study, event: Event, where: str = "") -> str:
+    """Say what there is to do, before it starts, and where if not on this machine."""
     trained = f"{_count(len(study.methods), 'method')} x {_count(len(study.seeds), 'seed')}"
     left = event.total - event.done
-    work = f"{left} to run on {_count(event.workers, 'worker')}" if left else "nothing to run"
+    place = where or _count(event.workers, "worker")
+    work = f"{left} to run on {place}" if left else "nothing to run"
     return (
         f"{study.study}: {_count(event.total, 'cell')} ({trained}, 1 split),"
         f" {event.done} done, {work}"
@@ -71,8 +80,11 @@ def plan_line(study: Study, event: Event) -> str:
 class LineDisplay:
     """Plain lines for pipes and log files: one per finished cell, few about rounds."""
 
-    def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, study: Study, where: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._study = study
+        self._where = where
         self._clock = clock
         self._last = clock()
 
@@ -86,7 +98,7 @@ class LineDisplay:
         """Print a line for every event but the quick ones."""
         now = self._clock()
         if event.kind == "plan":
-            typer.echo(plan_line(self._study, event))
+            typer.echo(plan_line(self._study, event, self._where))
         elif event.kind == "round" and now - self._last < _ROUND_LINE_EVERY:
             return
         elif event.kind == "round":
@@ -100,11 +112,12 @@ class LineDisplay:
 class BarDisplay:
     """A bar per cell in work on a terminal, and a line for every cell that failed."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, where: str = "") -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._study = study
+        self._where = where
         self._console = Console(markup=False, emoji=False, highlight=False)
         self._bars = Progress(
             TextColumn(" {task.description}", markup=False),
@@ -134,7 +147,7 @@ class BarDisplay:
             visible=True,
         )
         if event.kind == "plan":
-            self._say(plan_line(self._study, event))
+            self._say(plan_line(self._study, event, self._where))
         elif event.kind == "start":
             self._tasks[event.cell] = self._bars.add_task(
                 _name(event), total=event.rounds, state=""

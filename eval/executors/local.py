@@ -1,0 +1,235 @@
+"""Cells in processes on this machine."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.executors.contract import Report, Retries, end, one_thread
+from latecomer.eval.executors.ranges import at_least
+from latecomer.eval.stopping import GRACE_SECONDS, stop_on_sigterm
+from latecomer.eval.work import Job, attempt
+
+__all__ = ["LocalExecutor"]
+
+_ENDS = ("done", "failed", "held", "halted")
+_REPORT_EVERY = 0.1  # seconds between two round reports of a worker
+_TERMINATED = 128 + signal.SIGTERM
+
+
+@dataclass(frozen=True)
+class LocalExecutor:
+    """Processes on this machine, one thread each, every one working through cells.
+
+    A process that dies costs only the cell it was working on, and that cell gets one more try: from
+    its last checkpoint, and by itself, after all others, when the process was killed (which is
+    what a machine does that has run out of memory).  Workers end when the process that started
+    them ends.
+
+    Attributes
+    ----------
+    workers : int, optional
+        How many processes; one a core unless given, and never more than there are jobs.
+    memory_per_cell : float, optional
+        GiB that a cell needs: no more processes than the memory that is free has room for.
+    """
+
+    workers: int | None = None
+    memory_per_cell: float | None = None
+
+    def __post_init__(self) -> None:
+        at_least("workers", self.workers, 1)
+        at_least("memory-per-cell", self.memory_per_cell, 0)
+
+    def processes(self) -> int:
+        """Return how many processes there will be at most.
+
+        Raises
+        ------
+        InputError
+            When the memory that is free now has not even room for one cell.
+        """
+        wanted = self.workers or os.cpu_count() or 1
+        if not self.memory_per_cell:
+            return wanted
+        return min(wanted, int(_free_memory(self.memory_per_cell) // self.memory_per_cell))
+
+    def run(self, jobs: Sequence[Job], on_report: Callable[[Report], None]) -> None:
+        """Carry out the jobs in their order, as many at a time as there are workers."""
+        most = self.processes()
+        waiting = deque(range(len(jobs)))
+        alone: deque[int] = deque()
+        retries = Retries(jobs)
+        workers: list[_Worker] = []
+
+        def hand_out() -> None:
+            busy = [worker for worker in workers if worker.job is not None]
+            idle = [worker for worker in workers if worker.job is None]
+            if not waiting and not busy and alone:
+                waiting.append(alone.popleft())
+            while waiting and (idle or len(workers) < most):
+                if not idle:
+                    workers.append(_Worker())
+                    idle.append(workers[-1])
+                worker, number = idle.pop(), waiting.popleft()
+                worker.job = number
+                on_report(Report("start", number))
+                with contextlib.suppress(OSError):  # it died: seen below
+                    worker.connection.send((number, jobs[number]))
+
+        def lost(worker: _Worker) -> None:
+            workers.remove(worker)
+            number, reason = worker.job, worker.bury()
+            if number is None:
+                return
+            if retries.due(number):
+                (alone if worker.killed() else waiting).appendleft(number)
+                on_report(Report("retry", number, message=f"its process {reason}"))
+            else:
+                message = f"its process {reason}, twice; the machine may be short of memory"
+                on_report(Report("failed", number, message=message, details=message))
+
+        try:
+            while waiting or alone or any(worker.job is not None for worker in workers):
+                hand_out()
+                ready = set(wait([each for worker in workers for each in worker.ends()]))
+                for worker in [worker for worker in workers if ready.intersection(worker.ends())]:
+                    alive = worker.process.is_alive()  # asked first: what it said last counts
+                    for report in worker.reports():
+                        on_report(report)
+                    if not alive:
+                        lost(worker)
+            for worker in workers:
+                worker.connection.close()
+            for worker in workers:
+                worker.process.join(timeout=5)
+        except BaseException:
+            _stop(workers)
+            raise
+        finally:
+            for worker in workers:
+                worker.bury()
+
+
+def _free_memory(wanted: float) -> float:
+    """Return the GiB that processes can have without others being pushed out."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            facts = dict(line.split(":", 1) for line in file)
+        free = int(facts["MemAvailable"].split()[0]) / 2**20
+    except (OSError, KeyError, ValueError):
+        raise InputError("memory-per-cell: this system does not say what is free") from None
+    if free < wanted:
+        raise InputError(
+            f"memory-per-cell must be at most the {free:.1f} GiB that are free on this machine,"
+            f" got {wanted:g}"
+        )
+    return free
+
+
+class _Worker:
+    """A process and the job it has in hand."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_serve, args=(other,), daemon=True)
+        self.job: int | None = None
+        with one_thread(), _no_interrupt():
+            self.process.start()
+        other.close()
+
+    def ends(self) -> tuple[Connection, int]:
+        return self.connection, self.process.sentinel
+
+    def reports(self) -> Iterator[Report]:
+        """Yield what has arrived; a message cut short by the end of the process is dropped."""
+        while True:
+            try:
+                if not self.connection.poll():
+                    return
+                report: Report = self.connection.recv()
+            except (EOFError, OSError):
+                return
+            if report.kind in _ENDS:
+                self.job = None
+            yield report
+
+    def killed(self) -> bool:
+        return self.process.exitcode == -signal.SIGKILL
+
+    def bury(self) -> str:
+        """End the process if it has not ended, and say how it ended."""
+        if self.process.is_alive():
+            self.process.kill()
+        self.process.join()
+        self.connection.close()
+        code = self.process.exitcode or 0
+        if code == _TERMINATED:
+            code = -signal.SIGTERM
+        if code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"ended with exit code {code}"
+
+
+def _stop(workers: Sequence[_Worker]) -> None:
+    """Ask the processes to stop and give them time for a last checkpoint."""
+    for worker in workers:
+        worker.process.terminate()
+    deadline = time.monotonic() + GRACE_SECONDS
+    for worker in workers:
+        worker.process.join(timeout=max(0.0, deadline - time.monotonic()))
+
+
+@contextlib.contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Let a process started inside never see Ctrl-C, which is for its parent to answer."""
+    resource_tracker.ensure_running()  # starting it unblocks the signal again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(connection: Connection) -> None:
+    """Carry out jobs until the parent closes the connection."""
+    stop_on_sigterm()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            number, job = connection.recv()
+        except EOFError:
+            return
+        connection.send(_carry_out(number, job, connection))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _carry_out(number: int, job: Job, connection: Connection) -> Report:
+    last = 0.0
+
+    def on_round(count: int, loss: float) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _REPORT_EVERY:
+            last = time.monotonic()
+            connection.send(Report("round", number, round=count, loss=loss))
+
+    def on_note(text: str) -> None:
+        connection.send(Report("note", number, message=text))
+
+    return end(number, attempt(job, on_round, on_note))
