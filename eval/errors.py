@@ -3,11 +3,15 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["InputError", "nearest"]
+__all__ = ["CannotWriteError", "InputError", "nearest"]
 
 
 class InputError(ValueError):
     """Bad input of a user: the message is one plain line that names the key and what is legal."""
+
+
+class CannotWriteError(OSError):
+    """A run directory cannot be written: the message is one plain line that says what is safe."""
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

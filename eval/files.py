@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_atomic"]
+__all__ = ["sync_folder", "write_atomic", "write_changed"]
 
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
@@ -32,8 +32,27 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    folder = os.open(target.parent, os.O_RDONLY)
+    sync_folder(target.parent)
+
+
+def write_changed(path: str | Path, data: str) -> None:
+    """Write a text file atomically unless that is what it holds already.
+
+    A directory that is complete can then be gone through again where nothing can be written.
+    """
+    target = Path(path)
     try:
-        os.fsync(folder)
+        if target.read_bytes() == data.encode("utf-8"):
+            return
+    except FileNotFoundError:
+        pass
+    write_atomic(target, data)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder last: what was renamed into it stays after a crash."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)

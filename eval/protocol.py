@@ -15,6 +15,7 @@ from latecomer.eval.certification import (
     certify_scores,
     sampling_of,
 )
+from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.federation import Federation, Group, build_federation
 from latecomer.eval.metrics import ClientScore, GroupScore, group_score, paired_effect
 from latecomer.eval.published import PUBLISHED, TrainedModel
@@ -162,21 +163,29 @@ def _certify(
     return rows, facts
 
 
-def _method_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome:
+def _method_cell(
+    config: Mapping[str, Any], on_round: OnRound | None, checkpoints: Checkpoints
+) -> Outcome:
     federation = _federation_of(config)
     settings = {k: v for k, v in config["method"].items() if k != "label"}
     method = make_method(**settings)
     task = _task_of(federation, config)
     seed = int(config["seed"])
     budget = {key: value for key, value in config["train"].items() if key != "path"}
+    clients = federation.seen.clients
+    slot = checkpoints.slot(
+        "train", seed=seed, rounds=int(budget["rounds"]), device=str(clients.device)
+    )
     state = train(
         method,
         task,
-        federation.seen.clients,
+        clients,
         TrainConfig(**budget),
         seed=seed,
         on_round=on_round,
         path=config["train"].get("path", "auto"),
+        resume=slot.load(),
+        on_checkpoint=slot.offer,
     )
     classes = config["evaluation"]["classes"]
     rows: list[Row] = []
@@ -249,19 +258,24 @@ def _method_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome
     return Outcome([{**row, **named} for row in rows], artifacts)
 
 
-def _split_cell(config: Mapping[str, Any], on_round: OnRound | None) -> Outcome:
+def _split_cell(
+    config: Mapping[str, Any], on_round: OnRound | None, checkpoints: Checkpoints
+) -> Outcome:
     """Measure how far novel clients are from the training clients, whatever the method."""
     asked = config.get("evaluation") or {}
     classifier = asked.get("domain_classifier", "linear")
     return Outcome(*split_facts(_federation_of(config), classifier=classifier))
 
 
-_CELLS: Mapping[str, Callable[[Mapping[str, Any], OnRound | None], Outcome]] = MappingProxyType(
-    {"method": _method_cell, "split": _split_cell}
-)
+_CellWork = Callable[[Mapping[str, Any], OnRound | None, Checkpoints], Outcome]
+_CELLS: Mapping[str, _CellWork] = MappingProxyType({"method": _method_cell, "split": _split_cell})
 
 
-def evaluate_cell(config: Mapping[str, Any], on_round: OnRound | None = None) -> Outcome:
+def evaluate_cell(
+    config: Mapping[str, Any],
+    on_round: OnRound | None = None,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+) -> Outcome:
     """Do the work of one cell.
 
     Parameters
@@ -270,6 +284,8 @@ def evaluate_cell(config: Mapping[str, Any], on_round: OnRound | None = None) ->
         The cell's ``config.json``.
     on_round : callable, optional
         Called with a ``RoundLog`` after every training round.
+    checkpoints : Checkpoints
+        Where each training of the cell has a slot to keep its checkpoints in, and to go on from.
 
     Returns
     -------
@@ -283,4 +299,4 @@ def evaluate_cell(config: Mapping[str, Any], on_round: OnRound | None = None) ->
     InputError
         When the data or the split cannot be made.
     """
-    return _CELLS[config["kind"]](config, on_round)
+    return _CELLS[config["kind"]](config, on_round, checkpoints)

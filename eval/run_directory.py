@@ -7,19 +7,29 @@ from typing import Any
 
 import yaml
 
+from latecomer.eval.cell_directory import is_done
 from latecomer.eval.cells import Cell
 from latecomer.eval.errors import InputError
-from latecomer.eval.files import write_atomic
+from latecomer.eval.files import write_atomic, write_changed
 from latecomer.eval.provenance import environment
-from latecomer.eval.rows import COLUMNS, read_records, write_rows
+from latecomer.eval.rows import COLUMNS, read_records, rows_to_text
 from latecomer.eval.study import Study
-from latecomer.eval.work import Job, is_done
+from latecomer.eval.work import Job
 
 __all__ = ["check_directory", "count_scorings", "declare", "merge"]
 
 
-def check_directory(folder: Path, study: Study) -> None:
+def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None:
     """Refuse a directory that holds another study, or that is no run directory.
+
+    Parameters
+    ----------
+    folder : Path
+        The run directory, which need not exist.
+    study : Study
+        What is asked for.
+    extend : bool
+        Allow further methods, seeds and shifts; nothing may be taken away or changed.
 
     Raises
     ------
@@ -41,14 +51,41 @@ def check_directory(folder: Path, study: Study) -> None:
         there = yaml.safe_load(declared.read_text("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError):
         raise InputError(f"{declared} is damaged: use another --out") from None
-    old, new = _flat(there), _flat(study.resolved())
-    differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    if differing:
-        lines = [
-            f"  {key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} asked for"
-            for key in differing
-        ]
-        raise InputError("\n".join([f"{folder} holds another study: use another --out", *lines]))
+    if not isinstance(there, Mapping):
+        raise InputError(f"{declared} is damaged: use another --out")
+    asked = study.resolved()
+    differing = _differing(there, asked)
+    changed = _differing(there, _without_additions(there, asked))
+    if differing and (changed or not extend):
+        advice = "" if changed else ", or --extend to add to this one"
+        refused = "--extend adds methods, seeds and shifts and changes nothing else"
+        first = f"{folder} holds another study: use another --out{advice}"
+        raise InputError("\n".join([f"{first} ({refused})" if extend else first, *differing]))
+
+
+def _differing(there: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    old, new = _flat(there), _flat(asked)
+    return [
+        f"  {key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} asked for"
+        for key in {**old, **new}
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _without_additions(there: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out of a study the methods, seeds and shifts that another has not; keep its order."""
+    labelled = {method["label"]: method for method in asked["methods"]}
+    methods = [
+        labelled[method["label"]]
+        for method in there.get("methods") or ()
+        if method["label"] in labelled
+    ]
+    seeds = [seed for seed in there.get("seeds") or () if seed in asked["seeds"]]
+    shifts = {
+        name: [entry for entry in (there.get("shifts") or {}).get(name) or () if entry in entries]
+        for name, entries in asked["shifts"].items()
+    }
+    return {**asked, "methods": methods, "seeds": seeds, "shifts": shifts}
 
 
 def _flat(value: Any, key: str = "") -> dict[str, str]:
@@ -69,9 +106,9 @@ def _flat(value: Any, key: str = "") -> dict[str, str]:
 def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -> None:
     """Write ``study.yaml``, ``cells.json`` and, when there is work to do, ``env.json``."""
     resolved = yaml.safe_dump(study.resolved(), sort_keys=False, allow_unicode=True)
-    write_atomic(folder / "study.yaml", resolved)
+    write_changed(folder / "study.yaml", resolved)
     index = {"cells": [cell.id for cell in cells]}
-    write_atomic(folder / "cells.json", json.dumps(index, indent=1) + "\n")
+    write_changed(folder / "cells.json", json.dumps(index, indent=1) + "\n")
     if fresh:
         write_atomic(folder / "env.json", json.dumps(environment(), indent=1) + "\n")
 
@@ -79,7 +116,8 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -
 def merge(folder: Path, jobs: Sequence[Job]) -> None:
     """Write ``rows.csv`` from the rows of every cell, failed ones included."""
     records = [record for job in jobs for record in read_records(job.folder / "rows.csv")]
-    write_rows(folder / "rows.csv", (dict(zip(COLUMNS, r, strict=True)) for r in records))
+    text = rows_to_text(dict(zip(COLUMNS, record, strict=True)) for record in records)
+    write_changed(folder / "rows.csv", text)
 
 
 def count_scorings(
@@ -110,4 +148,4 @@ def count_scorings(
         }
         before.append(json.dumps(entry))
     if before:
-        write_atomic(path, "\n".join(before) + "\n")
+        write_changed(path, "\n".join(before) + "\n")

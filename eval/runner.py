@@ -2,68 +2,27 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.executors import Executor, LocalExecutor, Report
+from latecomer.eval.adoption import check_sources
+from latecomer.eval.cell_directory import failure_of, is_done, says_storage
+from latecomer.eval.checkpoints import CheckpointEvery
+from latecomer.eval.errors import CannotWriteError, InputError
+from latecomer.eval.executors import Executor, LocalExecutor
+from latecomer.eval.locks import Watch
 from latecomer.eval.run_directory import check_directory, count_scorings, declare, merge
+from latecomer.eval.stopping import sigterm_interrupts
 from latecomer.eval.study import Study, check_sampling
-from latecomer.eval.work import Job, is_done, record_failure
+from latecomer.eval.tally import Event, Failure, Tally
+from latecomer.eval.work import Job
 
 __all__ = ["Event", "Failure", "RunResult", "run"]
 
 EVALUATE = "latecomer.eval.protocol:evaluate_cell"
-
-
-@dataclass(frozen=True)
-class Event:
-    """What the runner tells while it works.
-
-    Attributes
-    ----------
-    kind : str
-        ``plan`` once at the start, then per cell ``start``, ``round`` (at most ten a second),
-        ``retry``, ``done`` or ``failed``.
-    cell, label : str
-        Id of the cell and label of its method (``split`` for the split's own cell).
-    seed : int or None
-        Training seed.
-    round, rounds : int or None
-        Number of the round just finished, from 0, and rounds to train.
-    loss : float or None
-        Training loss of the round.
-    done, total : int
-        Cells that are finished (failed ones included) and cells of the study.
-    workers : int
-        Processes of the local executor.
-    message : str
-        Why a cell failed or is tried again.
-    """
-
-    kind: Literal["plan", "start", "round", "retry", "done", "failed"]
-    done: int
-    total: int
-    workers: int
-    cell: str = ""
-    label: str = ""
-    seed: int | None = None
-    round: int | None = None
-    rounds: int | None = None
-    loss: float | None = None
-    message: str = ""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A cell that failed, and why."""
-
-    cell: str
-    label: str
-    seed: int | None
-    message: str
+_LOOK_EVERY = 0.5  # seconds between two looks at what another run holds
 
 
 @dataclass(frozen=True)
@@ -75,9 +34,11 @@ class RunResult:
     path : Path
         The run directory; ``path / "rows.csv"`` holds all rows.
     n_cells, n_done, n_failed : int
-        Cells of the study; finished, earlier runs included; failed.
+        Cells of the study; finished; failed.  Earlier runs and others at the same time included.
     n_skipped : int
         Cells that an earlier run had finished.
+    n_adopted : int
+        Cells taken over from other directories.
     failures : tuple of Failure
     seconds : float
         Wall time of this call.
@@ -90,6 +51,7 @@ class RunResult:
     n_skipped: int
     failures: tuple[Failure, ...]
     seconds: float
+    n_adopted: int = 0
 
 
 def run(
@@ -100,13 +62,19 @@ def run(
     on_event: Callable[[Event], None] | None = None,
     executor: Executor | None = None,
     evaluate: str = EVALUATE,
+    every: CheckpointEvery | None = None,
+    adopt: Sequence[str | Path] = (),
+    retry_failed: bool = False,
+    extend: bool = False,
 ) -> RunResult:
     """Run the cells of a study that are not done yet and merge the rows of all.
 
     Data and split are made once before anything is written, so that what cannot work leaves no
-    trace.  A cell that fails becomes a row with its error; the others go on.  A run that was killed
-    continues when it is called again and ends with the same rows.  Cells run in processes started
-    afresh: a script that calls this needs ``if __name__ == "__main__":``.
+    trace.  A cell that fails becomes a row with its error; the others go on, and it is not tried
+    again unless asked for.  A run that was killed continues when it is called again, from the
+    checkpoints of its cells, and ends with the same rows.  Several runs may share a directory: each
+    cell is done by one of them.  Cells run in processes started afresh: a script that calls this
+    needs ``if __name__ == "__main__":``.
 
     Parameters
     ----------
@@ -122,6 +90,14 @@ def run(
         Where cells are carried out; processes on this machine unless given.
     evaluate : str
         ``"module:function"`` that does the work of a cell.
+    every : CheckpointEvery, optional
+        How often trainings are written down; every minute unless given.
+    adopt : sequence of str or Path
+        Other run directories whose finished cells are taken over where the ids agree.
+    retry_failed : bool
+        Whether to try cells again that an earlier run found to fail.
+    extend : bool
+        Whether the study may have more methods, seeds and shifts than the directory's.
 
     Returns
     -------
@@ -132,87 +108,89 @@ def run(
     InputError
         For data that cannot be read, a split that cannot exist, and a directory that holds another
         study or something else.
+    CannotWriteError
+        When the disk is full or read-only; finished cells stay finished.
     KeyboardInterrupt
-        After the workers have been stopped; its message says how to continue.
+        After the workers have been stopped, on Ctrl-C or SIGTERM; its message says how to continue.
     """
     began = time.monotonic()
     if workers is not None and (isinstance(workers, bool) or workers < 1):
         raise InputError(f"workers must be an integer of at least 1, got {workers!r}")
     folder = Path(out) if out is not None else Path("runs") / study.study
-    check_directory(folder, study)
+    sources = [Path(source) for source in adopt]
+    check_sources(sources)
+    check_directory(folder, study, extend=extend)
     prepared = _prepare(study)
     cells = study.cells(prepared.data_hash)
-    jobs = [Job(cell, folder / "cells" / cell.id, evaluate) for cell in cells]
-    todo = [job for job in jobs if not is_done(job.folder)]
-    declare(folder, study, cells, fresh=bool(todo))
-
-    n_workers = min(workers or os.cpu_count() or 1, max(len(todo), 1))
-    tally = _Tally(todo, len(jobs), n_workers, on_event)
-    try:
-        if todo:
-            (executor or LocalExecutor(n_workers)).run(todo, tally.hear)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"stopped with {tally.n_skipped + tally.n_done} of {len(jobs)} cells done; "
-            f"the same command continues in {folder}"
-        ) from None
-    merge(folder, jobs)
-    count_scorings(folder, jobs, prepared.split_hash, prepared.n_certification)
+    every = every or CheckpointEvery()
+    jobs = [Job(cell, folder / "cells" / cell.id, evaluate, every) for cell in cells]
+    tally = Tally(folder, jobs, on_event)
+    with _stopping(tally), _writing(tally):
+        tally.plan(sources, retry_failed=retry_failed)
+        n_workers = min(workers or os.cpu_count() or 1, max(len(tally.todo), 1))
+        declare(folder, study, cells, fresh=bool(tally.todo))
+        tally.announce(n_workers)
+        _work_off(tally, executor or LocalExecutor(n_workers))
+        merge(folder, jobs)
+        count_scorings(folder, jobs, prepared.split_hash, prepared.n_certification)
     return RunResult(
         path=folder,
         n_cells=len(jobs),
-        n_done=tally.n_skipped + tally.n_done,
+        n_done=tally.n_done,
         n_failed=len(tally.failures),
         n_skipped=tally.n_skipped,
         failures=tuple(tally.failures),
         seconds=time.monotonic() - began,
+        n_adopted=tally.n_adopted,
     )
 
 
-class _Tally:
-    """Keeps count of the reports, records failures and passes events on."""
+@contextmanager
+def _stopping(tally: Tally) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM say how to continue."""
+    try:
+        with sigterm_interrupts():
+            yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"stopped with {tally.n_done} of {len(tally.jobs)} cells done; "
+            f"the same command continues in {tally.folder}"
+        ) from None
 
-    def __init__(
-        self,
-        todo: Sequence[Job],
-        total: int,
-        workers: int,
-        on_event: Callable[[Event], None] | None,
-    ) -> None:
-        self.todo = todo
-        self.total = total
-        self.workers = workers
-        self.on_event = on_event
-        self.n_skipped = total - len(todo)
-        self.n_done = 0
-        self.failures: list[Failure] = []
-        self._tell("plan")
 
-    def hear(self, report: Report) -> None:
-        job = self.todo[report.job]
-        cell = job.cell
-        if report.kind == "failed":
-            record_failure(job, report.message, report.details)
-            self.failures.append(Failure(cell.id, cell.label, cell.seed, report.message))
-        if report.kind == "done":
-            self.n_done += 1
-        self._tell(
-            report.kind,
-            cell=cell.id,
-            label=cell.label,
-            seed=cell.seed,
-            round=report.round,
-            rounds=cell.rounds,
-            loss=report.loss,
-            message=report.message,
-        )
+@contextmanager
+def _writing(tally: Tally) -> Iterator[None]:
+    """Let a disk that is full or read-only say what is safe."""
+    try:
+        yield
+    except CannotWriteError:
+        raise
+    except OSError as error:
+        if not says_storage(error, tally.folder):
+            raise
+        raise tally.cannot_write(error.strerror or str(error)) from error
 
-    def _tell(self, kind: Any, **about: Any) -> None:
-        if self.on_event is not None:
-            done = self.n_skipped + self.n_done + len(self.failures)
-            self.on_event(
-                Event(kind=kind, done=done, total=self.total, workers=self.workers, **about)
-            )
+
+def _work_off(tally: Tally, executor: Executor) -> None:
+    """Have every cell done or failed, by this run or by another that holds it."""
+    watch = Watch()
+    todo, elsewhere = tally.todo, list[Job]()
+    while todo or elsewhere:
+        if todo:
+            executor.run(todo, tally.listener(todo))
+        elsewhere += tally.take_held()
+        todo = []
+        for job in list(elsewhere):
+            owner, free = watch.look(job.folder)
+            if is_done(job.folder) or failure_of(job.folder) is not None:
+                tally.settle(job)
+            elif free:
+                todo.append(replace(job, overrules=owner.token if owner else ""))
+            else:
+                continue
+            elsewhere.remove(job)
+        if elsewhere and not todo:
+            time.sleep(_LOOK_EVERY)
 
 
 @dataclass(frozen=True)

@@ -1,37 +1,42 @@
-"""The work of one cell in its directory: from its configuration to ``done``."""
+"""The work of one cell in its directory: from its configuration, or its checkpoint, to ``done``."""
 
-import hashlib
+import contextlib
 import json
-import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib import import_module, metadata
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from latecomer.eval.cell_directory import (
+    failure_of,
+    identity,
+    is_done,
+    record_failure,
+    says_storage,
+    seal,
+    tidy,
+)
 from latecomer.eval.cells import Cell
+from latecomer.eval.checkpoint_files import CellCheckpoints, remove_checkpoints
+from latecomer.eval.checkpoints import CheckpointEvery, Checkpoints
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
-from latecomer.eval.rows import Artifact, rows_to_text, write_artifact, write_rows
+from latecomer.eval.locks import HeldError, Lock, held
+from latecomer.eval.progress import Progress, RoundLog
+from latecomer.eval.rows import Artifact, rows_to_text, write_artifact
 
-__all__ = ["Job", "carry_out", "is_done", "record_failure", "why"]
-
-
-class RoundLog(Protocol):
-    """What a training loop tells after a round."""
-
-    @property
-    def round(self) -> int:
-        """Number of the round."""
-
-    @property
-    def loss(self) -> float:
-        """Training loss of the round."""
-
-    @property
-    def reason(self) -> str:
-        """Why clients did not train the way that was asked for; empty if they did."""
+__all__ = [
+    "Ending",
+    "FailedBeforeError",
+    "Job",
+    "attempt",
+    "carry_out",
+    "is_done",
+    "why",
+]
 
 
 class Outcome(Protocol):
@@ -46,7 +51,7 @@ class Outcome(Protocol):
         """Artifacts by name."""
 
 
-Evaluate = Callable[[Mapping[str, Any], Callable[[RoundLog], None]], Outcome]
+Evaluate = Callable[[Mapping[str, Any], Callable[[RoundLog], None], Checkpoints], Outcome]
 
 
 @dataclass(frozen=True)
@@ -59,64 +64,158 @@ class Job:
     folder : Path
     evaluate : str
         ``"module:function"``, imported by whoever does the work.
+    every : CheckpointEvery
+        How often its training is written down.
+    overrules : str
+        Token of a lock on the cell whose owner has been found dead.
     """
 
     cell: Cell
     folder: Path
     evaluate: str
+    every: CheckpointEvery = field(default_factory=CheckpointEvery)
+    overrules: str = ""
 
 
-def carry_out(job: Job, on_round: Callable[[int, float], None]) -> None:
-    """Do the work of a cell from its start and mark it done.
+@dataclass(frozen=True)
+class Ending:
+    """How an attempt at a cell ended.
 
-    What an earlier attempt left behind is removed first.  ``done`` is written last and holds the
-    hash of ``rows.csv``; a cell without it never happened.
+    Attributes
+    ----------
+    kind : str
+        ``done``; ``failed``; ``held``: another process works on it; ``halted``: nothing can be
+        written where it belongs, which is no fault of the cell's.
+    message, details : str
+        Why, in a line; and everything known.
     """
-    shutil.rmtree(job.folder, ignore_errors=True)
-    config = job.cell.config
-    write_atomic(job.folder / "config.json", json.dumps(config, indent=1, sort_keys=True) + "\n")
-    started = time.time()
-    clock = time.monotonic()
-    evaluate = _load(job.evaluate)
-    with (job.folder / "progress.jsonl").open("w", encoding="utf-8") as progress:
 
-        def log(entry: RoundLog) -> None:
-            line = {"round": int(entry.round), "loss": float(entry.loss)}
-            why_not = {"reason": entry.reason} if entry.reason else {}
-            seconds = round(time.monotonic() - clock, 3)
-            progress.write(json.dumps({**line, **why_not, "seconds": seconds}) + "\n")
-            progress.flush()
+    kind: Literal["done", "failed", "held", "halted"]
+    message: str = ""
+    details: str = ""
+
+
+class FailedBeforeError(RuntimeError):
+    """The cell has failed in another process; what it said is the message."""
+
+
+def attempt(
+    job: Job, on_round: Callable[[int, float], None], on_note: Callable[[str], None]
+) -> Ending:
+    """Do the work of a cell and say how it ended; a failure is recorded while the cell is held.
+
+    Lets through only what ends the process: ``SystemExit`` and ``KeyboardInterrupt``.
+    """
+    try:
+        carry_out(job, on_round, on_note)
+    except HeldError as error:
+        return Ending("held", str(error))
+    except FailedBeforeError as error:
+        return Ending("failed", str(error))
+    except Exception as error:
+        kind: Literal["failed", "halted"] = (
+            "halted" if says_storage(error, job.folder) else "failed"
+        )
+        return Ending(kind, why(error), "".join(traceback.format_exception(error)))
+    return Ending("done")
+
+
+def carry_out(
+    job: Job,
+    on_round: Callable[[int, float], None],
+    on_note: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Do the work of a cell, from its last checkpoint if it has one, and mark it done.
+
+    The cell is locked meanwhile.  ``done`` is written last and holds the hash of ``rows.csv``; a
+    cell without it never happened.  A process that is asked to end writes the last finished round
+    down first.
+
+    Raises
+    ------
+    HeldError
+        When another process works on the cell, or has taken it over.
+    FailedBeforeError
+        When another process found in the meantime that it fails.
+    """
+    with held(job.folder, overrules=job.overrules) as lock:
+        if is_done(job.folder):
+            return  # by another process, since the plan was made
+        failure = failure_of(job.folder)
+        if failure is not None:
+            raise FailedBeforeError(failure)
+        try:
+            _carry_out(job, lock, on_round, on_note)
+        except HeldError:
+            raise
+        except Exception as error:
+            if not says_storage(error, job.folder):
+                lock.check()
+                details = "".join(traceback.format_exception(error))
+                record_failure(job.cell, job.folder, why(error), details)
+            raise
+
+
+def _carry_out(
+    job: Job,
+    lock: Lock,
+    on_round: Callable[[int, float], None],
+    on_note: Callable[[str], None],
+) -> None:
+    folder, config = job.folder, job.cell.config
+    tidy(folder, keep=lock.path.name)
+    write_atomic(folder / "config.json", json.dumps(config, indent=1, sort_keys=True) + "\n")
+    started = time.time()
+    evaluate = _load(job.evaluate)
+    progress = Progress(folder / "progress.jsonl")
+    notes: list[str] = []
+
+    def note(text: str) -> None:
+        notes.append(text)
+        with _while_anyone_listens():
+            on_note(text)
+
+    kept = CellCheckpoints(
+        folder, job.cell.id, progress, every=job.every, guard=lock.check, note=note
+    )
+
+    def log(entry: RoundLog) -> None:
+        if lock.lost:
+            lock.check()
+        while notes:
+            progress.note(notes.pop(0))
+        progress.log(entry)
+        with _while_anyone_listens():
             on_round(int(entry.round), float(entry.loss))
 
-        outcome = evaluate(config, log)
-    for name, artifact in outcome.artifacts.items():
-        write_artifact(job.folder / "artifacts", name, artifact)
-    text = rows_to_text({**row, **_identity(job.cell, row)} for row in outcome.rows)
-    write_atomic(job.folder / "rows.csv", text)
-    timing = {"started": started, "seconds": round(time.monotonic() - clock, 3)}
-    write_atomic(job.folder / "timing.json", json.dumps(timing) + "\n")
-    write_atomic(job.folder / "done", _seal(text.encode("utf-8")))
-
-
-def _seal(rows: bytes) -> str:
-    return json.dumps({"rows_sha256": hashlib.sha256(rows).hexdigest()}) + "\n"
-
-
-def is_done(folder: Path) -> bool:
-    """Whether a cell is finished and its rows are the ones it finished with."""
     try:
-        return (folder / "done").read_text("utf-8") == _seal((folder / "rows.csv").read_bytes())
-    except (FileNotFoundError, UnicodeDecodeError):
-        return False
+        outcome = evaluate(config, log, kept)
+    except (SystemExit, KeyboardInterrupt):
+        kept.write_last()
+        raise
+    else:
+        progress.finish()
+    finally:
+        progress.close()
+    lock.check()
+    for name, artifact in outcome.artifacts.items():
+        write_artifact(folder / "artifacts", name, artifact)
+    text = rows_to_text({**row, **identity(job.cell, row)} for row in outcome.rows)
+    write_atomic(folder / "rows.csv", text)
+    timing = {"started": started, "seconds": progress.seconds()}
+    write_atomic(folder / "timing.json", json.dumps(timing) + "\n")
+    lock.check()
+    write_atomic(folder / "done", seal(text.encode("utf-8")))
+    remove_checkpoints(folder)
 
 
-def record_failure(job: Job, message: str, details: str) -> None:
-    """Make a failed cell a row that says why."""
-    job.folder.mkdir(parents=True, exist_ok=True)
-    row = {**_identity(job.cell, {}), "status": "failed", "message": message}
-    write_rows(job.folder / "rows.csv", [row])
-    failure = {"message": message, "details": details}
-    write_atomic(job.folder / "failed.json", json.dumps(failure, indent=1) + "\n")
+@contextlib.contextmanager
+def _while_anyone_listens() -> Iterator[None]:
+    """End the process when whoever it reports to is gone: that is no failure of the cell's."""
+    try:
+        yield
+    except OSError:
+        raise SystemExit(1) from None
 
 
 def why(error: BaseException) -> str:
@@ -130,21 +229,3 @@ def _load(path: str) -> Evaluate:
     module, _, name = path.partition(":")
     found: Evaluate = getattr(import_module(module), name)
     return found
-
-
-def _identity(cell: Cell, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill the columns that name a cell, and the state of a row that says nothing else."""
-    config = cell.config
-    method = config["method"] or {"name": "", "label": ""}
-    return {
-        "study": config["study"],
-        "cell": cell.id,
-        "dataset": config["data"]["name"],
-        "split": config["split"]["kind"],
-        "split_seed": config["split"]["seed"],
-        "method": method["name"],
-        "label": method["label"],
-        "seed": config["seed"],
-        "status": row.get("status") or "done",
-        "version": metadata.version("latecomer"),
-    }

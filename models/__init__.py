@@ -11,6 +11,7 @@ if __name__ != "latecomer.models":
     raise ImportError("import latecomer.models, not the folder models")
 
 if TYPE_CHECKING:
+    from latecomer.models.checkpoint import Checkpoint as Checkpoint
     from latecomer.models.encoders import ENCODERS as ENCODERS
     from latecomer.models.engine import DivergedError as DivergedError
     from latecomer.models.engine import RoundLog as RoundLog
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from latecomer.models.task import make_task as make_task
 
 _HOME: dict[str, str] = {
+    "Checkpoint": "checkpoint",
     "Clients": "task",
     "DivergedError": "engine",
     "ENCODERS": "encoders",

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from latecomer.models.checkpoint import Checkpoint
 from latecomer.models.local import local_sgd
 from latecomer.models.method import Context, Method, Start
 from latecomer.models.phases import Phase, divide, plan
 from latecomer.models.schedule import Cohort, Schedule, TrainConfig
-from latecomer.models.state import Params, State, move, row, scatter, stack
+from latecomer.models.state import Params, State, row, scatter, stack
 from latecomer.models.task import Clients, Samples, Task
 from latecomer.models.vectorised import choose_path, train_cohort
 
@@ -75,8 +76,13 @@ def train(
     on_round: Callable[[RoundLog], None] | None = None,
     path: str = "auto",
     chunk_size: int | None = None,
+    resume: Checkpoint | None = None,
+    on_checkpoint: Callable[[Checkpoint], None] | None = None,
 ) -> State:
     """Train ``method`` on the seen clients and return its state.
+
+    Training that goes on from a checkpoint gives the same state, bit for bit, as training that was
+    never stopped: on one machine and device, with the same versions.
 
     Parameters
     ----------
@@ -98,23 +104,33 @@ def train(
         vectorised trains serially, and the log says why.
     chunk_size : int, optional
         Most clients that the vectorised path trains at a time; None: the whole cohort.
+    resume : Checkpoint, optional
+        Where an earlier training of the same method, task, clients, config and seed stood; its
+        rounds are not done again and not told of again.
+    on_checkpoint : callable, optional
+        Called with a :class:`Checkpoint` after every round, when ``on_round`` knows of it;
+        it holds the state, not a copy.
 
     Raises
     ------
     DivergedError
         When a client's loss is not finite.
     ValueError
-        When the cohort is larger than the population, the clients carry no labels, or ``path`` or
-        ``chunk_size`` is out of its range.
+        When the cohort is larger than the population, the clients carry no labels, ``path`` or
+        ``chunk_size`` is out of its range, or ``resume`` is further than ``config`` goes.
     """
     if not clients.labelled:
         raise ValueError("clients must be labelled to train on, got clients without labels")
     taken, reason = choose_path(path, chunk_size, method, task, clients.device)
     schedule = Schedule(seed, clients, config)
-    first = schedule.cohort(0, method.batches_per_step)
-    state = method.init(task, clients, first, schedule.initial_noise())
-    state = State(move(state.server, clients.device), move(state.clients, clients.device))
-    for number, phase in enumerate(_phase_of_each_round(method, task, config)):
+    begun = _begin(method, task, clients, schedule) if resume is None else resume
+    if not 0 <= begun.rounds_done <= config.rounds:
+        raise ValueError(
+            f"resume must stand at round 0 to {config.rounds}, got round {begun.rounds_done}"
+        )
+    state = begun.state_on(clients.device)
+    phases = _phase_of_each_round(method, task, config)
+    for number, phase in list(enumerate(phases))[begun.rounds_done :]:
         cohort = replace(schedule.cohort(number, method.batches_per_step), phase=phase.name)
         start = method.start(task, state, clients, cohort, schedule.noise(number))
         if taken == "serial":
@@ -127,7 +143,15 @@ def train(
         state = method.aggregate(task, state, cohort, start, finish.uploads)
         if on_round is not None:
             on_round(RoundLog(number, sum(losses) / len(losses), taken, reason))
+        if on_checkpoint is not None:
+            on_checkpoint(Checkpoint(number + 1, state))
     return state
+
+
+def _begin(method: Method, task: Task, clients: Clients, schedule: Schedule) -> Checkpoint:
+    """Return the start of training as a checkpoint."""
+    first = schedule.cohort(0, method.batches_per_step)
+    return Checkpoint(0, method.init(task, clients, first, schedule.initial_noise()))
 
 
 def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> list[Phase]:

@@ -34,7 +34,7 @@ def note(config):
     return path.read_text().count(line)
 
 
-def work(config, on_round):
+def work(config, on_round, checkpoints=None):
     note(config)
     for count in range(3):
         on_round(RoundLog(count, 1.0 / (count + 1), "" if count else "one by one"))
@@ -48,37 +48,37 @@ def work(config, on_round):
     return Outcome(rows, {"certificates": Artifact(kind="certificates", table=table)})
 
 
-def slow_work(config, on_round):
+def slow_work(config, on_round, checkpoints=None):
     outcome = work(config, on_round)
     time.sleep(0.4)
     return outcome
 
 
-def fedavg_fails(config, on_round):
+def fedavg_fails(config, on_round, checkpoints=None):
     if config["method"] and config["method"]["name"] == "fedavg":
         raise ArithmeticError("loss is nan\nin round 3")
     return work(config, on_round)
 
 
-def dies_once(config, on_round):
+def dies_once(config, on_round, checkpoints=None):
     if note(config) == 1 and config["method"] and config["method"]["name"] == "local":
         os.kill(os.getpid(), signal.SIGKILL)
     return work(config, on_round)
 
 
-def local_always_dies(config, on_round):
+def local_always_dies(config, on_round, checkpoints=None):
     if config["method"] and config["method"]["name"] == "local":
         note(config)
         os.kill(os.getpid(), signal.SIGKILL)
     return work(config, on_round)
 
 
-def waits(config, on_round):
+def waits(config, on_round, checkpoints=None):
     note(config)
     on_round(RoundLog(0, 1.0))
     time.sleep(60)
     return Outcome([])
 
 
-def threads(config, on_round):
+def threads(config, on_round, checkpoints=None):
     return Outcome([{"metric": "error", "value": float(os.environ["OMP_NUM_THREADS"])}])

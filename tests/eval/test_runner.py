@@ -136,7 +136,7 @@ def test_finished_cells_are_never_run_again(double, study, tmp_path):
     assert (out / "env.json").read_bytes() == env
 
 
-def test_a_failing_cell_is_a_row_and_is_tried_again_next_time(double, study, tmp_path):
+def test_a_failing_cell_is_a_row_and_is_tried_again_when_asked(double, study, tmp_path):
     out = tmp_path / "out"
     result = run(study, out=out, **double("fedavg_fails"))
     assert (result.n_done, result.n_failed) == (3, 2)
@@ -151,7 +151,15 @@ def test_a_failing_cell_is_a_row_and_is_tried_again_next_time(double, study, tmp
     scored = (out / "certification.jsonl").read_text().splitlines()
     assert len(scored) == 2
 
-    result = run(study, out=out, **double("work"))
+    before = (out / "rows.csv").read_bytes()
+    events = []
+    again = run(study, out=out, on_event=events.append, **double("work"))
+    assert (again.n_done, again.n_failed, again.n_skipped) == (3, 2, 3)
+    assert again.failures == result.failures
+    assert [(event.kind, event.done, event.failed) for event in events] == [("plan", 5, 2)]
+    assert (out / "rows.csv").read_bytes() == before
+
+    result = run(study, out=out, retry_failed=True, **double("work"))
     assert (result.n_done, result.n_failed, result.n_skipped) == (5, 0, 3)
     run(study, out=tmp_path / "clean", **double("work"))
     assert (out / "rows.csv").read_bytes() == (tmp_path / "clean/rows.csv").read_bytes()

@@ -1,0 +1,99 @@
+"""Taking over finished cells of other run directories."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from latecomer.eval.cell_directory import is_done, tidy
+from latecomer.eval.cells import content_id
+from latecomer.eval.errors import InputError
+from latecomer.eval.files import write_atomic
+from latecomer.eval.locks import HeldError, held
+from latecomer.eval.work import Job
+
+__all__ = ["adopt", "check_sources"]
+
+_FILES = ("config.json", "progress.jsonl", "rows.csv", "timing.json")
+
+
+def check_sources(sources: Sequence[Path]) -> None:
+    """Refuse what is no run directory.
+
+    Raises
+    ------
+    InputError
+    """
+    for source in sources:
+        if not (source / "study.yaml").is_file():
+            raise InputError(f"cannot adopt {source}: it is no run directory (no study.yaml)")
+
+
+def adopt(
+    jobs: Sequence[Job], sources: Sequence[Path], note: Callable[[Job, str], None]
+) -> list[Job]:
+    """Copy the finished cells of other directories that bear the ids of unfinished ones here.
+
+    A cell's id stands for all that its numbers depend on.  What is copied is what the other cell
+    finished with, or nothing: ``done`` comes last and holds the hash of the rows.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        Cells that are not done.
+    sources : sequence of Path
+        Run directories, the first that has a cell counts.
+    note : callable
+        Called with a job and a line when a cell there cannot be used.
+
+    Returns
+    -------
+    list of Job
+        Those that are done now.
+    """
+    adopted = []
+    for job in jobs:
+        for source in sources:
+            place = source / "cells" / job.cell.id
+            if not (place / "done").is_file():
+                continue
+            if not is_done(place) or _id_of(place) != job.cell.id:
+                note(job, f"{place} is damaged and not adopted")
+                continue
+            try:
+                _copy(place, job, source)
+            except HeldError:
+                break  # somebody computes it at this moment
+            adopted.append(job)
+            break
+    return adopted
+
+
+def _id_of(place: Path) -> str:
+    try:
+        return content_id(json.loads((place / "config.json").read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return ""
+
+
+def _copy(place: Path, job: Job, source: Path) -> None:
+    with held(job.folder) as lock:
+        if is_done(job.folder):
+            return
+        tidy(job.folder, keep=lock.path.name)
+        files = [place / name for name in _FILES if (place / name).is_file()]
+        files += sorted(path for path in (place / "artifacts").glob("[!.]*") if path.is_file())
+        for path in files:
+            write_atomic(job.folder / path.relative_to(place), path.read_bytes())
+        origin = {"from": str(source.resolve()), "env": _environment(source)}
+        write_atomic(job.folder / "adopted.json", json.dumps(origin, indent=1) + "\n")
+        lock.check()
+        write_atomic(job.folder / "done", (place / "done").read_bytes())
+
+
+def _environment(source: Path) -> Any:
+    """Return what the other directory says about the machine that made its numbers."""
+    try:
+        return json.loads((source / "env.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None

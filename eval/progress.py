@@ -1,0 +1,134 @@
+"""What a cell tells about itself while it trains: ``progress.jsonl``, a line a round."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+__all__ = ["Place", "Progress", "RoundLog", "last_entry"]
+
+
+class RoundLog(Protocol):
+    """What a training loop tells after a round."""
+
+    @property
+    def round(self) -> int:
+        """Number of the round."""
+
+    @property
+    def loss(self) -> float:
+        """Training loss of the round."""
+
+    @property
+    def reason(self) -> str:
+        """Why clients did not train the way that was asked for; empty if they did."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the file, and the work that led there.
+
+    Attributes
+    ----------
+    size : int
+        Bytes before it.
+    seconds : float
+        Time worked on the cell until then, earlier attempts included.
+    """
+
+    size: int = 0
+    seconds: float = 0.0
+
+
+class Progress:
+    """Writes the file; what an earlier attempt wrote after its last checkpoint is taken back.
+
+    Parameters
+    ----------
+    path : Path
+        The file; what it holds stays until the first line is written or `close` is called.
+    clock : callable
+        Seconds that only ever grow.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._kept = Place()
+        self._began = clock()
+        self._file: Any = None
+
+    def keep(self, place: Place) -> None:
+        """Keep what was written up to a place, and go on from there."""
+        if place.size >= self._kept.size:
+            self._kept = place
+            self._began = self._clock()
+
+    def seconds(self) -> float:
+        """Return the time worked on the cell, without what was lost."""
+        return round(self._kept.seconds + self._clock() - self._began, 3)
+
+    def log(self, entry: RoundLog) -> None:
+        """Write a line about a round."""
+        line: dict[str, Any] = {"round": int(entry.round), "loss": float(entry.loss)}
+        if entry.reason:
+            line["reason"] = entry.reason
+        self._write({**line, "seconds": self.seconds()})
+
+    def note(self, message: str) -> None:
+        """Write a line about what is out of the ordinary."""
+        self._write({"note": message, "seconds": self.seconds()})
+
+    def place(self) -> Place:
+        """Return where the file stands, once all of it is on the disk."""
+        file = self._open()
+        os.fsync(file.fileno())
+        return Place(file.tell(), self.seconds())
+
+    def finish(self) -> None:
+        """Take back what is not kept even where no line was written since."""
+        self._open()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, line: dict[str, Any]) -> None:
+        file = self._open()
+        file.write((json.dumps(line) + "\n").encode())
+        file.flush()
+
+    def _open(self) -> Any:
+        if self._file is None:
+            self._path.touch()
+            self._file = self._path.open("r+b")
+            whole = self._file.read(self._kept.size)
+            # A machine that went down may have lost the end, and torn the line before it.
+            self._file.truncate(whole.rfind(b"\n") + 1)
+            self._file.seek(0, os.SEEK_END)
+        return self._file
+
+
+def last_entry(path: Path) -> dict[str, Any]:
+    """Return the last whole line about a round, ``{}`` where there is none.
+
+    A last line that is torn is passed over: the file is read while somebody writes it.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 4096))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return {}
+    for line in reversed(lines):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and "round" in entry:
+            return entry
+    return {}

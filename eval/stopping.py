@@ -1,0 +1,44 @@
+"""Being asked to stop: Ctrl-C and SIGTERM end a run in order, and a worker with a checkpoint."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+__all__ = ["GRACE_SECONDS", "sigterm_interrupts", "stop_on_sigterm"]
+
+GRACE_SECONDS = 5.0
+"""How long workers may take for a last checkpoint."""
+
+
+def stop_on_sigterm() -> None:
+    """Let SIGTERM end this worker process with exit code 143, wherever it is.
+
+    ``SystemExit`` is raised once; work in hand writes its last checkpoint on the way out.
+    """
+    asked = threading.Event()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        if not asked.is_set():
+            asked.set()
+            raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM raise ``KeyboardInterrupt`` while the block runs, as Ctrl-C does.
+
+    Only in the main thread, and only where nobody else has asked to be told of SIGTERM.
+    """
+    first = threading.current_thread() is threading.main_thread()
+    if not first or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
