@@ -96,12 +96,15 @@ memory-per-cell
 
 
 def _read(word: str, value: Any, hint: Any) -> Any:
-    """Read a number that was given as text."""
+    """Read a number, which may be given as text."""
     legal = {hint, *get_args(hint)}
-    if not isinstance(value, str) or str in legal:
+    if str in legal:
         return value
+    noun, kind = ("a whole number", int) if int in legal else ("a number", float)
     try:
-        return int(value) if int in legal else float(value)
-    except ValueError:
-        noun = "a whole number" if int in legal else "a number"
+        number = kind(value)
+    except (ValueError, OverflowError):
         raise InputError(f"{word} must be {noun}, got {value!r}") from None
+    if not isinstance(value, str) and number != value:
+        raise InputError(f"{word} must be {noun}, got {value!r}")
+    return number

@@ -101,9 +101,9 @@ class Board:
     folder: Path
     token: str
 
-    def is_seen(self, patience: float = _LATE) -> bool:
+    def is_seen(self) -> bool:
         """Whether the token can be read here; a file system may show it late."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + _LATE
         while True:
             with contextlib.suppress(OSError):
                 if (self.folder / "token").read_text("utf-8") == self.token:

@@ -105,12 +105,12 @@ class RayExecutor:
     @contextlib.contextmanager
     def _connection(self) -> Iterator[Any]:
         """Be connected to the cluster; a connection that the caller has is used and kept."""
+        _knock(os.environ.get("RAY_ADDRESS", "auto") if self.address == "auto" else self.address)
         import ray
 
         if ray.is_initialized():
             yield ray
             return
-        _knock(os.environ.get("RAY_ADDRESS", "auto") if self.address == "auto" else self.address)
         handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
             ray.init(address=self.address, log_to_driver=False, logging_level=logging.CRITICAL)
@@ -149,7 +149,7 @@ class _Tasks:
         except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
             return Refusal(f"a Ray worker could not begin: {_last_line(error)}")
         except errors.RayError as error:
-            return Lost(f"its Ray worker was lost: {type(error).__name__}: {_first_line(error)}")
+            return Lost(f"its Ray worker was lost: {_first_sentence(error)}")
         return found
 
     def cancel(self, handles: Sequence[Any]) -> None:
@@ -182,9 +182,15 @@ def _knock(address: str) -> None:
         raise InputError(f"address {address}: no Ray cluster answers: {error}") from error
 
 
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+def _first_sentence(error: BaseException) -> str:
+    """Name an error; what Ray suggests to do about it is left out."""
+    said = _lines(error)[0].split(". ")[0].rstrip(".")
+    return f"{type(error).__name__}: {said}"
 
 
 def _last_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines()[::-1] if line.strip()), "")
+    return _lines(error)[-1]
+
+
+def _lines(error: BaseException) -> list[str]:
+    return [line.strip() for line in str(error).splitlines() if line.strip()] or ["no word why"]

@@ -14,12 +14,35 @@ from latecomer.eval.executors.contract import ONE_THREAD, Report, one_thread
 from latecomer.eval.executors.dispatch import Lost, NoRoom, dispatch
 from latecomer.eval.executors.elsewhere import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.executors.ranges import at_least, one_of
-from latecomer.eval.stopping import stop_on_sigterm
+from latecomer.eval.stopping import GRACE_SECONDS, stop_on_sigterm
 from latecomer.eval.work import Ending, Job
 
 __all__ = ["SlurmExecutor"]
 
-_CLUSTERS = ("slurm", "local")
+
+@dataclass(frozen=True)
+class _Pace:
+    """How often a cluster is asked, in seconds.
+
+    Attributes
+    ----------
+    poll : float
+        Between two looks for results.
+    ask : float
+        Between two questions about a job that has left none.
+    late : float
+        That a result may take to show up once the job is over.
+    requeue : float
+        That a preempted job may take to be waiting again.
+    """
+
+    poll: float
+    ask: float
+    late: float
+    requeue: float
+
+
+_PACES = {"slurm": _Pace(2.0, 60.0, 30.0, 120.0), "local": _Pace(0.1, 0.0, 1.0, 0.0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +91,7 @@ class SlurmExecutor:
         at_least("cpus-per-cell", self.cpus_per_cell, 1)
         at_least("gpus-per-cell", self.gpus_per_cell, 0)
         at_least("memory-per-cell", self.memory_per_cell, 0)
-        one_of("cluster", self.cluster, _CLUSTERS)
+        one_of("cluster", self.cluster, _PACES)
 
     @property
     def where(self) -> str:
@@ -142,11 +165,7 @@ class _Jobs:
 
         self._executor = submitit.AutoExecutor(logs, cluster=wanted.cluster)
         self._executor.update_parameters(**wanted.parameters())
-        slow = wanted.cluster == "slurm"
-        self._poll = 2.0 if slow else 0.1
-        self._ask_every = 60.0 if slow else 0.0
-        self._late = 30.0 if slow else 1.0  # seconds that a result may take to show up
-        self._preemption = 120.0  # seconds until a preempted job has been requeued
+        self._pace = _PACES[wanted.cluster]
         self._asked: dict[str, float] = {}
         self._since: dict[str, float] = {}
 
@@ -163,7 +182,7 @@ class _Jobs:
         return job
 
     def wait(self, handles: Sequence[Any]) -> None:
-        time.sleep(self._poll)
+        time.sleep(self._pace.poll)
 
     def outcome(self, handle: Any) -> Ending | Refusal | Lost | None:
         """Return what became of a job: its result, or what Slurm says of one that left none."""
@@ -180,7 +199,7 @@ class _Jobs:
                 _tidy(handle)
             return found
         now = time.monotonic()
-        ask = now - self._asked[handle.job_id] >= self._ask_every
+        ask = now - self._asked[handle.job_id] >= self._pace.ask
         if ask:
             self._asked[handle.job_id] = now
         over = handle.done(force_check=ask)
@@ -190,7 +209,7 @@ class _Jobs:
             self._since.pop(handle.job_id, None)
             return None
         since = self._since.setdefault(handle.job_id, now)
-        if now - since < (self._late if over else self._preemption):
+        if now - since < (self._pace.late if over else self._pace.requeue):
             return None
         if preempted:
             handle.cancel(check=False)  # should it have been requeued all the same
@@ -199,11 +218,11 @@ class _Jobs:
     def cancel(self, handles: Sequence[Any]) -> None:
         for handle in handles:
             handle.cancel(check=False)
-        deadline = time.monotonic() + 10.0
-        while self._poll < 1 and time.monotonic() < deadline:
-            if all(handle.done() for handle in handles):
-                return
-            time.sleep(self._poll)
+        deadline = time.monotonic() + 2 * GRACE_SECONDS
+        while any(handle.state == "RUNNING" for handle in handles):
+            if time.monotonic() >= deadline:
+                return  # Slurm will see to it
+            time.sleep(self._pace.poll)
 
 
 def _tidy(job: Any) -> None:
