@@ -118,9 +118,7 @@ def marked(setting, within=""):
         try:
             settings = (entry / "environ").read_bytes().split(b"\0")
             command = (entry / "cmdline").read_bytes().decode(errors="replace")
-            zombie = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[
-                0
-            ] in "ZX"
+            state = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
         except OSError:
             continue
         if setting.encode() in settings and within in command and state not in "ZX":
