@@ -79,6 +79,9 @@ if TYPE_CHECKING:
     from latecomer.bounds.pac_bayes_tuned import thiemann_opt as thiemann_opt
     from latecomer.bounds.personal_priors import personal_prior_kl as personal_prior_kl
     from latecomer.bounds.personal_priors import personal_prior_pooled as personal_prior_pooled
+    from latecomer.bounds.pool_curve import pool_band as pool_band
+    from latecomer.bounds.price import reference_price as reference_price
+    from latecomer.bounds.price import reference_price_pool as reference_price_pool
     from latecomer.bounds.privacy import dp_sensitivity as dp_sensitivity
     from latecomer.bounds.privacy import gauss_analytic as gauss_analytic
     from latecomer.bounds.privacy import gauss_classic as gauss_classic
@@ -106,6 +109,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "holdout": ("chernoff_kl", "emp_bernstein", "hoeffding", "product"),
     "counting": ("clopper_pearson", "conformal", "dkw_band", "pool_fraction"),
+    "pool_curve": ("pool_band",),
+    "price": ("reference_price", "reference_price_pool"),
     "betting": ("betting_mixture", "wsr", "wsr_wor"),
     "pac_bayes": ("maurer", "mcallester03", "seeger", "seeger_exact"),
     "pac_bayes_tuned": ("catoni", "catoni_grid", "pbb_quad", "thiemann", "thiemann_opt"),

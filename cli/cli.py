@@ -100,23 +100,77 @@ def run_study(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="More of an executor, as in partition=gpu."),
     ] = None,
+    adopt: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Take over finished cells of another run directory."),
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try cells again that failed before.")
+    ] = False,
+    extend: Annotated[
+        bool,
+        typer.Option("--extend", help="Add methods, seeds or shifts to what the directory holds."),
+    ] = False,
+    checkpoint_seconds: Annotated[
+        float, _real("--checkpoint-seconds", "Time between two checkpoints of a training.")
+    ] = 60.0,
+    checkpoint_rounds: Annotated[
+        int | None, _whole("--checkpoint-rounds", "Rounds between two, if that comes sooner.")
+    ] = None,
 ) -> None:
     """Run a study: train, evaluate, certify, report.
 
-    Finished cells are never run again; the same command continues an interrupted run.
+    Finished cells are never run again; the same command continues an interrupted run, from the
+    last checkpoint of each cell.  Several may work in one directory at a time.
     """
+    from latecomer.eval.checkpoints import CheckpointEvery
     from latecomer.executor_options import choose_executor
     from latecomer.run_display import run_and_report
 
-    given = {
+    flags = {
         "workers": workers,
         "address": address,
         "gpus-per-cell": gpus_per_cell,
         "memory-per-cell": memory_per_cell,
     }
-    choice = choose_executor(executor, given, executor_option or [])
-    if not run_and_report(study, overrides or [], out=out, choice=choice):
+    choice = choose_executor(executor, flags, executor_option or [])
+    succeeded = run_and_report(
+        study,
+        overrides or [],
+        out=out,
+        where=choice.where,
+        workers=choice.workers,
+        executor=choice.executor,
+        every=CheckpointEvery(seconds=checkpoint_seconds, rounds=checkpoint_rounds),
+        adopt=adopt or (),
+        retry_failed=retry_failed,
+        extend=extend,
+    )
+    if not succeeded:
         raise typer.Exit(1)
+
+
+@app.command("status")
+def show_status(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show how far a run is: done, running, failed, to do, time left.
+
+    Only reads the directory, so it can be asked on any machine while the run goes on.
+    """
+    from latecomer.eval.status import run_status
+    from latecomer.status_lines import status_record, status_rows, summary_line
+
+    status = run_status(directory)
+    if as_json:
+        show_json(status_record(status))
+        return
+    columns = ("cell", "label", "seed", "state", "round", "loss", "time", "left", "about")
+    show_table(status_rows(status), columns)
+    typer.echo(summary_line(status))
 
 
 @app.command("report")

@@ -5,19 +5,17 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Any, Protocol, Self
 
 import typer
 
+from latecomer.durations import duration
 from latecomer.eval.runner import Event, RunResult, run
 from latecomer.eval.study import Study, load_study
-from latecomer.executor_options import Choice
 from latecomer.run_summary import summary_lines
+from latecomer.run_table import CellsInWork
 
-if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-__all__ = ["BarDisplay", "Display", "LineDisplay", "run_and_report"]
+__all__ = ["Display", "LineDisplay", "TableDisplay", "run_and_report"]
 
 _ROUND_LINE_EVERY = 30.0  # seconds between two plain lines about rounds
 
@@ -41,25 +39,23 @@ class Display(Protocol):
 
 
 def run_and_report(
-    name: str,
-    overrides: Iterable[str],
-    *,
-    out: Path | None,
-    choice: Choice,
+    name: str, overrides: Iterable[str], *, out: Path | None, where: str = "", **options: Any
 ) -> bool:
-    """Run a study, write its report and print what came out; False when a cell failed."""
+    """Run a study, write its report and print what came out; False when a cell failed.
+
+    ``options`` are those of `latecomer.eval.runner.run`; ``where`` says where its executor carries
+    out cells when that is not this machine.
+    """
     study = load_study(name, overrides)
-    display = BarDisplay if sys.stdout.isatty() else LineDisplay
-    show: Display = display(study, choice.where)
+    display = TableDisplay if sys.stdout.isatty() else LineDisplay
+    show: Display = display(study, where)
     with show:
-        result = run(
-            study, out=out, workers=choice.workers, executor=choice.executor, on_event=show
-        )
+        result = run(study, out=out, on_event=show, **options)
     from latecomer.reports.html import report
 
     page = report(result.path)
     labels = [method.label or method.name for method in study.methods]
-    for line in [_closing(result), *summary_lines(result.path, labels=labels)]:
+    for line in [*_closing(result), *summary_lines(result.path, labels=labels)]:
         typer.echo(line)
     typer.echo(f" report       {page}")
     return result.n_failed == 0
@@ -68,12 +64,15 @@ def run_and_report(
 def plan_line(study: Study, event: Event, where: str = "") -> str:
     """Say what there is to do, before it starts, and where if not on this machine."""
     trained = f"{_count(len(study.methods), 'method')} x {_count(len(study.seeds), 'seed')}"
+    routed = sum(hasattr(entry, "kind") for entry in study.certificates)
+    own = f", {_count(routed, 'certificate')} each that trains for itself" if routed else ""
     left = event.total - event.done
+    failed = f", {event.failed} failed before" if event.failed else ""
     place = where or _count(event.workers, "worker")
     work = f"{left} to run on {place}" if left else "nothing to run"
     return (
-        f"{study.study}: {_count(event.total, 'cell')} ({trained}, 1 split),"
-        f" {event.done} done, {work}"
+        f"{study.study}: {_count(event.total, 'cell')} ({trained}{own}, 1 split),"
+        f" {event.done - event.failed} done{failed}, {work}"
     )
 
 
@@ -109,72 +108,61 @@ class LineDisplay:
         sys.stdout.flush()
 
 
-class BarDisplay:
-    """A bar per cell in work on a terminal, and a line for every cell that failed."""
+class TableDisplay:
+    """A live table of the cells in work on a terminal, and lines for what goes wrong."""
 
     def __init__(self, study: Study, where: str = "") -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.live import Live
 
         self._study = study
         self._where = where
         self._console = Console(markup=False, emoji=False, highlight=False)
-        self._bars = Progress(
-            TextColumn(" {task.description}", markup=False),
-            TextColumn("{task.fields[state]}", markup=False),
-            BarColumn(bar_width=24),
-            TimeElapsedColumn(),
+        self._cells = CellsInWork()
+        self._live = Live(
             console=self._console,
+            get_renderable=self._cells.table,
+            refresh_per_second=4,
             transient=True,
         )
-        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
-        self._bars.start()
-        self._all = self._bars.add_task("cells", total=None, state="", visible=False)
+        self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bars.stop()
+        self._live.stop()
 
     def __call__(self, event: Event) -> None:
-        """Move the bars."""
-        self._bars.update(
-            self._all,
-            total=event.total,
-            completed=event.done,
-            state=f"{event.done}/{event.total}",
-            visible=True,
-        )
+        """Keep the table; what it cannot show becomes a line above it."""
+        self._cells.hear(event)
         if event.kind == "plan":
             self._say(plan_line(self._study, event, self._where))
-        elif event.kind == "start":
-            self._tasks[event.cell] = self._bars.add_task(
-                _name(event), total=event.rounds, state=""
-            )
-        elif event.kind == "round":
-            self._bars.update(
-                self._tasks[event.cell], completed=_trained(event), state=_round(event)
-            )
-        else:
-            self._bars.remove_task(self._tasks.pop(event.cell))
-            if event.kind != "done":
-                self._say(_outcome(event))
+        elif event.kind in ("note", "retry", "held", "failed"):
+            self._say(_outcome(event))
 
     def _say(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)
 
 
-def _closing(result: RunResult) -> str:
-    minutes, seconds = divmod(round(result.seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    took = f"{hours} h {minutes} m" if hours else f"{minutes} m {seconds} s"
+def _closing(result: RunResult) -> list[str]:
     finished = f"{result.n_done}/{_count(result.n_cells, 'cell')}"
-    return f" {finished}, {result.n_failed} failed, {took}"
+    adopted = f", {result.n_adopted} adopted" if result.n_adopted else ""
+    took = duration(result.seconds)
+    lines = [f" {finished}, {result.n_failed} failed{adopted}, {took}"]
+    if result.n_failed:
+        lines.append(" failed cells stay failed; the same command with --retry-failed tries them")
+    return lines
 
 
 def _outcome(event: Event) -> str:
-    words = {"done": "done", "failed": "FAILED", "retry": "tried again"}[event.kind]
+    words = {
+        "done": "done",
+        "failed": "FAILED",
+        "retry": "tried again",
+        "held": "left to another run",
+        "note": "note",
+    }[event.kind]
     cause = f": {event.message}" if event.message else ""
     return f" {event.done}/{event.total}  {_name(event)}  {words}{cause}"
 

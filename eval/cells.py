@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from latecomer.eval.rows import ROWS_SCHEMA_VERSION
+from latecomer.eval.training_routes import KINDS, TRAINING_ROUTES, rounds_of
 
 __all__ = ["NUMBERS_VERSION", "Cell", "cells_of", "content_id"]
 
 # Raised when the code gives other numbers for the same configuration ("Numbers changed" of the
 # changelog): finished cells of the older numbers are then no longer reused.  A method's own version
 # is the class attribute ``numbers_version`` (1 when it has none).
-NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1}
+NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
+ROUTE_VERSION: Mapping[str, int] = {"routes": 1}
+
+# The same for single target networks; one that is not listed has never changed.
+TARGET_NUMBERS_VERSION: Mapping[str, int] = {"dense500": 2}
 
 
 @dataclass(frozen=True)
@@ -33,14 +38,15 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """``split`` (what does not depend on a method) or ``method``."""
+        """``split`` (what does not depend on a method), ``method``, or a route's own kind."""
         return str(self.config["kind"])
 
     @property
     def label(self) -> str:
-        """Label of the method, ``split`` for the split's own cell."""
+        """Label of the method (and the route of a route's own cell), or ``split``."""
         method = self.config["method"]
-        return str(method["label"]) if method else self.kind
+        own = [self.config["certificates"][0]["route"]] if self.kind in KINDS else []
+        return " ".join([str(method["label"]), *own]) if method else self.kind
 
     @property
     def seed(self) -> int | None:
@@ -52,7 +58,11 @@ class Cell:
     def rounds(self) -> int | None:
         """Rounds of training; None for the split's own cell."""
         train = self.config["train"]
-        return int(train["rounds"]) if train else None
+        if not train:
+            return None
+        if self.kind in KINDS:
+            return rounds_of(self.config["certificates"][0], int(train["rounds"]))
+        return int(train["rounds"])
 
 
 def content_id(config: Mapping[str, Any]) -> str:
@@ -70,7 +80,8 @@ def content_id(config: Mapping[str, Any]) -> str:
 def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     """List the cells of a resolved study: one for the split, one per seed and method.
 
-    The split's cell holds only what it depends on: another method or seed leaves it as it is.
+    The split's cell holds only what it depends on: another method or seed leaves it as it is.  A
+    certificate whose route trains models of its own is a cell of its own per seed and method.
     """
     shared = {
         "study": resolved["study"],
@@ -93,7 +104,15 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         "seed": None,
         "numbers_version": {"split": NUMBERS_VERSION["split"]},
     }
+    n_seeds = len(resolved["seeds"])
+    certificates = [_with_seeds(entry, n_seeds) for entry in resolved["certificates"]]
     versions = _method_versions({method["name"] for method in resolved["methods"]})
+    target = resolved["model"]["target"]
+    of_target = (
+        {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
+    )
+    held = [entry for entry in certificates if entry["route"] not in TRAINING_ROUTES]
+    routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
     trained = [
         {
             **shared,
@@ -103,14 +122,30 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "train": resolved["train"],
             "evaluation": evaluation,
             "bounds": resolved["bounds"],
-            "certificates": resolved["certificates"],
+            "certificates": held,
             "seed": seed,
-            "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]]},
+            "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]], **of_target},
         }
         for seed in resolved["seeds"]
         for method in resolved["methods"]
     ]
-    return tuple(Cell(content_id(config), config) for config in (split, *trained))
+    own = [
+        {
+            **config,
+            "kind": TRAINING_ROUTES[entry["route"]].kind,
+            "bounds": [],
+            "certificates": [entry],
+            "numbers_version": {**config["numbers_version"], **ROUTE_VERSION},
+        }
+        for config in trained
+        for entry in routed
+    ]
+    return tuple(Cell(content_id(config), config) for config in (split, *trained, *own))
+
+
+def _with_seeds(entry: Mapping[str, Any], n_seeds: int) -> dict[str, Any]:
+    """Say how many seeds share a certificate's failure probability, if they do."""
+    return {**entry, **({"n_seeds": n_seeds} if entry.get("per_seed") == "union" else {})}
 
 
 def _method_versions(names: set[str]) -> dict[str, dict[str, Any]]:

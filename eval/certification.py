@@ -1,91 +1,38 @@
-"""Certificates of trained models for clients nobody has seen, and their rows.
+"""Route R0: certificates from the scores of clients that were held out of training.
 
-Route R0: the model is trained without the certification clients, each of them is scored once on
-its query data, and the scores go through one inequality fixed beforehand.  Given everything the
-training side produced, the scores are either independent draws (split ``environment``) or a
-uniform sample without replacement from the clients not trained on (every other split, whose ids
-are permuted uniformly before they are cut into groups); the rule's inequality holds conditionally
-on the training side, hence also without the condition.  The rule, delta and the order of the
-clients stand in the resolved study before the first score exists.
+The model is trained without the certification clients, each of them is scored once, and the scores
+go through one inequality fixed beforehand.
+
+Validity is conditional on the training side: the data of the seen clients, the schedule, the
+trained model, and whatever was chosen with them (rule, delta, folds, order, bets), all of which
+stands in the resolved study before the first score exists.  A score is a function of one held-out
+client, and of randomness of its own (folds, Gibbs draws, noise of a shift).  Given the training
+side, the clients are
+
+* independent draws of one law (split ``environment``): so are their scores, and the inequality
+  (Markov, Chernoff, Ville, a binomial tail) holds for their common mean or law; or
+* a uniform sample without replacement, in uniform order, from the N' clients not trained on (every
+  other split: ids are permuted uniformly before they are cut into groups), so that the scores are
+  such a sample from the pool's N' scores: means are covered by Hoeffding's comparison, the product
+  and the fixed bets by negative association, adaptive bets only in the form ``wsr_wor``, tails by
+  exact hypergeometric counts.
+
+It then holds with probability at least 1 - delta whatever the training side was, hence also
+without the condition.  Held-out and training clients need not be independent of each other, and in
+a balanced split they are not: with everybody untrained held out, nothing about other clients would
+follow.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
-
-import numpy as np
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.holdout import chernoff_kl, conformal, product, wsr, wsr_wor
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.metrics import ClientScore
+from latecomer.eval.rules import LEAST_OUTSIDE, MEAN_RULES, RULES, Rule
 
-__all__ = ["IID_SPLITS", "RULES", "Rule", "certify_scores", "sampling_of"]
-
-IID_SPLITS = frozenset({"environment"})
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One inequality over held-out client scores.
-
-    Attributes
-    ----------
-    name : str
-        Its name in a study.
-    bound : callable
-        Maps scores in [0, 1], the failure probability and the pool size to a certificate.
-    level : str
-        The setting that holds its probability: ``delta``, or ``alpha`` for a quantile.
-    finite_pool, iid : bool
-        The kinds of sampling its proof covers.
-    population : str
-        Whose risk it bounds when every loss is one client's score.
-    """
-
-    name: str
-    bound: Callable[[Sequence[float], float, int | None], Certificate]
-    level: str
-    finite_pool: bool
-    iid: bool
-    population: str = "unseen-client"
-
-
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        rule.name: rule
-        for rule in (
-            Rule("product", lambda s, p, _: product(losses=s, delta=p), "delta", True, True),
-            Rule(
-                "chernoff_kl",
-                lambda s, p, _: chernoff_kl(
-                    empirical_risk=float(np.mean(s)), n_samples=len(s), delta=p
-                ),
-                "delta",
-                True,
-                True,
-            ),
-            Rule("wsr", lambda s, p, _: wsr(losses=s, delta=p), "delta", False, True),
-            Rule(
-                "wsr_wor",
-                lambda s, p, pool: wsr_wor(losses=s, delta=p, pool_size=pool or len(s)),
-                "delta",
-                True,
-                False,
-            ),
-            Rule(
-                "conformal",
-                lambda s, p, _: conformal(losses=s, alpha=p),
-                "alpha",
-                True,
-                True,
-                population="next-client",
-            ),
-        )
-    }
-)
-
+__all__ = ["Scored", "certify_best", "certify_scores"]
 
 _WHOSE = {
     ("finite-pool", "unseen-client"): "the mean is over the {} clients not trained on, "
@@ -97,30 +44,14 @@ _WHOSE = {
 }
 
 
-def sampling_of(split_kind: str) -> str:
-    """``iid`` for splits whose clients are drawn independently, else ``finite-pool``."""
-    return "iid" if split_kind in IID_SPLITS else "finite-pool"
+@dataclass(frozen=True)
+class Scored:
+    """Scores of held-out clients, and how these were drawn.
 
-
-def certify_scores(
-    scores: Sequence[ClientScore],
-    *,
-    rule: str,
-    level: float,
-    sampling: str,
-    pool_size: int | None,
-    predictor: str,
-) -> Certificate:
-    """Certify the mean error of clients like these (or the next client's) from held-out scores.
-
-    Parameters
+    Attributes
     ----------
     scores : sequence of ClientScore
         One per certification client, in the order of their (uniformly permuted) ids.
-    rule : str
-        A key of ``RULES``.
-    level : float
-        Failure probability in (0, 1): delta, or alpha for ``conformal``.
     sampling : {"finite-pool", "iid"}
         How the clients were drawn.
     pool_size : int or None
@@ -128,6 +59,91 @@ def certify_scores(
     predictor : {"deterministic", "gibbs"}
         Which predictor the scores belong to.  For ``gibbs`` every client's score must come from a
         fresh draw: that keeps the scores exchangeable and needs no Monte-Carlo term.
+    folds : int
+        Folds of a client's own points behind each score; 1 for its support and query.
+    shift : str
+        What every client's data went through, support and query alike; ``none`` if nothing.
+    """
+
+    scores: Sequence[ClientScore]
+    sampling: str
+    pool_size: int | None
+    predictor: str
+    folds: int = 1
+    shift: str = "none"
+
+    @property
+    def losses(self) -> list[float]:
+        """The clients' errors, in order."""
+        return [score.error for score in self.scores]
+
+    def check(self, rule: Rule) -> None:
+        """Refuse a rule whose proof does not cover these clients.
+
+        Raises
+        ------
+        InputError
+        """
+        k, pool = len(self.scores), self.pool_size
+        if self.sampling == "finite-pool" and not rule.finite_pool:
+            raise InputError(
+                f"rule {rule.name} needs clients drawn independently, these are a finite pool; "
+                "use wsr_wor"
+            )
+        if self.sampling == "iid" and not rule.iid:
+            raise InputError(
+                f"rule {rule.name} is for finite pools, these clients are drawn independently"
+            )
+        if self.sampling == "finite-pool" and (pool is None or pool < k + LEAST_OUTSIDE):
+            raise InputError(
+                f"a finite-pool certificate needs at least {LEAST_OUTSIDE} clients that are "
+                f"neither trained on nor certified, got {k} certification clients in a pool of "
+                f"{pool}"
+            )
+        if k < rule.least:
+            raise InputError(f"rule {rule.name} needs at least {rule.least} clients, got {k}")
+
+    def about(self, population: str) -> tuple[str, ...]:
+        """Say what the certificate is about: the system, the clients, the shift."""
+        support = sorted(score.n_support for score in self.scores)
+        system = f"the system is run with {support[0]} to {support[-1]} support samples a client"
+        if self.folds > 1:
+            system += (
+                f" (scores average over {self.folds} folds of a client's own points, each scored "
+                "by the model served from the others)"
+            )
+        whose = _WHOSE[self.sampling, population].format(self.pool_size)
+        if self.shift != "none":
+            whose += f", all of them under {self.shift}, support and query alike"
+        return system, whose
+
+    def tagged(self, issued: Certificate, population: str) -> Certificate:
+        """Give a calculator's result the tags of these clients."""
+        ledger = {
+            "clients" if event == "samples" else event: share
+            for event, share in issued.delta.items()
+        }
+        return replace(
+            issued,
+            population=population,
+            sampling=self.sampling,
+            predictor=self.predictor,
+            delta=MappingProxyType(ledger),
+            assumptions=(*issued.assumptions, *self.about(population)),
+        )
+
+
+def certify_scores(scored: Scored, *, rule: str, level: float) -> Certificate:
+    """Certify the mean error of clients like these (or the next client's) from held-out scores.
+
+    Parameters
+    ----------
+    scored : Scored
+        The held-out clients' scores, their order and sampling.
+    rule : str
+        A rule of the mean (``MEAN_RULES``), or ``conformal``.
+    level : float
+        Failure probability in (0, 1): delta, or alpha for ``conformal``.
 
     Returns
     -------
@@ -137,110 +153,67 @@ def certify_scores(
     Raises
     ------
     InputError
-        When the rule is unknown, its proof does not cover the sampling, or the pool holds no
-        client beyond the certified ones.
+        When the rule is unknown, its proof does not cover the sampling, or the pool holds fewer
+        than ten clients beyond the certified ones.
 
     Examples
     --------
     >>> scores = [ClientScore(i, 20, 10, 1, .3) for i in range(30)]
-    >>> c = certify_scores(scores, rule="product", level=.05, sampling="finite-pool",
-    ...                    pool_size=40, predictor="deterministic")
+    >>> c = certify_scores(Scored(scores, "finite-pool", 40, "deterministic"),
+    ...                    rule="product", level=.05)
     >>> c.population, c.sampling, round(float(c), 4)
     ('unseen-client', 'finite-pool', 0.1855)
     """
-    if rule not in RULES:
+    chosen = RULES.get(rule)
+    if chosen is None or chosen.bound is None:
+        legal = [name for name, one in RULES.items() if one.bound is not None]
         raise InputError(
-            f"rule must be one of {', '.join(RULES)}, got rule={rule}{nearest(rule, RULES)}"
+            f"rule must be one of {', '.join(legal)}, got rule={rule}{nearest(rule, legal)}"
         )
-    chosen = RULES[rule]
-    if sampling == "finite-pool" and not chosen.finite_pool:
-        raise InputError(
-            f"rule {rule} needs clients drawn independently, these are a finite pool; use wsr_wor"
-        )
-    if sampling == "iid" and not chosen.iid:
-        raise InputError(f"rule {rule} is for finite pools, these clients are drawn independently")
-    if sampling == "finite-pool" and (pool_size is None or pool_size <= len(scores)):
-        raise InputError(
-            "a finite-pool certificate needs clients that are neither trained on nor certified, "
-            f"got {len(scores)} certification clients in a pool of {pool_size}"
-        )
-    losses = [score.error for score in scores]
-    issued = chosen.bound(losses, level, pool_size)
-    support = sorted(score.n_support for score in scores)
-    about = (
-        f"the system is run with {support[0]} to {support[-1]} support samples a client",
-        _WHOSE[sampling, chosen.population].format(pool_size),
-    )
-    return replace(
-        issued,
-        population=chosen.population,
-        sampling=sampling,
-        predictor=predictor,
-        assumptions=(*issued.assumptions, *about),
-    )
+    scored.check(chosen)
+    issued = chosen.bound(scored.losses, level, scored.pool_size)
+    return scored.tagged(issued, chosen.population)
 
 
-def certificate_rows(
-    issued: Certificate, *, bound: str, common: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """Rows of one certificate: its total (empty ``term``) and one row per term.
+def certify_best(scored: Scored, *, rules: Sequence[str], delta: float) -> Certificate:
+    """Take the smallest of several certificates, and pay for the choice.
+
+    Each rule has an equal part of ``delta``: all certificates hold together with probability
+    1 - delta, so the smallest one does.  The smallest of several certificates at ``delta`` each
+    would not.
 
     Parameters
     ----------
-    issued : Certificate
-        Scalar certificate.
-    bound : str
-        ``<route>:<rule>``, or the calculator's name for a published bound.
-    common : mapping
-        Columns shared by all rows (group, shift, severity, counts).
+    scored : Scored
+    rules : sequence of str
+        Distinct rules of the mean, fixed before the scores.
+    delta : float
+        Failure probability of the result.
+
+    Raises
+    ------
+    InputError
+        When a rule is unknown, repeated, or does not cover the sampling.
+
+    Examples
+    --------
+    >>> scores = [ClientScore(i, 20, 10, 1, .3) for i in range(30)]
+    >>> c = certify_best(Scored(scores, "finite-pool", 40, "deterministic"),
+    ...                  rules=["product", "wsr_wor"], delta=.05)
+    >>> sorted(c.delta), round(float(c), 4)
+    (['clients, product', 'clients, wsr_wor'], 0.1734)
     """
-    tags = {
-        "metric": "certificate",
-        "bound": bound,
-        "population": issued.population,
-        "predictor": issued.predictor,
-        "sampling": issued.sampling,
-        "rigorous": issued.rigorous,
-        "delta": float(issued.delta_total),
-        "message": issued.reason,
-    }
-    total = {**common, **tags, "term": "", "value": float(issued.value)}
-    parts = [
-        {**common, **tags, "term": name, "value": float(part)}
-        for name, part in issued.terms.items()
-    ]
-    return [total, *parts]
-
-
-def certificate_facts(
-    issued: Certificate,
-    *,
-    bound: str,
-    shift: str = "none",
-    severity: float | None = None,
-    inputs: Sequence[tuple[str, float, str]] = (),
-) -> list[dict[str, Any]]:
-    """Everything behind one certificate as a long table: terms, ledger, assumptions, inputs.
-
-    ``inputs`` holds (name, value, provenance) triples: what the calculator was given and where
-    each number comes from.
-    """
-    key = {
-        "bound": bound,
-        "shift": shift,
-        "severity": "" if severity is None else severity,
-        "predictor": issued.predictor,
-    }
-
-    def fact(kind: str, name: str, value: float | str = "", text: str = "") -> dict[str, Any]:
-        return {**key, "kind": kind, "name": name, "value": value, "text": text}
-
-    facts = [fact("total", "value", float(issued.value))]
-    facts += [fact("term", name, float(part)) for name, part in issued.terms.items()]
-    facts += [fact("delta", event, float(share)) for event, share in issued.delta.items()]
-    facts += [fact("assumption", str(i), text=text) for i, text in enumerate(issued.assumptions)]
-    facts += [fact("input", name, value, text) for name, value, text in inputs]
-    facts.append(fact("source", "source", text=issued.source))
-    if issued.reason:
-        facts.append(fact("reason", "reason", text=issued.reason))
-    return facts
+    wrong = [rule for rule in rules if rule not in MEAN_RULES]
+    if wrong or len(set(rules)) < max(2, len(rules)):
+        legal = ", ".join(MEAN_RULES)
+        raise InputError(f"rules must be two or more different ones of {legal}, got {list(rules)}")
+    each = {rule: certify_scores(scored, rule=rule, level=delta / len(rules)) for rule in rules}
+    best = min(each.values(), key=float)
+    ledger = {f"clients, {rule}": one.delta_total for rule, one in each.items()}
+    paid = f"the smallest of {len(rules)} certificates ({', '.join(rules)}), which share delta"
+    return replace(
+        best,
+        delta=MappingProxyType(ledger),
+        assumptions=(*best.assumptions, paid),
+        rigorous=all(one.rigorous for one in each.values()),
+    )

@@ -6,7 +6,7 @@ bound that uses it is not rigorous.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from latecomer.models.hypernetworks import hypernetwork
 from latecomer.models.local import LocalSGD, local_sgd
 from latecomer.models.state import Params, State, detached, part, row
+from latecomer.models.target_sizes import SizedHypernetwork, padded, sized_hypernetwork
 from latecomer.models.task import Clients, Task
 
 __all__ = [
@@ -99,7 +99,7 @@ def _spectral_norm(weight: Tensor) -> float:
 
 
 def hypernetwork_constants(
-    task: Task, state: State, clients: Clients, *, seed: int
+    task: Task, state: State, clients: Clients, *, seed: int, sizes: Sequence[str] = ()
 ) -> tuple[Constant, ...]:
     """Dimensions, radius and Lipschitz constants of a hypernetwork with an embedding per client.
 
@@ -112,6 +112,10 @@ def hypernetwork_constants(
         The seen clients.
     seed : int
         Draws the directions that the Lipschitz constant in the weights is probed along.
+    sizes : sequence of str
+        The method's target networks of several sizes; the clients' are under ``size``. The
+        hypernetwork is then all of its heads, and Lipschitz constants hold for every size. The
+        padding of the smaller nets is constant and has no slope, so that it adds to no norm.
 
     Returns
     -------
@@ -120,14 +124,16 @@ def hypernetwork_constants(
     """
     hyper = detached(part(state.server, "hyper"))
     embeddings = state.clients["embedding"].detach()
-    net = hypernetwork(task, embeddings.shape[1])
+    net = sized_hypernetwork(task, embeddings.shape[1], sizes)
+    size = state.clients.get("size", torch.zeros(len(embeddings), dtype=torch.int64))
     n_weights = sum(weight.numel() for weight in hyper.values())
     radius = max(
         math.sqrt(sum(float(w.double().square().sum()) for w in hyper.values())),
         float(embeddings.double().norm(dim=1).max()),
     )
     with torch.no_grad():
-        thetas = net(hyper, embeddings)
+        thetas = net(hyper, embeddings, size.to(embeddings.device))
+    alone = zip(net.parts, net.by_size(hyper), strict=True)
     return (
         Constant("hypernetwork_dim", float(n_weights), "weights of the hypernetwork, counted"),
         Constant("descriptor_dim", float(embeddings.shape[1]), "length of an embedding"),
@@ -141,14 +147,14 @@ def hypernetwork_constants(
         loss_lipschitz(task, clients, thetas),
         Constant(
             "descriptor_lipschitz",
-            _descriptor_lipschitz(net.applied(hyper)),
+            max(_descriptor_lipschitz(part.applied(own)) for (_, part), own in alone),
             "product of the layers' spectral norms: an upper bound at the trained weights, "
             "not over the whole ball",
             estimate=True,
         ),
         Constant(
             "weight_lipschitz",
-            _weight_lipschitz(task, hyper, embeddings, seed),
+            _weight_lipschitz(net, hyper, embeddings, size, seed),
             "largest Jacobian norm along random directions at the trained weights: "
             "a lower estimate",
             estimate=True,
@@ -171,18 +177,24 @@ def _descriptor_lipschitz(hyper: Mapping[str, Tensor]) -> float:
 
 
 def _weight_lipschitz(
-    task: Task, hyper: Params, embeddings: Tensor, seed: int, n_directions: int = 8
+    net: SizedHypernetwork,
+    hyper: Params,
+    embeddings: Tensor,
+    size: Tensor,
+    seed: int,
+    n_directions: int = 8,
 ) -> float:
-    net = hypernetwork(task, embeddings.shape[1])
     leaves = {name: weight.detach().requires_grad_() for name, weight in hyper.items()}
     generator = torch.Generator().manual_seed(seed)
     largest = 0.0
     for _ in range(n_directions):
         member = int(torch.randint(len(embeddings), (1,), generator=generator))
-        made = net(leaves, embeddings[member : member + 1])
-        directions = [
-            torch.randn(made[name].shape, generator=generator).to(made[name]) for name in made
-        ]
+        only = slice(member, member + 1)
+        made = net(leaves, embeddings[only], size[only].to(embeddings.device))
+        # Nothing moves the padding of a smaller net: a direction into it would count for nothing.
+        shapes = dict(net.parts[int(size[member])][1].shapes)
+        drawn = {k: torch.randn(1, *shapes[k], generator=generator) for k in made}
+        directions = [padded(drawn[k], v.shape).to(v) for k, v in made.items()]
         norm = get_total_norm(directions)
         grads = torch.autograd.grad(
             list(made.values()),

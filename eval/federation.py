@@ -14,11 +14,16 @@ from numpy.typing import NDArray
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.refill import Lack
-from latecomer.eval.shifted import combined_hash, shifted_populations
+from latecomer.eval.shifted import (
+    Population,
+    combined_hash,
+    shifted_certification,
+    shifted_populations,
+)
 from latecomer.eval.splits import ClientRows, Split, split_of
 from latecomer.models.task import Clients
 
-__all__ = ["Federation", "Group", "build_federation", "make_clients"]
+__all__ = ["Federation", "Group", "build_federation", "federation_settings", "make_clients"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ class Federation:
         Novel clients that another data set could not fill, and why.
     data_hash : str
         Hash of the data set, and of other data sets and functions that shifts take.
+    shifted_certification : tuple of Group
+        Certification clients under the shifts that certificates are asked for.
     """
 
     dataset: Dataset
@@ -88,10 +95,12 @@ class Federation:
     shifted: tuple[Group, ...]
     lacks: tuple[Lack, ...] = ()
     data_hash: str = ""
+    shifted_certification: tuple[Group, ...] = ()
 
     def evaluated(self) -> Iterator[Group]:
         """Every group a trained model is measured on, in the order of the rows."""
-        for group in (self.seen, self.certification, self.novel, *self.shifted):
+        unshifted = (self.seen, self.certification, self.novel)
+        for group in (*unshifted, *self.shifted, *self.shifted_certification):
             if len(group.clients):
                 yield group
 
@@ -173,13 +182,21 @@ def split_options(split: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in split.items() if value is not None}
 
 
+def federation_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a federation depends on of a resolved study or a cell's configuration."""
+    shared = {name: config[name] for name in ("data", "split", "shifts")}
+    named = [name for one in config.get("certificates") or () for name in one.get("shifts") or ()]
+    return {**shared, "certified_shifts": sorted(set(named))}
+
+
 def build_federation(config: Mapping[str, Any]) -> Federation:
     """Load, split and shift the data that a cell's configuration asks for.
 
     Parameters
     ----------
     config : mapping
-        A cell's configuration; ``data``, ``split`` and ``shifts`` are read.
+        ``data``, ``split``, ``shifts`` and, if any, ``certified_shifts``: names of the shifts that
+        certification clients go through as well.
 
     Returns
     -------
@@ -206,16 +223,28 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
         query=options.get("query", 0.25),
         validation=options.get("validation", 0.2),
     )
+    certified = shifted_certification(
+        dataset,
+        split,
+        config.get("shifts") or {},
+        config.get("certified_shifts") or (),
+        seed=options.get("seed", 0),
+    )
+
+    def shifted(name: str, made: Sequence[Population]) -> tuple[Group, ...]:
+        return tuple(
+            Group(name, one.shift, one.severity, make_clients(one.x, one.y, one.rows, scale))
+            for one in made
+        )
+
     return Federation(
         dataset=dataset,
         split=split,
         seen=group("seen", split.seen),
         certification=group("certification", split.certification),
         novel=group("novel", split.novel),
-        shifted=tuple(
-            Group("novel", one.shift, one.severity, make_clients(one.x, one.y, one.rows, scale))
-            for one in populations
-        ),
+        shifted=shifted("novel", populations),
         lacks=tuple(lack for one in populations for lack in one.lacks),
         data_hash=combined_hash(dataset.content_hash, populations),
+        shifted_certification=shifted("certification", certified),
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from latecomer.eval.certificate_settings import ROUTE_SETTINGS
 from latecomer.eval.errors import nearest
 from latecomer.eval.settings import SPLIT_KINDS, sections
 
@@ -18,6 +19,7 @@ def short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+_ROUTES = tuple(ROUTE_SETTINGS)
 # What pydantic says in terms of Python types, said in terms of the file.
 _PLAINLY = {
     "too_short": "must not be empty",
@@ -40,12 +42,13 @@ def explain(error: ValidationError) -> str:
         return _unknown_key(loc)
     if kind == "missing":
         return f"{key} must be given"
-    if kind == "union_tag_not_found":
-        return f"split.kind must be given, one of {', '.join(SPLIT_KINDS)}"
-    if kind == "union_tag_invalid":
+    if kind.startswith("union_tag"):
+        tag, choices = ("kind", SPLIT_KINDS) if loc[0] == "split" else ("route", _ROUTES)
+        legal = ", ".join(choices)
+        if kind == "union_tag_not_found":
+            return f"{key}.{tag} must be given, one of {legal}"
         named = str(first["ctx"]["tag"])
-        legal = ", ".join(SPLIT_KINDS)
-        return f"split.kind must be one of {legal}, got {named!r}{nearest(named, SPLIT_KINDS)}"
+        return f"{key}.{tag} must be one of {legal}, got {named!r}{nearest(named, choices)}"
     message = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
     message = message.replace("should be", "must be").replace("should have", "must have")
     message = _PLAINLY.get(kind, message)
@@ -55,9 +58,12 @@ def explain(error: ValidationError) -> str:
 
 
 def _dotted(loc: Sequence[str]) -> str:
-    """Join a place; the kind that pydantic puts behind ``split`` is no key of the file."""
-    tagged = len(loc) > 1 and loc[0] == "split" and loc[1] in SPLIT_KINDS
-    return ".".join((loc[0], *loc[2:]) if tagged else loc)
+    """Join a place; kind and route, which pydantic puts into it, are no keys of the file."""
+    if len(loc) > 1 and loc[0] == "split" and loc[1] in SPLIT_KINDS:
+        loc = (loc[0], *loc[2:])
+    if len(loc) > 2 and loc[0] == "certificates" and loc[2] in _ROUTES:
+        loc = (*loc[:2], *loc[3:])
+    return ".".join(loc)
 
 
 def _unknown_key(loc: Sequence[str]) -> str:

@@ -16,12 +16,12 @@ from latecomer.bounds.meta import pefll_32
 from latecomer.eval.constants import Constant, dense_dimension, hypernetwork_constants, joint_error
 from latecomer.eval.divergences import a_distance
 from latecomer.eval.federation import Federation, Group
-from latecomer.models.method import Method
+from latecomer.eval.trained_model import TrainedModel
 from latecomer.models.posterior import PosteriorNorms
 from latecomer.models.state import State, part
 from latecomer.models.task import Clients, Task
 
-__all__ = ["PUBLISHED", "PublishedBound", "TrainedModel"]
+__all__ = ["PUBLISHED", "PublishedBound"]
 
 DELTA = 0.05
 
@@ -31,33 +31,6 @@ Inputs = tuple[tuple[str, float, str], ...]
 @runtime_checkable
 class _HasPosterior(Protocol):
     def posterior_norms(self, task: Task, state: State, clients: Clients) -> PosteriorNorms: ...
-
-
-@dataclass(frozen=True, eq=False)
-class TrainedModel:
-    """A trained method with what its bounds need.
-
-    Attributes
-    ----------
-    method, task, state
-        The model.
-    federation : Federation
-        Who it was trained and measured on.
-    seen_error : mapping of str to float
-        Pooled query error of the seen clients, by predictor.
-    support_error : callable
-        Maps a predictor to the mean error of the seen clients on their own support data.
-    seed : int
-        Training seed.
-    """
-
-    method: Method
-    task: Task
-    state: State
-    federation: Federation
-    seen_error: Mapping[str, float]
-    support_error: Callable[[str], float]
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -131,7 +104,9 @@ def _pfedhn_eps(model: TrainedModel) -> Iterator[PublishedBound]:
     if model.method.personalization != "embedding" or part(model.state.clients, "head"):
         return
     seen = model.federation.seen
-    constants = hypernetwork_constants(model.task, model.state, seen.clients, seed=model.seed)
+    constants = hypernetwork_constants(
+        model.task, model.state, seen.clients, seed=model.seed, sizes=model.method.sizes
+    )
     smallest = int(seen.clients.support_sizes.min())
     risk = model.support_error("deterministic")
     given = {c.name: c.value for c in constants}

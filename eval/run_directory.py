@@ -107,7 +107,10 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -
     """Write ``study.yaml``, ``cells.json`` and, when there is work to do, ``env.json``."""
     resolved = yaml.safe_dump(study.resolved(), sort_keys=False, allow_unicode=True)
     write_changed(folder / "study.yaml", resolved)
-    index = {"cells": [cell.id for cell in cells]}
+    about = {
+        cell.id: {"label": cell.label, "seed": cell.seed, "rounds": cell.rounds} for cell in cells
+    }
+    index = {"cells": [cell.id for cell in cells], "about": about}
     write_changed(folder / "cells.json", json.dumps(index, indent=1) + "\n")
     if fresh:
         write_atomic(folder / "env.json", json.dumps(environment(), indent=1) + "\n")
@@ -134,8 +137,9 @@ def count_scorings(
     known = {(entry["split"], entry["cell"]) for entry in entries}
     times = sum(entry["split"] == split_hash for entry in entries)
     for job in jobs:
-        scored = job.cell.kind == "method" and n_certification and is_done(job.folder)
-        if not scored or (split_hash, job.cell.id) in known:
+        own = job.cell.config.get("certificates") or [{}]
+        n_scored = n_certification if job.cell.kind == "method" else own[0].get("clients", 0)
+        if not n_scored or not is_done(job.folder) or (split_hash, job.cell.id) in known:
             continue
         times += 1
         entry = {
@@ -143,7 +147,7 @@ def count_scorings(
             "cell": job.cell.id,
             "label": job.cell.label,
             "seed": job.cell.seed,
-            "n_clients": n_certification,
+            "n_clients": n_scored,
             "times": times,
         }
         before.append(json.dumps(entry))

@@ -15,7 +15,7 @@ from latecomer.eval.executors import Executor, LocalExecutor
 from latecomer.eval.locks import Watch
 from latecomer.eval.run_directory import check_directory, count_scorings, declare, merge
 from latecomer.eval.stopping import sigterm_interrupts
-from latecomer.eval.study import Study, check_sampling
+from latecomer.eval.study import Study
 from latecomer.eval.tally import Event, Failure, Tally
 from latecomer.eval.work import Job
 
@@ -202,10 +202,10 @@ class _Prepared:
 
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once: what cannot be made is found here."""
-    from latecomer.eval.federation import build_federation
+    from latecomer.eval.federation import build_federation, federation_settings
 
     resolved = study.resolved()
-    federation = build_federation({name: resolved[name] for name in ("data", "split", "shifts")})
+    federation = build_federation(federation_settings(resolved))
     split = federation.split
     if study.train.cohort > len(split.seen):
         raise InputError(
@@ -213,7 +213,5 @@ def _prepare(study: Study) -> _Prepared:
             f"got {study.train.cohort}"
         )
     for index, wanted in enumerate(study.certificates):
-        if not split.certification:
-            raise InputError("certificates need certification clients, and the split has none")
-        check_sampling(f"certificates.{index}", wanted.rule, split.kind)
+        wanted.check_split(f"certificates.{index}", split)
     return _Prepared(federation.data_hash, split.content_hash, len(split.certification))

@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from latecomer.eval.cells import Cell, cells_of
+from latecomer.eval.certificate_settings import ROUTE_SETTINGS, CertificateSettings
 from latecomer.eval.setting_types import (
     AutoOrDepth,
     AutoOrSize,
@@ -20,7 +21,6 @@ from latecomer.eval.setting_types import (
     Name,
     Number,
     Positive,
-    Probability,
     Seed,
     Settings,
     sequence,
@@ -29,7 +29,6 @@ from latecomer.eval.split_settings import SPLIT_SETTINGS, SplitSettings
 
 __all__ = [
     "SPLIT_KINDS",
-    "CertificateSettings",
     "DataSettings",
     "DataShift",
     "Evaluation",
@@ -159,15 +158,6 @@ class Shifts(Settings):
         return self
 
 
-class CertificateSettings(Settings):
-    """One certificate: route, rule, and its failure probability or next-client level."""
-
-    route: Literal["r0"] = "r0"
-    rule: Literal["product", "wsr", "wsr_wor", "chernoff_kl", "conformal"]
-    delta: Probability | None = None
-    alpha: Probability | None = None
-
-
 class Study(Settings):
     """The study file."""
 
@@ -206,7 +196,7 @@ class Study(Settings):
 def sections() -> Mapping[str, type[Settings]]:
     """Map the dotted place of each closed section to its model.
 
-    ``*`` stands for a list index; behind ``split`` comes its kind.
+    ``*`` stands for a list index; behind ``split`` comes its kind, behind a certificate its route.
     """
     return {
         "": Study,
@@ -217,5 +207,6 @@ def sections() -> Mapping[str, type[Settings]]:
         "evaluation": Evaluation,
         "shifts": Shifts,
         "shifts.function.*": FunctionShift,
-        "certificates.*": CertificateSettings,
+        "certificates.*": ROUTE_SETTINGS["r0"],
+        **{f"certificates.*.{route}": model for route, model in ROUTE_SETTINGS.items()},
     }

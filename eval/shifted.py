@@ -25,7 +25,13 @@ from latecomer.eval.refill import Lack, refill
 from latecomer.eval.shifts import SHIFTS, check_shifts
 from latecomer.eval.split_record import Split
 
-__all__ = ["CONTROL", "Population", "combined_hash", "shifted_populations"]
+__all__ = [
+    "CONTROL",
+    "Population",
+    "combined_hash",
+    "shifted_certification",
+    "shifted_populations",
+]
 
 CONTROL = "-control"
 Ints = NDArray[np.int64]
@@ -68,6 +74,7 @@ class _Setting:
     seed: int
     query: float
     validation: float
+    clients: tuple[ClientRows, ...]
 
     def generator(self, *purpose: str | int | float) -> np.random.Generator:
         """Return a stream of its own for each purpose, whatever the method."""
@@ -108,10 +115,47 @@ def shifted_populations(
         raise InputError(f"shifts.{next(iter(asked))} needs novel clients, got a split without any")
     own_settings = {name: v for name, v in asked.items() if name not in ("dataset", "function")}
     check_shifts(own_settings, dataset.input_shape)
-    setting = _Setting(dataset, split, seed, query, validation)
+    setting = _Setting(dataset, split, seed, query, validation, split.novel)
     found: list[Population] = []
     for name, entries in asked.items():
         found += _MAKERS.get(name, _on_inputs)(setting, name, entries)
+    return tuple(found)
+
+
+def shifted_certification(
+    dataset: Dataset,
+    split: Split,
+    shifts: Mapping[str, Sequence[Any]],
+    names: Sequence[str],
+    *,
+    seed: int,
+) -> tuple[Population, ...]:
+    """Shift the certification clients in the ways named: support and query alike, each by itself.
+
+    A client's shifted data are a function of the client and of a stream of its own, so the clients
+    remain independent, or a uniform sample from the pool of shifted untrained clients.
+
+    Parameters
+    ----------
+    dataset, split, shifts, seed
+        As for :func:`shifted_populations`.
+    names : sequence of str
+        Shifts that move inputs, or labels of own functions.
+
+    Raises
+    ------
+    InputError
+        A shift draws other clients, or deals a data set to all of them at once.
+    """
+    setting = _Setting(dataset, split, seed, 0.0, 0.0, split.certification)
+    found: list[Population] = []
+    for name, entries in shifts.items():
+        if name == "function":
+            found += _by_functions(setting, name, [e for e in entries if e["label"] in names])
+        elif name in names and name in _MAKERS:
+            raise InputError(f"certification clients cannot be certified under shifts.{name}")
+        elif name in names:
+            found += _on_inputs(setting, name, entries)
     return tuple(found)
 
 
@@ -131,12 +175,12 @@ def _by_functions(
 
 
 def _moved(setting: _Setting, name: str, severity: float, shifted: Shifted) -> Population:
-    """Shift all samples of each novel client, by a generator of its own."""
+    """Shift all samples of each client, by a generator of its own."""
     x: list[NDArray[np.float32]] = []
     y: list[Ints] = []
     rows: list[ClientRows] = []
     place = 0
-    for client in setting.split.novel:
+    for client in setting.clients:
         own = client.rows("all")
         rng = setting.generator(name, client.id, severity)
         x.append(shifted(setting.dataset.x[own], severity, rng))

@@ -8,26 +8,24 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from latecomer.eval.certification import RULES, sampling_of
+from latecomer.eval.certificate_settings import HeldOut
 from latecomer.eval.declaration import override, read_yaml
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.mistakes import explain
-from latecomer.eval.settings import CertificateSettings, MethodSettings, Study
+from latecomer.eval.rules import check_outside
+from latecomer.eval.settings import MethodSettings, Study
 from latecomer.eval.split_record import frozen_hash
 from latecomer.eval.split_settings import Frozen, SplitSettings
 
 __all__ = [
     "ShippedStudy",
     "Study",
-    "check_sampling",
     "load_study",
     "parse_study",
     "shipped_studies",
 ]
 
 _RESERVE = 0.2
-_DELTA = 0.05
-_ALPHA = 0.1
 
 
 @dataclass(frozen=True)
@@ -145,10 +143,12 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
                 for index, method in enumerate(study.methods)
             ),
             "certificates": tuple(
-                _certificate(study, index, entry) for index, entry in enumerate(study.certificates)
+                entry.completed(f"certificates.{index}", study)
+                for index, entry in enumerate(study.certificates)
             ),
         }
     )
+    _check_folds(study)
     _check_groups(study)
     _check_methods(study)
     return study
@@ -174,57 +174,39 @@ def _reserve(study: Study, kind: str, reserve: float | None) -> float:
     return reserve
 
 
-def _certificate(study: Study, index: int, entry: CertificateSettings) -> CertificateSettings:
-    key = f"certificates.{index}"
-    if not isinstance(study.split, Frozen):
-        check_sampling(key, entry.rule, study.split.kind)
-    unused = "delta" if entry.rule == "conformal" else "alpha"
-    if getattr(entry, unused) is not None:
-        used = "alpha" if unused == "delta" else "delta"
-        raise InputError(f"{key}.{unused} is no setting of rule {entry.rule}, which takes {used}")
-    if entry.rule == "conformal":
-        return entry.model_copy(update={"alpha": entry.alpha or _ALPHA})
-    return entry.model_copy(update={"delta": entry.delta or _DELTA})
-
-
-def check_sampling(key: str, rule: str, split_kind: str) -> None:
-    """Refuse a rule whose proof does not cover how the split's clients were drawn.
-
-    Raises
-    ------
-    InputError
-    """
-    sampling = sampling_of(split_kind)
-    if sampling == "finite-pool" and not RULES[rule].finite_pool:
-        raise InputError(
-            f"{key}.rule {rule} needs independent clients, and a {split_kind} split is a finite "
-            "pool: use wsr_wor"
-        )
-    if sampling == "iid" and not RULES[rule].iid:
-        raise InputError(
-            f"{key}.rule {rule} is for finite pools, and the clients of a {split_kind} split are "
-            "independent: use wsr"
-        )
+def _check_folds(study: Study) -> None:
+    """Refuse several numbers of folds: a certification client is scored once."""
+    folds = [(i, one.folds) for i, one in enumerate(study.certificates) if isinstance(one, HeldOut)]
+    for index, number in folds[1:]:
+        if number != folds[0][1]:
+            raise InputError(
+                f"certificates.{index}.folds must be {folds[0][1]} like certificates."
+                f"{folds[0][0]}.folds, for a client is scored once, got {number}"
+            )
 
 
 def _check_groups(study: Study) -> None:
     split = study.split
     if isinstance(split, Frozen):
         return  # its groups are known once the file is read
-    if study.certificates and not split.certify:
+    held_out = any(entry.needs_certification for entry in study.certificates)
+    if held_out and not split.certify:
         raise InputError("certificates need certification clients: split.certify must be above 0")
     shifted = [name for name, severities in study.shifts if severities]
     if shifted and not split.novel:
         raise InputError(f"shifts.{shifted[0]} needs novel clients: split.novel must be above 0")
-    held_out = (split.certify, split.novel)
-    shares = sum(part for part in held_out if isinstance(part, float))
-    counts = sum(part for part in held_out if isinstance(part, int))
+    groups = (split.certify, split.novel)
+    shares = sum(part for part in groups if isinstance(part, float))
+    counts = sum(part for part in groups if isinstance(part, int))
     clients = split.clients  # a natural split counts its clients when the data are read
     if shares >= 1 or (clients and counts + shares * clients >= clients):
         raise InputError(
             f"split.certify={split.certify} and split.novel={split.novel} leave no seen client"
             + (f" of {clients}" if clients else "")
         )
+    if held_out and clients:
+        sizes = [round(part * clients) if isinstance(part, float) else part for part in groups]
+        check_outside(split.kind, *sizes)
 
 
 def _label(index: int, name: str) -> str:

@@ -14,24 +14,29 @@ from latecomer.models import targets
 from latecomer.models.targets import ConvNet, DenseNet
 
 
-def logits(net: nn.Module, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+def logits(
+    net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor | None = None
+) -> Tensor:
     """Apply ``net`` with weights ``[c, ...]`` to inputs ``x [c, B, ...]``; ``[c, B, n_out]``.
 
-    Equal to :func:`latecomer.models.targets.apply` client by client, up to rounding.
+    Equal to :func:`latecomer.models.targets.apply` client by client, up to rounding; ``kept`` are
+    dropout's masks ``[c, B, units]``.
     """
     # Exact types: a subclass may compute something else.
     if type(net) is ConvNet:
         return _convolutions(net, params, x)
     if type(net) is DenseNet:
-        return _dense(params, x.flatten(2), net.n_dense)
+        return _dense(params, x.flatten(2), net.n_dense, kept, net.dropout)
     mapped = torch.func.vmap(lambda weights, inputs: targets.apply(net, weights, inputs))
     made: Tensor = mapped(dict(params), x)
     return made
 
 
-def losses(net: nn.Module, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+def losses(
+    net: nn.Module, params: Mapping[str, Tensor], x: Tensor, y: Tensor, kept: Tensor | None = None
+) -> Tensor:
     """Return each client's mean cross-entropy on ``x [c, B, ...]``, ``y [c, B]``; ``[c]``."""
-    made = logits(net, params, x)
+    made = logits(net, params, x, kept)
     each = F.cross_entropy(made.flatten(0, 1), y.flatten(), reduction="none")
     return each.view(y.shape).mean(dim=1)
 
@@ -42,16 +47,22 @@ def _convolutions(net: ConvNet, params: Mapping[str, Tensor], x: Tensor) -> Tens
     x = x.transpose(0, 1).flatten(1, 2)
     for number, pooled in enumerate(net.pooled, start=1):
         weight, bias = (params[f"conv{number}.{kind}"].flatten(0, 1) for kind in ("weight", "bias"))
-        x = F.relu(F.conv2d(x, weight, bias, padding=net.padding, groups=n_clients))
-        if pooled:
-            x = F.max_pool2d(x, 2)
+        x = F.conv2d(x, weight, bias, padding=net.padding, groups=n_clients)
+        x = F.relu(F.max_pool2d(x, 2) if pooled else x)
     # A client's channels are neighbours, so its features come in the order of a net of its own.
     return _dense(params, x.reshape(size, n_clients, -1).transpose(0, 1), net.n_dense)
 
 
-def _dense(params: Mapping[str, Tensor], x: Tensor, n_dense: int) -> Tensor:
+def _dense(
+    params: Mapping[str, Tensor],
+    x: Tensor,
+    n_dense: int,
+    kept: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
     for number in range(1, n_dense + 1):
         x = F.relu(_linear(params, f"dense{number}", x))
+    x = x if kept is None else targets.drop(x, kept, dropout)
     return _linear(params, "head", x)
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from latecomer.models import target_sizes
 from latecomer.models.heads import body_names, head_names, join
-from latecomer.models.hypernetworks import embedding_length, hypernetwork, pull_back
-from latecomer.models.hyperparameters import count, number
+from latecomer.models.hypernetworks import embedding_length, pull_back
+from latecomer.models.hyperparameters import count, number, several
 from latecomer.models.local import LocalSGD, clip_by_norm, fine_tune
 from latecomer.models.method import Finish, Method, Predictor, Start, predict_with
 from latecomer.models.optimizers import sgd, sgd_memory
@@ -22,11 +23,13 @@ from latecomer.models.state import (
     move,
     nest,
     part,
-    repeat,
     row,
     scatter,
+    stack,
     subtract,
 )
+from latecomer.models.target_sizes import SizedHypernetwork, sized_hypernetwork
+from latecomer.models.targets import TARGETS
 from latecomer.models.task import Clients, Samples, Task
 
 
@@ -46,6 +49,10 @@ class EmbeddedClients(Method, ABC):
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
         Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+    sizes : tuple of str
+        Target networks of several sizes, made by heads of their own on one trunk. The task's target
+        must be the largest (in a study they take the place of ``model.target``). Seen clients get
+        them in turn. Empty: all have the task's target.
     """
 
     server_lr: float = number(1e-2, above=0)
@@ -56,6 +63,14 @@ class EmbeddedClients(Method, ABC):
     local_weight_decay: float = number(5e-5, least=0)
     clip_norm: float = number(50.0, above=0)
     embedding_dim: int | None = count(None)
+    sizes: tuple[str, ...] = several(*TARGETS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sizes", tuple(self.sizes))
+        target_sizes.largest(self.sizes)
+        # Refuses a size for newcomers that there is not.
+        _ = self.novel_place
 
     @property
     def local(self) -> LocalSGD:
@@ -67,6 +82,11 @@ class EmbeddedClients(Method, ABC):
         """Number of last layers that the hypernetwork does not make; none, here."""
         return 0
 
+    @property
+    def novel_place(self) -> int | None:
+        """Which of ``sizes`` newcomers get; None, here: they are served by clients of several."""
+        return None
+
     def fixed_embeddings(self, task: Task, clients: Clients) -> Tensor | None:
         """Return embeddings ``[n, dim]`` that are given and not learnt; None, here: all learnt."""
         return None
@@ -76,18 +96,19 @@ class EmbeddedClients(Method, ABC):
         fixed = self.fixed_embeddings(task, clients)
         dim = self.embedding_dim or embedding_length(len(clients))
         dim = dim if fixed is None else fixed.shape[1]
-        eta = hypernetwork(task, dim, self._made_names(task)).initial(generator)
+        eta = self._hypernetwork(task, dim).initial(generator)
         server = nest("hyper", eta) | nest("hyper_sgd", sgd_memory(eta))
         if fixed is None:
             drawn = torch.randn(len(clients), dim, generator=generator, dtype=task.dtype)
             own = {"embedding": drawn, "sgd.embedding": torch.zeros_like(drawn)}
         else:
             own = {"embedding": fixed}
+        size = target_sizes.dealt(self.sizes, len(clients))
+        own |= {"size": size} if self.sizes else {}
         heads: Params = {}
         if self.personal_layers:
-            fresh = task.initial(generator)
-            head = {name: fresh[name] for name in head_names(task, self.personal_layers)}
-            heads = {k: v.contiguous() for k, v in repeat(head, len(clients)).items()}
+            fresh = [self._fresh_head(task, name, generator) for name in self.sizes or ("",)]
+            heads = gather(stack(fresh), size)
         return State(server, own | nest("head", heads))
 
     def start(
@@ -97,7 +118,7 @@ class EmbeddedClients(Method, ABC):
         eta = leaves(part(state.server, "hyper"))
         embedding = state.clients["embedding"][cohort.members].requires_grad_()
         with torch.enable_grad():
-            made = self.made(task, eta, embedding)
+            made = self.made(task, eta, embedding, _size(state)[cohort.members])
         heads = gather(part(state.clients, "head"), cohort.members)
         return Start(join(task, detached(made), heads), memory=(eta, embedding, made))
 
@@ -143,17 +164,24 @@ class EmbeddedClients(Method, ABC):
 
     def weights_of(self, task: Task, state: State, index: int) -> Params:
         """Return all weights of seen client ``index``."""
+        embedding, size = state.clients["embedding"][index], int(_size(state)[index])
         head = row(part(state.clients, "head"), index)
-        return join(task, self.made_of(task, state, state.clients["embedding"][index]), head)
+        return join(task, self.made_of(task, state, embedding, size), head)
 
-    def made_of(self, task: Task, state: State, embedding: Tensor) -> Params:
-        """Return what the hypernetwork makes of one embedding ``[dim]``, without a graph."""
+    def target_of(self, state: State, member: int | None) -> str:
+        """Name the target network of seen client ``member``, or of newcomers (None)."""
+        place = self.novel_place if member is None else int(_size(state)[member])
+        return self.sizes[place] if self.sizes and place is not None else ""
+
+    def made_of(self, task: Task, state: State, embedding: Tensor, size: int) -> Params:
+        """Return what is made of one embedding ``[dim]`` in this size, without a graph."""
+        only = torch.tensor([size], device=embedding.device)
         with torch.no_grad():
-            return row(self.made(task, part(state.server, "hyper"), embedding[None]), 0)
+            return row(self.made(task, part(state.server, "hyper"), embedding[None], only), 0)
 
-    def made(self, task: Task, eta: Params, embedding: Tensor) -> Params:
-        """Return what the hypernetwork ``eta`` makes of embeddings ``[c, dim]``."""
-        return hypernetwork(task, embedding.shape[1], self._made_names(task))(eta, embedding)
+    def made(self, task: Task, eta: Params, embedding: Tensor, size: Tensor) -> Params:
+        """Return what the hypernetwork makes of embeddings ``[c, dim]``, in sizes ``[c]``."""
+        return self._hypernetwork(task, embedding.shape[1])(eta, embedding, size)
 
     def fit(
         self,
@@ -173,27 +201,47 @@ class EmbeddedClients(Method, ABC):
         eta = part(state.server, "hyper")
         dim = state.clients["embedding"].shape[1]
         fresh = torch.randn(1, dim, generator=generator, dtype=task.dtype)
-        own = {"embedding": fresh.to(support.x.device)}
+        device, size = support.x.device, self.novel_place or 0
+        own, only = {"embedding": fresh.to(device)}, torch.tensor([size], device=device)
         head: Params = {}
         if self.personal_layers:
-            drawn = move(task.initial(generator), support.x.device)
-            head = {name: drawn[name] for name in head_names(task, self.personal_layers)}
+            head = move(self._fresh_head(task, (self.sizes or ("",))[size], generator), device)
         memory = sgd_memory(own)
         for _ in range(n_rounds):
             point = leaves(own)
             with torch.enable_grad():
-                made = self.made(task, eta, point["embedding"])
+                made = self.made(task, eta, point["embedding"], only)
             first = join(task, row(detached(made), 0), head)
             tuned = fine_tune(task, first, support, self.local, n_steps, batch_size, generator)
             delta = {key: tuned[key] - value.detach() for key, value in made.items()}
             (slope,) = pull_back(made, delta, [point["embedding"]])
             own, memory = self._step(own, {"embedding": slope}, memory)
             head = {name: tuned[name] for name in head}
-        return join(task, row(self.made(task, eta, own["embedding"]), 0), head)
+        return join(task, row(self.made(task, eta, own["embedding"], only), 0), head)
+
+    def _hypernetwork(self, task: Task, dim: int) -> SizedHypernetwork:
+        return sized_hypernetwork(task, dim, self.sizes, self._made_names(task))
+
+    def _fresh_head(self, task: Task, size: str, generator: Generator) -> Params:
+        drawn = target_sizes.initial(task, size, generator)
+        return {name: drawn[name] for name in head_names(task, self.personal_layers)}
 
     def _made_names(self, task: Task) -> tuple[str, ...]:
-        return body_names(task, self.personal_layers)
+        made = body_names(task, self.personal_layers)
+        if not made:
+            raise ValueError(
+                f"head_layers must be below the {self.personal_layers} layers of the target, so "
+                f"that the hypernetwork makes some, got head_layers={self.personal_layers}"
+            )
+        return made
 
     def _step(self, params: Params, slopes: Params, memory: Params) -> tuple[Params, Params]:
         rule = (self.server_lr, self.server_momentum, self.server_weight_decay)
         return sgd(params, slopes, memory, *rule)
+
+
+def _size(state: State) -> Tensor:
+    """Return every seen client's place among the sizes, ``[n]``; 0 where there are none."""
+    embedding = state.clients["embedding"]
+    everyone = torch.zeros(len(embedding), dtype=torch.int64, device=embedding.device)
+    return state.clients.get("size", everyone)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 from latecomer.models.checkpoint import Checkpoint
 from latecomer.models.local import local_sgd
@@ -12,10 +12,10 @@ from latecomer.models.method import Context, Method, Start
 from latecomer.models.phases import Phase, divide, plan
 from latecomer.models.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.state import Params, State, row, scatter, stack
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.task import Clients, Minibatches, Task
 from latecomer.models.vectorised import choose_path, train_cohort
 
-__all__ = ["Cohort", "DivergedError", "RoundLog", "Schedule", "TrainConfig", "train"]
+__all__ = ["Cohort", "DivergedError", "RoundLog", "Schedule", "TrainConfig", "one_round", "train"]
 
 
 class DivergedError(RuntimeError):
@@ -131,18 +131,14 @@ def train(
     state = begun.state_on(clients.device)
     phases = _phase_of_each_round(method, task, config)
     for number, phase in list(enumerate(phases))[begun.rounds_done :]:
-        cohort = replace(schedule.cohort(number, method.batches_per_step), phase=phase.name)
-        start = method.start(task, state, clients, cohort, schedule.noise(number))
-        if taken == "serial":
-            final, losses = _train_locally(method, task, clients, cohort, start, phase)
-        else:
-            final, losses = train_cohort(method, task, clients, cohort, start, phase, chunk_size)
-        _refuse_divergence(method, clients, cohort, losses)
-        finish = method.finish(task, state, cohort, start, final)
-        state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
-        state = method.aggregate(task, state, cohort, start, finish.uploads)
+        cohort = schedule.cohort(number, method.batches_per_step)
+        cohort = replace(cohort, kept=schedule.kept_units(cohort, task))
+        noise = schedule.noise(number)
+        state, loss = one_round(
+            method, task, state, clients, cohort, phase, noise, path=taken, chunk_size=chunk_size
+        )
         if on_round is not None:
-            on_round(RoundLog(number, sum(losses) / len(losses), taken, reason))
+            on_round(RoundLog(number, loss, taken, reason))
         if on_checkpoint is not None:
             on_checkpoint(Checkpoint(number + 1, state))
     return state
@@ -152,6 +148,53 @@ def _begin(method: Method, task: Task, clients: Clients, schedule: Schedule) -> 
     """Return the start of training as a checkpoint."""
     first = schedule.cohort(0, method.batches_per_step)
     return Checkpoint(0, method.init(task, clients, first, schedule.initial_noise()))
+
+
+def one_round(
+    method: Method,
+    task: Task,
+    state: State,
+    clients: Clients,
+    cohort: Cohort,
+    phase: Phase,
+    noise: Generator,
+    *,
+    path: str,
+    chunk_size: int | None = None,
+) -> tuple[State, float]:
+    """Train one drawn cohort and aggregate; the new state and the cohort's mean loss.
+
+    Parameters
+    ----------
+    method, task, state, clients
+        What is trained, from where, on whom.
+    cohort : Cohort
+        The round's clients and rows, as the schedule drew them.
+    phase : Phase
+        The method's phase that the round belongs to.
+    noise : Generator
+        The method's own randomness in this round.
+    path : str
+        ``serial`` or ``vectorised``, as ``choose_path`` settled it.
+    chunk_size : int, optional
+        As for :func:`train`.
+
+    Raises
+    ------
+    DivergedError
+        When a client's loss is not finite.
+    """
+    cohort = replace(cohort, phase=phase.name)
+    start = method.start(task, state, clients, cohort, noise)
+    if path == "serial":
+        final, losses = _train_locally(method, task, clients, cohort, start, phase)
+    else:
+        final, losses = train_cohort(method, task, clients, cohort, start, phase, chunk_size)
+    _refuse_divergence(method, clients, cohort, losses)
+    finish = method.finish(task, state, cohort, start, final)
+    state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
+    state = method.aggregate(task, state, cohort, start, finish.uploads)
+    return state, sum(losses) / len(losses)
 
 
 def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> list[Phase]:
@@ -176,7 +219,7 @@ def _train_locally(
     losses: list[float] = []
     stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
     for place in range(len(cohort)):
-        batches = _batches(clients, cohort.rows[place])
+        batches = Minibatches(clients, cohort.rows[place])
         context = Context(own=row(start.own, place), shared=start.shared)
         params, total, taken = row(start.params, place), 0.0, 0
         for trained, n_steps in stages:
@@ -185,12 +228,15 @@ def _train_locally(
                 moving: Params,
                 step: int,
                 context: Context = context,
-                batches: list[tuple[Samples, ...]] = batches,
+                batches: Minibatches = batches,
                 params: Params = params,
                 taken: int = taken,
+                place: int = place,
             ) -> Tensor:
+                now = taken + step
                 weights = {**params, **moving}
-                return method.objective(task, weights, context, batches[taken + step], taken + step)
+                stepping = task.dropping(cohort.kept, place, now)
+                return method.objective(stepping, weights, context, batches[now], now)
 
             moving = {name: params[name] for name in trained}
             reached, loss = local_sgd(objective, moving, n_steps=n_steps, rule=method.local)
@@ -200,12 +246,3 @@ def _train_locally(
         losses.append(total / max(taken, 1))
         final.append(params)
     return stack(final), losses
-
-
-def _batches(clients: Clients, rows: Tensor) -> list[tuple[Samples, ...]]:
-    """Gather a client's minibatches of a round at once and cut them by step."""
-    x, y = clients.inputs(rows), clients.labels(rows)
-    return [
-        tuple(Samples(*pair) for pair in zip(xs.unbind(), ys.unbind(), strict=True))
-        for xs, ys in zip(x.unbind(), y.unbind(), strict=True)
-    ]

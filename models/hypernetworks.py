@@ -66,7 +66,7 @@ class Hypernetwork:
         made: Params = {}
         for name, shape in self.shapes:
             weight, bias = params[f"heads.{name}.weight"], params[f"heads.{name}.bias"]
-            made[name] = F.linear(features, weight, bias).view(-1, *shape)
+            made[name] = F.linear(features, weight, bias).view(len(features), *shape)
         return made
 
     def applied(self, params: Mapping[str, Tensor]) -> Params:

@@ -31,6 +31,11 @@ def choice(default: str, *options: str) -> Any:
     return field(default=default, metadata={"options": (default, *options)})
 
 
+def several(*options: str) -> Any:
+    """Declare a hyper-parameter that lists different words out of a few; none by default."""
+    return field(default=(), metadata={"among": options})
+
+
 def legal(declared: "Field[Any]") -> str:
     """Describe the values that a hyper-parameter takes.
 
@@ -44,6 +49,8 @@ def legal(declared: "Field[Any]") -> str:
     rule = declared.metadata
     if "options" in rule:
         return "must be one of " + ", ".join(rule["options"])
+    if "among" in rule:
+        return "must be a list of different names among " + ", ".join(rule["among"])
     if "least" in rule:
         return f"must be a whole number >= {rule['least']}"
     text = "must be a number"
@@ -56,6 +63,9 @@ def _holds(declared: "Field[Any]", value: Any) -> bool:
     rule = declared.metadata
     if "options" in rule:
         return value in rule["options"]
+    if "among" in rule:
+        listed = isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
+        return listed and len(set(value)) == len(value) and set(value) <= set(rule["among"])
     if value is None:
         return declared.default is None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

@@ -129,6 +129,18 @@ class Method(ABC):
         return ("deterministic",)
 
     @property
+    def sizes(self) -> tuple[str, ...]:
+        """Target networks that clients have one of each; none, here: all have the task's."""
+        return ()
+
+    def target_of(self, state: State, member: int | None) -> str:
+        """Name the target network of seen client ``member``, or of newcomers (None).
+
+        Empty where there are no sizes, and where newcomers are served by nets of several.
+        """
+        return ""
+
+    @property
     def batches_per_step(self) -> int:
         """Minibatches each local step draws."""
         return 1
@@ -176,7 +188,10 @@ class Method(ABC):
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Return the state after the round; ``state`` already holds what the clients kept."""
+        """Return the state after the round; ``state`` already holds what the clients kept.
+
+        ``state`` is spent: an optimizer's memory in it may have moved in place.
+        """
 
     def serve(
         self,

@@ -5,6 +5,7 @@ can be drawn without the ones before it, and two methods trained with one seed s
 and minibatches.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from latecomer.models.task import Clients
+from latecomer.models import targets
+from latecomer.models.task import Clients, Task
 
 _COHORT, _DESCRIPTOR, _NOISE, _INIT, _MINIBATCH = range(5)
+_DROPOUT = 2**16  # beyond the streams of minibatches, one for each batch of a step
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,9 @@ class Cohort:
         Support rows ``[c, local_steps, batches_per_step, b]``.
     phase : str
         Name of the method's phase that the round belongs to; the schedule knows nothing of it.
+    kept : Tensor or None
+        Units that the target's dropout keeps, bool ``[c, local_steps, b, units]``; None for a
+        target without dropout.
     """
 
     round: int
@@ -71,6 +77,7 @@ class Cohort:
     descriptor_rows: Tensor
     rows: Tensor
     phase: str = "train"
+    kept: Tensor | None = None
 
     def __len__(self) -> int:
         """Return the number of clients in the cohort."""
@@ -120,13 +127,17 @@ class Schedule:
         """Return the generator for a method's own randomness in round ``number``."""
         return self._torch(_NOISE, number)
 
-    def cohort(self, number: int, batches_per_step: int = 1) -> Cohort:
+    def cohort(self, number: int, batches_per_step: int = 1, include: Sequence[int] = ()) -> Cohort:
         """Draw round ``number``.
 
-        The first batch of each step is the same whatever ``batches_per_step`` is.
+        The first batch of each step is the same whatever ``batches_per_step`` is. The clients
+        ``include`` take part in any case, in place of as many that were drawn last.
         """
         config = self._config
         drawn = self._numpy(_COHORT, number).choice(len(self._sizes), config.cohort, replace=False)
+        if len(include):
+            others = drawn[~np.isin(drawn, include)][: config.cohort - len(include)]
+            drawn = np.concatenate([np.asarray(include, dtype=np.int64), others])
         steps, size = config.local_steps, config.batch_size
 
         def batches(stream: int, client: int, count: int) -> NDArray[np.int64]:
@@ -155,6 +166,35 @@ class Schedule:
             descriptor_rows=absolute(describe),
             rows=absolute(rows),
         )
+
+    def kept_units(self, cohort: Cohort, task: Task) -> Tensor | None:
+        """Draw which units dropout keeps in the round of ``cohort``; None without dropout.
+
+        A client's masks, drawn step by step, depend on the seed, the round and the client alone:
+        not on who trains beside it, nor on how.
+        """
+        steps, size = self._config.local_steps, self._config.batch_size
+        drawn = [
+            units_kept(self._numpy(_DROPOUT, cohort.round, member), task, steps, size)
+            for member in cohort.members.tolist()
+        ]
+        masks = [mask for mask in drawn if mask is not None]
+        return torch.stack(masks).to(cohort.rows.device) if masks else None
+
+
+def units_kept(
+    rng: np.random.Generator, task: Task, n_steps: int, batch_size: int
+) -> Tensor | None:
+    """Draw masks ``[n_steps, batch_size, units]`` of a target's dropout; None if it has none.
+
+    Every unit of every sample is dropped with the target's probability, independently; nothing is
+    drawn without dropout.
+    """
+    units, share = targets.dropout(task.target)
+    if not units:
+        return None
+    drawn = rng.random((n_steps, batch_size, units), dtype=np.float32)
+    return torch.from_numpy(drawn >= share)
 
 
 def minibatches(

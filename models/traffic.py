@@ -6,7 +6,8 @@ import torch
 
 from latecomer.models.method import Method, Start
 from latecomer.models.schedule import Cohort, Schedule, TrainConfig
-from latecomer.models.state import Params, State, part, row, scatter
+from latecomer.models.state import Params, State, nest, part, row, scatter
+from latecomer.models.target_sizes import cut, shapes_of
 from latecomer.models.task import Clients, Task
 
 
@@ -36,8 +37,10 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
     **up**: what ``finish`` uploads. Where weights depend on the cohort's samples, clients run the
     encoder (section ``encoder`` of the server's state): its weights go down and the descriptor up;
     where it learns, the descriptor's slope goes down and the encoder's slope up. Not counted:
-    optimizer memory and the hypernetwork, which stay on the server, and what is sent once. Of a
-    method with phases it is the mean over rounds. The clients counted have taken part before.
+    optimizer memory and the hypernetwork, which stay on the server, what is sent once, and zeros
+    that pad a smaller target network. Of a method with phases it is the mean over rounds; of one
+    with target networks of several sizes the mean over sizes, see :func:`traffic_by_size`. The
+    clients counted have taken part before.
 
     Parameters
     ----------
@@ -55,12 +58,53 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
     >>> traffic(make_method("fedavg"), task)
     Traffic(down=18152, up=18152, kept=0)
     """
+    found = list(traffic_by_size(method, task, clients).values())
+
+    def mean(counts: list[int]) -> int:
+        return round(sum(counts) / len(counts))
+
+    down, up = mean([one.down for one in found]), mean([one.up for one in found])
+    return Traffic(down, up, mean([one.kept for one in found]))
+
+
+def traffic_by_size(
+    method: Method, task: Task, clients: Clients | None = None
+) -> dict[str, Traffic]:
+    """Count the traffic of clients with a target network of each of the method's sizes.
+
+    Parameters
+    ----------
+    method, task, clients
+        As in :func:`traffic`.
+
+    Returns
+    -------
+    dict of str to Traffic
+        By name of the target network; a single entry with an empty name where there are no sizes.
+
+    Examples
+    --------
+    >>> from latecomer.models import make_method, make_task
+    >>> task = make_task(input_shape=(1, 28, 28), n_classes=10, target="lenet")
+    >>> found = traffic_by_size(make_method("pfedhn", sizes=["lenet-s", "lenet"]), task)
+    >>> {size: one.down for size, one in found.items()}
+    {'lenet-s': 181112, 'lenet': 343288}
+    """
     if clients is None:
         clients = random_population(task, 40)
+    return {size: _count(method, task, clients, size) for size in method.sizes or ("",)}
+
+
+def _count(method: Method, task: Task, clients: Clients, size: str) -> Traffic:
+    """Count what clients of one size send, receive and have kept for them."""
     config = TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2)
     schedule = Schedule(0, clients, config)
     first = schedule.cohort(0, method.batches_per_step)
     state = method.init(task, clients, first, schedule.initial_noise())
+    if size:
+        owners = [i for i in range(len(clients)) if method.target_of(state, i) == size][:2]
+        members = torch.tensor(owners, device=clients.device)
+        first = replace(first, members=members, sizes=clients.support_sizes[members])
     down = up = 0.0
     phases = method.phases(task)
     total = sum(phase.share for phase in phases)
@@ -72,8 +116,17 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
         received, sent, state = _one_round(method, task, clients, state, again)
         down += received * phase.share / total
         up += sent * phase.share / total
-    kept = sum(value[0].numel() for value in state.clients.values() if value.is_floating_point())
+    own = row(state.clients, int(first.members[0]))
+    heads = _real(method, task, state, first, part(own, "head"))
+    own = {k: v for k, v in own.items() if k.split(".")[0] != "head"} | nest("head", heads)
+    kept = sum(value.numel() for value in own.values() if value.is_floating_point())
     return Traffic(round(down), round(up), kept)
+
+
+def _real(method: Method, task: Task, state: State, cohort: Cohort, table: Params) -> Params:
+    """Return weights of the cohort's first client without what pads them."""
+    shapes = shapes_of(task, method.target_of(state, int(cohort.members[0])))
+    return cut(table, {key: shapes.get(key, tuple(value.shape)) for key, value in table.items()})
 
 
 def random_population(task: Task, n_clients: int) -> Clients:
@@ -104,10 +157,11 @@ def _one_round(
 
     start = begin(state, clients)
     server = State(_disturbed(state.server), state.clients)
-    down = _received(start, begin(server, clients))
+    params = _real(method, task, state, cohort, row(start.params, 0))
+    down = _received(params, start, begin(server, clients))
     # Some change of every weight, as local training brings about.
     finish = method.finish(task, state, cohort, start, _disturbed(start.params))
-    up = _size(finish.uploads) // len(cohort)
+    up = _size(_real(method, task, state, cohort, row(finish.uploads, 0)))
     elsewhere = replace(clients, x=clients.x.flip(0), y=clients.y.flip(0))
     described = _differ(start.params, begin(state, elsewhere).params)
     state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
@@ -121,10 +175,18 @@ def _one_round(
     return down, up, after
 
 
-def _received(start: Start, other: Start) -> int:
-    """Count what the first client is given that another server would have given differently."""
-    here = {"params": row(start.params, 0), "own": row(start.own, 0), "shared": start.shared}
-    there = {"params": row(other.params, 0), "own": row(other.own, 0), "shared": other.shared}
+def _received(params: Params, start: Start, other: Start) -> int:
+    """Count what the first client is given that another server would have given differently.
+
+    ``params`` are its weights without padding.
+    """
+    here = {"params": params, "own": row(start.own, 0), "shared": start.shared}
+    others = row(other.params, 0)
+    there = {
+        "params": cut(others, {k: tuple(v.shape) for k, v in params.items()}),
+        "own": row(other.own, 0),
+        "shared": other.shared,
+    }
     sent: list[torch.Tensor] = []
     for place, table in here.items():
         for name, value in table.items():

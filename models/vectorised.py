@@ -76,26 +76,32 @@ def train_cohort(
     """
     size = chunk_size or len(cohort)
     parts = [
-        _train_chunk(
-            method, task, clients, cohort.rows[at : at + size], _cut(start, at, size), phase
-        )
+        _train_chunk(method, task, clients, cohort, slice(at, at + size), start, phase)
         for at in range(0, len(cohort), size)
     ]
     final = {key: torch.cat([reached[key] for reached, _ in parts]) for key in parts[0][0]}
     return final, torch.cat([losses for _, losses in parts]).tolist()
 
 
-def _cut(start: Start, at: int, size: int) -> Start:
-    """Return what ``size`` clients from place ``at`` on begin with."""
-    params = {key: value[at : at + size] for key, value in start.params.items()}
-    own = {key: value[at : at + size] for key, value in start.own.items()}
+def _cut(start: Start, places: slice) -> Start:
+    """Return what the clients at ``places`` of the cohort begin with."""
+    params = {key: value[places] for key, value in start.params.items()}
+    own = {key: value[places] for key, value in start.own.items()}
     return Start(params, own, start.shared)
 
 
 def _train_chunk(
-    method: Method, task: Task, clients: Clients, rows: Tensor, start: Start, phase: Phase
+    method: Method,
+    task: Task,
+    clients: Clients,
+    cohort: Cohort,
+    places: slice,
+    start: Start,
+    phase: Phase,
 ) -> tuple[Params, Tensor]:
-    """Train clients at once; the weights reached, and the mean losses ``[c]``."""
+    """Train the clients at ``places`` at once; the weights reached, and the mean losses ``[c]``."""
+    rows, start = cohort.rows[places], _cut(start, places)
+    kept = None if cohort.kept is None else cohort.kept[places]
     x, y = clients.inputs(rows), clients.labels(rows)
     n_steps, params, taken = rows.shape[1], start.params, 0
     total = x.new_zeros(len(rows))
@@ -106,7 +112,8 @@ def _train_chunk(
         ) -> Tensor:
             now = at + step
             weights = {**params, **moving}
-            return cohort_losses(method, task, weights, start, x[:, now], y[:, now], now)
+            masks = None if kept is None else kept[:, now]
+            return cohort_losses(method, task, weights, start, x[:, now], y[:, now], now, masks)
 
         moving = {name: params[name] for name in trained}
         reached, sums = cohort_sgd(objective, moving, n_steps=count, rule=method.local)
@@ -117,7 +124,14 @@ def _train_chunk(
 
 
 def cohort_losses(
-    method: Method, task: Task, params: Params, start: Start, x: Tensor, y: Tensor, step: int
+    method: Method,
+    task: Task,
+    params: Params,
+    start: Start,
+    x: Tensor,
+    y: Tensor,
+    step: int,
+    kept: Tensor | None = None,
 ) -> Tensor:
     """Return every client's objective on its minibatches of one local step, ``[c]``.
 
@@ -135,16 +149,20 @@ def cohort_losses(
         Minibatches ``[c, batches_per_step, B, ...]`` and ``[c, batches_per_step, B]``.
     step : int
         Number of the local step.
+    kept : Tensor or None
+        Dropout's masks ``[c, B, units]``.
     """
     if type(method).objective is Method.objective and type(task) is Task:
-        return client_axis.losses(task.target, params, x[:, 0], y[:, 0])
+        return client_axis.losses(task.target, params, x[:, 0], y[:, 0], kept)
 
-    def one(params: Params, own: Params, xs: Tensor, ys: Tensor) -> Tensor:
+    def one(params: Params, own: Params, xs: Tensor, ys: Tensor, masks: Params) -> Tensor:
         context = Context(own=own, shared=start.shared, gradients=constant_gradients)
         batches = tuple(Samples(*pair) for pair in zip(xs.unbind(), ys.unbind(), strict=True))
-        return method.objective(task, params, context, batches, step)
+        stepping = task.dropping(masks.get("kept"))
+        return method.objective(stepping, params, context, batches, step)
 
-    every: Tensor = torch.func.vmap(one)(params, start.own, x, y)
+    masks = {} if kept is None else {"kept": kept}
+    every: Tensor = torch.func.vmap(one)(params, start.own, x, y, masks)
     return every
 
 

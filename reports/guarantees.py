@@ -44,7 +44,9 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     frame["vacuous"] = ~(frame["value"] < 1.0)
     errors = client_errors(rows)
     model = [*MODEL, "seed"]
-    scored = errors[errors["group"] == "certification"].groupby(model)["error"].mean()
+    scored = (
+        errors[errors["group"].isin(["certification", "arriving"])].groupby(model)["error"].mean()
+    )
     frame = frame.merge(scored.rename("certified").reset_index(), on=model, how="left")
     novel = errors[errors["group"] == "novel"]
     condition = [*model, *CONDITION]
@@ -138,6 +140,11 @@ def _population(certificate: Mapping[str, Any]) -> str:
     if kind == "unseen-client":
         if certificate["sampling"] == "finite-pool":
             return f"the mean error over the {count(certificate['pool'], 'client')} not trained on"
+        if certificate["sampling"] == "martingale":
+            return (
+                "the error of a checkpoint drawn at random from those that scored, each over the "
+                "clients not trained on by then,"
+            )
         return "the expected error of a fresh client of the same environment"
     if kind == "seen-clients":
         return "the mean true error over the training clients"

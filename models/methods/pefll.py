@@ -97,7 +97,9 @@ class PeFLL(Method):
     ) -> State:
         """Pull the changes back through both networks and take a step of AdamW."""
         eta, made = start.memory
-        slopes = [slope / len(cohort) for slope in pull_back(made, uploads, [*eta.values()])]
+        # A mean of changes is a smaller thing to divide than a mean of the networks' gradients.
+        means = {key: change / len(cohort) for key, change in uploads.items()}
+        slopes = pull_back(made, means, [*eta.values()])
         against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
         server = dict(state.server)
         for section, strength in zip(

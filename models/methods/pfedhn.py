@@ -11,6 +11,8 @@ from latecomer.models.embedded_clients import EmbeddedClients
 from latecomer.models.hyperparameters import choice, count
 from latecomer.models.method import Personalization, Predictor, predict_with
 from latecomer.models.state import State
+from latecomer.models.target_sizes import place_of_novel
+from latecomer.models.targets import TARGETS
 from latecomer.models.task import Clients, Samples, Task
 
 
@@ -36,14 +38,19 @@ class PFedHN(EmbeddedClients):
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
         Length of a learnt embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+    sizes : tuple of str
+        Target networks of several sizes, see :class:`EmbeddedClients`.
     novel_rounds, novel_steps, novel_batch_size : int
         Rounds, local steps a round and batch size of fitting a newcomer's embedding.
+    novel_size : str
+        Which of ``sizes`` newcomers get: ``largest``, the task's target, or a name.
     """
 
     descriptors: str = choice("learned", "class_proportions")
     novel_rounds: int = count(20, least=0)
     novel_steps: int = count(50)
     novel_batch_size: int = count(64)
+    novel_size: str = choice("largest", *TARGETS)
 
     name: ClassVar[str] = "pfedhn"
     paper: ClassVar[str] = "Shamsian et al., ICML 2021"
@@ -61,6 +68,11 @@ class PFedHN(EmbeddedClients):
             )
         # The class tells how it serves by default; nothing is fitted to this variant's newcomers.
         object.__setattr__(self, "personalization", "forward")
+
+    @property
+    def novel_place(self) -> int:
+        """Which of ``sizes`` newcomers get."""
+        return place_of_novel(self.novel_size, self.sizes)
 
     def fixed_embeddings(self, task: Task, clients: Clients) -> Tensor | None:
         """Return the class proportions of every client's support, where these are used."""
@@ -84,7 +96,7 @@ class PFedHN(EmbeddedClients):
         self.refuse_predictor(predictor)
         if self.descriptors == "class_proportions":
             proportions = class_proportions(task, support.labels())
-            return predict_with(task, self.made_of(task, state, proportions))
+            return predict_with(task, self.made_of(task, state, proportions, self.novel_place))
         size = (self.novel_rounds, self.novel_steps, self.novel_batch_size)
         return predict_with(task, self.fit(task, state, support, *size, generator))
 

@@ -6,9 +6,11 @@ from typing import ClassVar
 from torch import Generator
 
 from latecomer.models.embedded_clients import EmbeddedClients
-from latecomer.models.hyperparameters import count
+from latecomer.models.hyperparameters import choice, count
 from latecomer.models.method import Personalization, Predictor, predict_with
 from latecomer.models.state import State
+from latecomer.models.target_sizes import place_of_novel
+from latecomer.models.targets import TARGETS
 from latecomer.models.task import Samples, Task
 
 
@@ -30,19 +32,29 @@ class PFedHNPC(EmbeddedClients):
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
         Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+    sizes : tuple of str
+        Target networks of several sizes, see :class:`EmbeddedClients`.
     novel_rounds, novel_steps, novel_batch_size : int
         Rounds, local steps a round and batch size of fitting a newcomer.
+    novel_size : str
+        Which of ``sizes`` newcomers get: ``largest``, the task's target, or a name.
     """
 
     head_layers: int = count(1, least=0)
     novel_rounds: int = count(20, least=0)
     novel_steps: int = count(50)
     novel_batch_size: int = count(64)
+    novel_size: str = choice("largest", *TARGETS)
 
     name: ClassVar[str] = "pfedhn_pc"
     paper: ClassVar[str] = "Shamsian et al., ICML 2021"
     personalization: ClassVar[Personalization] = "embedding"
     needs_labels: ClassVar[bool] = True
+
+    @property
+    def novel_place(self) -> int:
+        """Which of ``sizes`` newcomers get."""
+        return place_of_novel(self.novel_size, self.sizes)
 
     @property
     def personal_layers(self) -> int:

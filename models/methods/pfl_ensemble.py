@@ -27,6 +27,8 @@ class PFLEnsemble(EmbeddedClients):
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
         Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+    sizes : tuple of str
+        Target networks of several sizes, see :class:`EmbeddedClients`.
     """
 
     name: ClassVar[str] = "pfl_ensemble"

@@ -36,6 +36,8 @@ class PFLNearest(EmbeddedClients):
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
         Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+    sizes : tuple of str
+        Target networks of several sizes, see :class:`EmbeddedClients`.
     """
 
     n_inputs: int = count(100)

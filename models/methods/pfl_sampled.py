@@ -33,6 +33,8 @@ class PFLSampled(EmbeddedClients):
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
         Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+    sizes : tuple of str
+        Target networks of several sizes, see :class:`EmbeddedClients`.
     """
 
     name: ClassVar[str] = "pfl_sampled"

@@ -9,11 +9,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from latecomer.cli import app
+from latecomer.eval.checkpoints import CheckpointEvery
 from latecomer.eval.rows import make_row, write_rows
 from latecomer.eval.runner import Event, Failure, RunResult
 from latecomer.eval.study import load_study
-from latecomer.run_display import BarDisplay, LineDisplay
+from latecomer.run_display import LineDisplay, TableDisplay
 from latecomer.run_summary import summary_lines
+from latecomer.run_table import CellsInWork
 
 STUDY = load_study("quickstart")
 CELL = {"total": 19, "workers": 2, "cell": "c1", "label": "pefll", "seed": 1, "rounds": 150}
@@ -102,23 +104,59 @@ def test_long_cells_show_a_round_now_and_then(capsys: pytest.CaptureFixture[str]
     ]
 
 
-def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
 
     def terminal(**options: Any) -> Console:
-        return Console(file=screen, force_terminal=True, width=60, **options)
+        return Console(file=screen, force_terminal=True, width=90, **options)
 
     monkeypatch.setattr("rich.console.Console", terminal)
-    with BarDisplay(STUDY) as show:
+    with TableDisplay(STUDY) as show:
         for event in EVENTS[:3]:
             show(event)
-        show._bars.refresh()
+        show._live.refresh()
         middle = screen.getvalue()
         for event in EVENTS[3:]:
             show(event)
     assert "quickstart: 19 cells (6 methods x 3 seeds, 1 split), 0 done, 19 to run on 2" in middle
-    assert "round 96/150  loss 0.213" in middle
+    assert "pefll" in middle
+    assert "round 96/150" in middle
+    assert "loss 0.213" in middle
     assert " 2/19  split  FAILED: no room" in screen.getvalue()
+
+
+def test_time_left_counts_from_the_first_round_told_of() -> None:
+    now = [0.0]
+    cells = CellsInWork(clock=lambda: now[0])
+    cells.hear(EVENTS[1])
+
+    def row(number: int, seconds: float) -> list[str]:
+        now[0] = seconds
+        cells.hear(Event(kind="round", done=3, round=number - 1, loss=0.5, **CELL))
+        table = cells.table()
+        return [str(next(iter(column.cells))) for column in table.columns]
+
+    # On from a checkpoint of round 100: two seconds a round from there on, 40 rounds left.
+    assert row(101, 60.0)[2:] == ["round 101/150", "loss 0.500", "━" * 13 + "╌" * 7, ""]
+    assert row(110, 78.0)[5] == "1 m 20 s left"
+    assert row(150, 158.0)[5] == "serving"
+    cells.hear(EVENTS[5])
+    assert list(cells.table().columns[0].cells) == ["1/19 cells"]
+
+
+def test_what_happened_before_and_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    with LineDisplay(STUDY) as show:
+        show(Event(kind="plan", done=5, failed=2, total=19, workers=2))
+        show(Event(kind="note", done=5, message="the checkpoint cannot be used", **CELL))
+        show(Event(kind="held", done=5, message="process 7 on ada is working on it", **CELL))
+        show(Event(kind="done", done=6, message="by another run", **CELL))
+    assert capsys.readouterr().out.splitlines() == [
+        "quickstart: 19 cells (6 methods x 3 seeds, 1 split), 3 done, 2 failed before,"
+        " 14 to run on 2 workers",
+        " 5/19  pefll seed 1  note: the checkpoint cannot be used",
+        " 5/19  pefll seed 1  left to another run: process 7 on ada is working on it",
+        " 6/19  pefll seed 1  done: by another run",
+    ]
 
 
 def test_resumed_run_with_nothing_left(capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,5 +210,8 @@ def test_run_reports_and_its_exit_code_counts_failures(
     lines = result.stdout.splitlines()
     assert result.exit_code == n_failed
     assert lines[1] == f" {19 - n_failed}/19 cells, {n_failed} failed, 1 m 52 s"
+    assert lines[2].startswith(" failed cells stay failed") == bool(n_failed)
     assert lines[-1] == f" report       {finished / 'report.html'}"
     assert (asked["rounds"], asked["workers"], asked["out"]) == (7, 2, finished)
+    assert asked["every"] == CheckpointEvery(seconds=60.0, rounds=None)
+    assert (list(asked["adopt"]), asked["retry_failed"], asked["extend"]) == ([], False, False)

@@ -10,7 +10,7 @@ import pytest
 TINY = """
 study: tiny
 data: {name: digits}
-split: {kind: by_class, clients: 12, certify: 3, novel: 3, classes_per_client: 2}
+split: {kind: by_class, clients: 19, certify: 3, novel: 10, classes_per_client: 2}
 methods: [local]
 train: {rounds: 2, cohort: 2, local_steps: 2, batch_size: 4}
 certificates: [{route: r0, rule: product}]

@@ -2,24 +2,26 @@ import numpy as np
 import pytest
 
 from latecomer.bounds.holdout import product, wsr_wor
-from latecomer.eval.certification import (
-    RULES,
-    certificate_facts,
-    certificate_rows,
-    certify_scores,
-    sampling_of,
-)
+from latecomer.eval.certificate_rows import certificate_facts, certificate_rows, price_rows
+from latecomer.eval.certification import Scored, certify_best, certify_scores
 from latecomer.eval.errors import InputError
 from latecomer.eval.metrics import ClientScore
 from latecomer.eval.rows import make_row
+from latecomer.eval.rules import MEAN_RULES, RULES, sampling_of
 
 SCORES = [ClientScore(i, 15 + i % 2, 10, i % 3, 0.2) for i in range(20)]
 LOSSES = [s.error for s in SCORES]
-POOL = {"sampling": "finite-pool", "pool_size": 30, "predictor": "deterministic"}
+
+
+def scored(scores=SCORES, sampling="finite-pool", pool_size=30, **changes) -> Scored:
+    return Scored(scores, sampling, pool_size, "deterministic", **changes)
+
+
+INDEPENDENT = scored(sampling="iid", pool_size=None)
 
 
 def test_product_certificate_is_the_calculators_value_with_its_tags() -> None:
-    found = certify_scores(SCORES, rule="product", level=0.05, **POOL)
+    found = certify_scores(scored(), rule="product", level=0.05)
     assert float(found) == float(product(losses=LOSSES, delta=0.05))
     assert (found.population, found.sampling, found.predictor) == (
         "unseen-client",
@@ -33,44 +35,80 @@ def test_product_certificate_is_the_calculators_value_with_its_tags() -> None:
 
 
 def test_pool_size_reaches_the_rule_without_replacement() -> None:
-    found = certify_scores(SCORES, rule="wsr_wor", level=0.05, **POOL)
+    found = certify_scores(scored(), rule="wsr_wor", level=0.05)
     assert float(found) == float(wsr_wor(losses=LOSSES, delta=0.05, pool_size=30))
 
 
 def test_every_rule_but_the_quantile_is_about_unseen_clients() -> None:
     for rule in RULES.values():
-        if rule.finite_pool:
-            found = certify_scores(SCORES, rule=rule.name, level=0.2, **POOL)
-            expected = "next-client" if rule.name == "conformal" else "unseen-client"
-            assert found.population == expected
+        if rule.bound is None:
+            continue
+        for given in (scored(), INDEPENDENT):
+            if rule.finite_pool if given.sampling == "finite-pool" else rule.iid:
+                found = certify_scores(given, rule=rule.name, level=0.2)
+                expected = "next-client" if rule.name == "conformal" else "unseen-client"
+                assert found.population == expected
+                assert found.sampling == given.sampling
+                assert float(found.delta_total) == pytest.approx(0.2)
+                assert "samples" not in found.delta, "clients were drawn, not samples"
 
 
 def test_conformal_is_about_the_next_client() -> None:
-    found = certify_scores(SCORES, rule="conformal", level=0.1, **POOL)
+    found = certify_scores(scored(), rule="conformal", level=0.1)
     assert found.population == "next-client"
     assert not any("the mean is over" in text for text in found.assumptions)
     assert float(found) == sorted(LOSSES)[int(np.ceil(0.9 * 21)) - 1]
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("given", "rule", "message"),
     [
-        ({"rule": "wsr"}, "use wsr_wor"),
-        ({"rule": "wsr_wor", "sampling": "iid"}, "for finite pools"),
-        ({"rule": "prodct"}, "did you mean 'product'"),
-        ({"pool_size": 20}, "neither trained on nor certified"),
-        ({"pool_size": None}, "neither trained on nor certified"),
+        (scored(), "wsr", "use wsr_wor"),
+        (scored(), "emp_bernstein", "use wsr_wor"),
+        (INDEPENDENT, "wsr_wor", "for finite pools"),
+        (scored(SCORES[:1], "iid", None), "emp_bernstein", "at least 2 clients, got 1"),
+        (scored(), "prodct", "did you mean 'product'"),
+        (scored(), "fraction_above", "rule must be one of product"),
+        (scored(pool_size=29), "product", "at least 10 clients .* 20 certification clients"),
+        (scored(pool_size=20), "conformal", "neither trained on nor certified"),
+        (scored(pool_size=None), "product", "neither trained on nor certified"),
     ],
 )
 def test_a_rule_whose_proof_does_not_cover_the_case_is_refused(
-    changed: dict[str, object], message: str
+    given: Scored, rule: str, message: str
 ) -> None:
-    with pytest.raises(InputError, match=message):
-        certify_scores(SCORES, **({"rule": "product", "level": 0.05, **POOL} | changed))
+    with pytest.raises(InputError, match=message) as caught:
+        certify_scores(given, rule=rule, level=0.05)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_the_certificate_is_about_is_said() -> None:
+    found = certify_scores(scored(folds=5, shift="blur"), rule="product", level=0.05)
+    assert any("5 folds of a client's own points" in text for text in found.assumptions)
+    assert any("under blur, support and query alike" in text for text in found.assumptions)
+
+
+def test_the_best_of_several_certificates_pays_for_the_choice() -> None:
+    rules = ["product", "wsr_wor", "chernoff_kl"]
+    found = certify_best(scored(), rules=rules, delta=0.06)
+    each = [float(certify_scores(scored(), rule=rule, level=0.02)) for rule in rules]
+    assert float(found) == min(each)
+    assert sorted(found.delta) == [f"clients, {rule}" for rule in sorted(rules)]
+    assert [float(share) for share in found.delta.values()] == pytest.approx([0.02] * 3)
+    assert float(found.delta_total) == pytest.approx(0.06)
+    free = min(float(certify_scores(scored(), rule=rule, level=0.06)) for rule in rules)
+    assert float(found) > free, "a choice after the fact is not free"
+    assert any("the smallest of 3 certificates" in text for text in found.assumptions)
+
+
+@pytest.mark.parametrize("rules", [["product"], ["product", "product"], ["product", "conformal"]])
+def test_the_best_of_what_is_no_choice_is_refused(rules: list[str]) -> None:
+    with pytest.raises(InputError, match="two or more different ones of product"):
+        certify_best(scored(), rules=rules, delta=0.05)
 
 
 def test_rows_hold_the_total_and_terms_that_add_up() -> None:
-    found = certify_scores(SCORES, rule="product", level=0.05, **POOL)
+    found = certify_scores(scored(), rule="product", level=0.05)
     rows = certificate_rows(found, bound="r0:product", common={"group": "certification"})
     for row in rows:
         make_row(**row)
@@ -81,8 +119,24 @@ def test_rows_hold_the_total_and_terms_that_add_up() -> None:
     assert all(row["rigorous"] is True for row in rows)
 
 
+def test_the_price_stands_beside_what_no_rule_can_undercut() -> None:
+    even = [ClientScore(i, 15, 10, 1, 0.2) for i in range(30)]
+    found = certify_scores(scored(even, pool_size=40), rule="product", level=0.05)
+    sizes = {"n_clients": 30, "pool_size": 40}
+    rows = price_rows(found, bound="r0:product", common={"group": "certification"}, **sizes)
+    for row in rows:
+        make_row(**row)
+    price = {row["term"]: row["value"] for row in rows}
+    assert price["reference"] == pytest.approx((1 - 0.05 ** (1 / 30)) * 0.9)
+    assert price["paid"] == pytest.approx(price["reference"]), "equal scores: nothing to gain"
+    # Two of 40 clients stay unseen with probability 10 * 9 / (40 * 39) > 5%, three do not.
+    assert price["reference_pool"] == 2 / 40
+    independent = price_rows(found, bound="r0:product", common={}, n_clients=30, pool_size=None)
+    assert {row["term"] for row in independent} == {"paid", "reference"}
+
+
 def test_facts_state_ledger_assumptions_and_inputs() -> None:
-    found = certify_scores(SCORES, rule="product", level=0.05, **POOL)
+    found = certify_scores(scored(), rule="product", level=0.05)
     facts = certificate_facts(found, bound="r0:product", inputs=[("n", 20.0, "counted")])
     kinds = {fact["kind"] for fact in facts}
     assert kinds == {"total", "term", "delta", "assumption", "input", "source"}
@@ -94,3 +148,4 @@ def test_only_environment_splits_are_independent_draws() -> None:
     assert sampling_of("environment") == "iid"
     assert {sampling_of(kind) for kind in ("by_class", "dirichlet", "natural")} == {"finite-pool"}
     assert all(rule.finite_pool or rule.iid for rule in RULES.values())
+    assert all(rule.bound is not None for rule in MEAN_RULES.values())

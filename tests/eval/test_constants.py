@@ -13,6 +13,8 @@ from latecomer.models.engine import train
 from latecomer.models.hypernetworks import hypernetwork
 from latecomer.models.methods import make_method
 from latecomer.models.schedule import TrainConfig
+from latecomer.models.state import part, row
+from latecomer.models.target_sizes import cut, sized_hypernetwork
 from latecomer.models.task import make_task
 from latecomer.models.traffic import random_population
 
@@ -66,3 +68,73 @@ def test_joint_error_is_small_for_one_domain_and_large_for_contradicting_labels(
     assert same.value < 0.15
     # No hypothesis serves two domains with opposite labels: the errors add up to about 1.
     assert 0.8 < swapped.value < 1.2
+
+
+SIZES = ("lenet-s", "lenet")
+
+
+def sized(spectral: bool = False):
+    task = make_task(
+        input_shape=(1, 20, 20),
+        n_classes=3,
+        target="lenet",
+        hypernetwork={"hidden": 1, "width": 8, "spectral": spectral},
+        dtype=torch.float64,
+    )
+    config = TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2)
+    clients = random_population(task, 6)
+    state = train(make_method("pfedhn", sizes=SIZES), task, clients, config, seed=0)
+    found = hypernetwork_constants(task, state, clients, seed=0, sizes=SIZES)
+    return task, clients, state, {one.name: one.value for one in found}
+
+
+def test_constants_of_several_sizes_hold_for_each() -> None:
+    task, clients, state, found = sized()
+    trunk = sum(v.numel() for k, v in state.server.items() if k.startswith("hyper.trunk"))
+    per_weight = 9  # a row of eight weights and a bias of some head for every weight made
+    small = make_task(input_shape=(1, 20, 20), n_classes=3, target="lenet-s")
+    made = task.n_parameters + small.n_parameters
+    assert found["hypernetwork_dim"] == trunk + per_weight * made
+    net = sized_hypernetwork(task, 2, SIZES)
+    hyper, draw = part(state.server, "hyper"), torch.Generator().manual_seed(0)
+    steepest = [0.0, 0.0]
+    for place in range(2):
+        for _ in range(50):
+            pair = torch.randn(2, 2, generator=draw, dtype=torch.float64)
+            theta = net(hyper, pair, torch.tensor([place, place]))
+            moved = math.sqrt(sum(float((w[0] - w[1]).square().sum()) for w in theta.values()))
+            steepest[place] = max(steepest[place], moved / float((pair[0] - pair[1]).norm()))
+    assert 0 < max(steepest) <= found["descriptor_lipschitz"]
+    # A client's loss has the slope of its own net, without padding.
+    alone = []
+    for index in range(6):
+        support = clients.support_of(index)
+        name = SIZES[index % 2]
+        own = make_task(input_shape=(1, 20, 20), n_classes=3, target=name, dtype=torch.float64)
+        weights = row(
+            net(hyper, state.clients["embedding"][index : index + 1], torch.tensor([index % 2])), 0
+        )
+        leaves = {k: v.requires_grad_() for k, v in cut(weights, own.shapes).items()}
+        loss = own.loss(leaves, support.x, support.labels())
+        slopes = torch.autograd.grad(loss, list(leaves.values()))
+        alone.append(math.sqrt(sum(float(s.square().sum()) for s in slopes)))
+    assert found["loss_lipschitz"] == pytest.approx(max(alone), rel=1e-9)
+
+
+def test_normalised_heads_add_up_within_a_size_and_not_across() -> None:
+    task, _, _, found = sized(spectral=True)
+    assert found["descriptor_lipschitz"] == pytest.approx(math.sqrt(len(task.shapes)))
+    assert found["weight_lipschitz"] > 0
+
+
+def test_one_size_has_the_constants_of_none() -> None:
+    task = make_task(
+        input_shape=(1, 20, 20), n_classes=3, target="lenet", hypernetwork={"hidden": 1, "width": 8}
+    )
+    config = TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2)
+    clients = random_population(task, 6)
+    both = []
+    for sizes in ((), ("lenet",)):
+        state = train(make_method("pfedhn", sizes=sizes), task, clients, config, seed=0)
+        both.append(hypernetwork_constants(task, state, clients, seed=0, sizes=sizes))
+    assert both[0] == both[1]

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from latecomer.bounds.holdout import product
-from latecomer.eval.certification import sampling_of
 from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.errors import InputError
+from latecomer.eval.rules import sampling_of
 from latecomer.eval.splits import draw_clients, label_counts, make_split
 
 DIGITS = load_dataset({"name": "digits"})

@@ -11,9 +11,9 @@ from latecomer.models.engine import RoundLog
 
 SPLIT = {
     "kind": "by_class",
-    "clients": 20,
+    "clients": 26,
     "certify": 5,
-    "novel": 4,
+    "novel": 10,
     "seed": 0,
     "query": 0.25,
     "validation": 0.0,
@@ -132,9 +132,9 @@ def test_split_cell_measures_distances_without_a_method() -> None:
     rows, artifacts = run(None)
     assert set(rows.metric) == {"label_kl", "label_tv", "label_js", "label_hellinger", "a_distance"}
     assert set(rows["shift"]) == {"none", "blur", "extrapolation"}
-    assert rows.groupby(["shift", "severity", "metric"]).size().eq(4).all()
+    assert rows.groupby(["shift", "severity", "metric"]).size().eq(10).all()
     counts = pd.DataFrame(artifacts["label_counts"].table)
-    assert len(counts) == 20
+    assert len(counts) == 26
     assert (counts.filter(like="class_") > 0).sum(axis=1).eq(2).all()
 
 

@@ -23,10 +23,10 @@ STUDY = {
     "data": {"name": "digits"},
     "split": {
         "kind": "by_class",
-        "clients": 20,
+        "clients": 25,
         "classes_per_client": 2,
         "certify": 5,
-        "novel": 5,
+        "novel": 10,
     },
     "methods": ["local", "fedavg"],
     "train": {"rounds": 3},

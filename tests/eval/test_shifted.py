@@ -310,7 +310,7 @@ def test_bad_splits_are_said_in_one_line(split, words):
 def test_rules_must_fit_how_the_clients_are_drawn():
     def study(kind, rule):
         options = {"environment": {"classes_per_client": 2}, "iid": {}}[kind]
-        split = {"kind": kind, "clients": 20, "certify": 5, "novel": 2, **options}
+        split = {"kind": kind, "clients": 20, "certify": 5, "novel": 10, **options}
         return parse_study(STUDY | {"split": split, "certificates": [{"rule": rule}]})
 
     assert study("environment", "wsr").certificates[0].rule == "wsr"

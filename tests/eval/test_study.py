@@ -250,6 +250,16 @@ def test_ids_change_with_what_numbers_depend_on_and_nothing_else():
     assert ids("methods.0.label=alone")[2:7] == base[2:7]
 
 
+def test_a_target_whose_numbers_changed_makes_new_cells_of_its_own_only():
+    def versions(*overrides):
+        return [cell.config["numbers_version"] for cell in quickstart(*overrides).cells("abc")]
+
+    assert all("target" not in version for version in versions())
+    split, *trained = versions("model.target=dense500")
+    assert "target" not in split
+    assert {version["target"] for version in trained} == {2}
+
+
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), st.randoms())
 def test_content_id_ignores_the_order_of_keys(config, random):
     items = list(config.items())

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from latecomer.models.task import Clients
+from latecomer.models.task import Clients, Minibatches
 
 
 def test_bytes_are_scaled_and_standardised() -> None:
@@ -61,3 +61,43 @@ def test_inconsistent_tables_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         replace(make_population(), **change)
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 4, 5), (3, 4, 5)])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+def test_inputs_and_minibatches_are_the_rows_standardised(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (9, *shape), generator=draw, dtype=torch.uint8)
+    x = x if dtype == torch.uint8 else x.to(dtype)
+    scale = torch.float32 if dtype == torch.uint8 else dtype
+    sides = (shape[0], *(1,) * (len(shape) - 1))
+    before = x.clone()
+    rows = torch.arange(9).view(3, 3)
+    clients = Clients(
+        x=x,
+        y=torch.arange(9) % 4,
+        support=rows,
+        support_sizes=torch.tensor([3, 2, 1]),
+        query=rows,
+        query_sizes=torch.tensor([3, 3, 3]),
+        ids=torch.arange(3),
+        mean=torch.rand(sides, generator=draw, dtype=scale),
+        sd=torch.rand(sides, generator=draw, dtype=scale) + 0.5,
+    )
+    wanted = x.to(scale) / 255 if dtype == torch.uint8 else x
+    wanted = (wanted - clients.mean) / clients.sd
+    drawn = torch.tensor([[[0, 5, 5]], [[2, 8, 0]]])
+    assert clients.inputs(drawn).dtype == scale
+    torch.testing.assert_close(clients.inputs(drawn), wanted[drawn])
+    torch.testing.assert_close(clients.support_of(1).x, wanted[rows[1, :2]])
+    minibatches = Minibatches(clients, drawn)
+    for step in range(2):
+        (batch,) = minibatches[step]
+        torch.testing.assert_close(batch.x, wanted[drawn[step, 0]])
+        assert torch.equal(batch.labels(), clients.y[drawn[step, 0]])
+        if len(shape) == 3:
+            assert batch.x.stride()[1] == 1
+            assert batch.x.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(x, before)

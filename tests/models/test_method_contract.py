@@ -33,7 +33,8 @@ QUICK = {
     "per_fedavg": {"outer_lr": 0.05, "inner_lr": 0.05},
     "pfedme": {"local_lr": 0.05, "inner_lr": 0.03, "finetune_steps": 40},
     "knn_per": {"local_lr": 0.05},
-    "pfedhn": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
+    # At 0.1 the last bits decide whether newcomers are served well.
+    "pfedhn": {"local_lr": 0.05, "server_lr": 0.05, "novel_rounds": 10, "novel_steps": 5},
     "pfedhn_pc": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
     "pfl_sampled": {"local_lr": 0.05, "server_lr": 0.1},
     "pfl_nearest": {"local_lr": 0.05, "server_lr": 0.1},

@@ -124,3 +124,11 @@ def test_a_personal_classifier_stays_with_its_client(
     again = method.personalize(task, flat, support, generator=generator())(x)
     assert torch.equal(served, again)
     assert (served.argmax(1) == clients.query_of(0).labels()).float().mean() > 0.6
+
+
+def test_a_head_of_all_layers_leaves_nothing_to_make(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    message = "^head_layers must be below the 3 layers of the target, .* got head_layers=3$"
+    with pytest.raises(ValueError, match=message):
+        train(PFedHNPC(head_layers=3), task, make_population(), CONFIG, seed=0)

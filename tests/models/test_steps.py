@@ -1,6 +1,7 @@
 """Local SGD and server optimizers against torch's own, and the exact parts of their rules."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -70,23 +71,84 @@ def test_clipping_is_joint_and_only_downwards() -> None:
     )
 
 
-def test_adamw_is_torch_adamw_and_pure() -> None:
+def test_weights_of_several_types_are_clipped_together() -> None:
+    start = {
+        "half": torch.zeros(2, dtype=torch.float32),
+        "full": torch.zeros(1, dtype=torch.float64),
+    }
+    pull = {"half": torch.tensor([3.0, 0.0]), "full": torch.tensor([4.0], dtype=torch.float64)}
+
+    def objective(p: Params, step: int) -> Tensor:
+        return sum(
+            ((pull[key] * value).sum().double() for key, value in p.items()), torch.zeros(())
+        )
+
+    reached, _ = local_sgd(objective, start, n_steps=1, rule=LocalSGD(lr=1.0, clip=1.0))
+    assert [*reached] == ["half", "full"]
+    assert reached["full"].dtype == torch.float64
+    assert torch.allclose(reached["half"], torch.tensor([-0.6, 0.0]))
+    assert torch.allclose(reached["full"], torch.tensor([-0.8], dtype=torch.float64))
+
+
+def test_adamw_is_torch_adamw_and_leaves_the_weights_alone() -> None:
     start = params()
     reference = {key: value.clone().requires_grad_() for key, value in start.items()}
     optimizer = torch.optim.AdamW(reference.values(), lr=0.02, weight_decay=0.3)
     current, memory = start, adamw_memory(start)
     for step in range(4):
         slopes = {key: value.cos() * (step + 1) for key, value in current.items()}
-        before = {key: value.clone() for key, value in memory.items()}
         for key, value in reference.items():
             value.grad = slopes[key].clone()
         optimizer.step()
-        current, after = adamw(current, slopes, memory, lr=0.02, weight_decay=0.3)
-        assert all(torch.equal(memory[key], before[key]) for key in memory)
-        memory = after
+        current, memory = adamw(current, slopes, memory, lr=0.02, weight_decay=0.3)
         for key, value in reference.items():
             torch.testing.assert_close(current[key], value.detach(), rtol=1e-12, atol=0)
     assert all(torch.equal(start[key], value) for key, value in params().items())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_steps_read_gradients_of_any_strides(dtype: torch.dtype) -> None:
+    """A fused step of torch takes weights and gradients to lie alike in memory: it was caught once
+    reading past the end of an expanded gradient, and channels-last ones came out permuted."""
+    draw = torch.Generator().manual_seed(1)
+    kernel = torch.randn(4, 3, 2, 2, generator=draw, dtype=dtype)
+    image_like = torch.randn(4, 3, 2, 2, generator=draw, dtype=dtype)
+    slopes = {
+        "kernel": image_like.contiguous(memory_format=torch.channels_last),
+        "row": torch.full((), 0.5, dtype=dtype).expand(7),
+    }
+    dense = {key: value.contiguous() for key, value in slopes.items()}
+    assert not slopes["kernel"].is_contiguous()
+    assert not slopes["row"].is_contiguous()
+    start = {"kernel": kernel, "row": torch.randn(7, generator=draw, dtype=dtype)}
+
+    class Given(torch.autograd.Function):
+        """A loss whose gradients are exactly those, strides and all."""
+
+        @staticmethod
+        def forward(ctx: Any, kernel: Tensor, row: Tensor) -> Tensor:
+            return kernel.new_zeros(())
+
+        @staticmethod
+        def backward(ctx: Any, *slope: Tensor) -> Any:
+            return slopes["kernel"], slopes["row"]
+
+    def given(p: Params, step: int) -> Tensor:
+        loss: Tensor = Given.apply(p["kernel"], p["row"])  # type: ignore[no-untyped-call]
+        return loss
+
+    rule = LocalSGD(lr=0.5, momentum=0.5)
+    reached, _ = local_sgd(given, start, n_steps=2, rule=rule)
+    for key, value in start.items():
+        torch.testing.assert_close(reached[key], value - 1.25 * dense[key])
+    for layout in (torch.contiguous_format, torch.channels_last):
+        laid = {**start, "kernel": kernel.contiguous(memory_format=layout)}
+        found, _ = adamw(laid, slopes, adamw_memory(laid), lr=0.1, weight_decay=0.0)
+        wanted, _ = adamw(start, dense, adamw_memory(start), lr=0.1, weight_decay=0.0)
+        for key in start:
+            torch.testing.assert_close(found[key], wanted[key])
+            first = start[key] - 0.1 * dense[key].sign()
+            torch.testing.assert_close(found[key], first, rtol=0, atol=1e-4)
 
 
 def test_adamw_decay_without_a_gradient_is_an_exact_factor() -> None:

@@ -1,0 +1,91 @@
+"""The whole curve of a finite pool's scores at once: the counterpart of `dkw_band`."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds import checks
+from latecomer.bounds.certificate import Array, catalogued, rounded_up
+
+__all__ = ["pool_band"]
+
+
+@catalogued(
+    family="hold-out",
+    claim="Half-width that makes the share of a pool's clients above every threshold right at "
+    "once.",
+    source="this project: exact law of the largest deviation, by counting lattice paths",
+    assumptions=(
+        "the model was fixed before the first score was seen",
+        "the sampled clients are a uniform sample without replacement from the pool",
+    ),
+    vacuous_when="so few clients are sampled that the width reaches 1",
+)
+def pool_band(*, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -> Array:
+    r"""Width to add to the sampled share of clients above a threshold, for all thresholds at once.
+
+    With H_b the number of sampled clients among the b worst of the pool's N, the smallest w with
+    :math:`P(\max_b (b/N - H_b/n) > w) \le \delta`; equal scores only make the maximum smaller.
+
+    Parameters
+    ----------
+    n_sampled : array_like
+        Sampled clients n, at least 1 and at most ``pool_size``.
+    pool_size : array_like
+        Clients N in the pool, the sampled ones included.
+    delta : array_like
+        Failure probability, strictly between 0 and 1.
+
+    Returns
+    -------
+    ndarray
+        Shape of the broadcast inputs.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range.
+
+    Examples
+    --------
+    >>> round(float(pool_band(n_sampled=30, pool_size=40, delta=0.05)), 4)
+    0.1083
+    """
+    n = checks.count("n_sampled", n_sampled)
+    pool = checks.count("pool_size", pool_size)
+    failure = checks.failure_probability("delta", delta)
+    checks.at_most("n_sampled", n, "pool_size", pool)
+    n, pool, failure = np.broadcast_arrays(n, pool, failure)
+    widths = [
+        _width(int(size), int(total), float(share))
+        for size, total, share in zip(n.ravel(), pool.ravel(), failure.ravel(), strict=True)
+    ]
+    return rounded_up(np.array(widths, dtype=np.float64).reshape(n.shape))
+
+
+def _width(n: int, pool: int, delta: float) -> float:
+    """Smallest j/(n N) that the deviation exceeds with probability at most delta, by halving."""
+    low, high = -1, n * pool
+    while high - low > 1:
+        middle = (low + high) // 2
+        # A hair below delta, so that rounding in the sum can only widen the band.
+        if _exceeds(middle, n, pool) <= delta * (1.0 - 1e-10):
+            high = middle
+        else:
+            low = middle
+    return high / (n * pool)
+
+
+def _exceeds(limit: int, n: int, pool: int) -> float:
+    """P(some b has b n - H_b N > limit), walking down the pool from its worst client."""
+    held = np.arange(n + 1)
+    weight = np.zeros(n + 1)
+    weight[0] = 1.0
+    lost = 0.0
+    for worst in range(1, pool + 1):
+        taken = weight * (n - held) / (pool - worst + 1)
+        weight = weight - taken
+        weight[1:] += taken[:-1]
+        too_low = worst * n - held * pool > limit
+        lost += float(weight[too_low].sum())
+        weight[too_low] = 0.0
+    return lost

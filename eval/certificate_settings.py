@@ -1,0 +1,175 @@
+"""The schema of a study's ``certificates`` section, one model for each route."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
+from latecomer.eval.rules import BEST_OF, MEAN_RULES, RULES, check_outside, check_sampling
+from latecomer.eval.setting_types import Count, Number, Probability, sequence
+from latecomer.eval.training_routes import TRAINING_ROUTES, Progressive
+
+__all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut"]
+
+_DELTA = 0.05
+_ALPHA = 0.1
+_MEAN = ", ".join(MEAN_RULES)
+# Shifts that move each client's own samples, by itself: what a certificate under a shift needs.
+_JOINT = {
+    "extrapolation": "draws other clients, so that the certified ones are no sample of a pool",
+    "dataset": "deals another data set to all clients at once, so that they depend on each other",
+}
+
+MeanRule = Literal["product", "chernoff_kl", "emp_bernstein", "wsr", "wsr_wor", "betting_mixture"]
+RuleName = Literal[MeanRule, "conformal", "fraction_above", "error_curve", "best_of"]
+Threshold = Annotated[Number, Field(ge=0, lt=1)]
+
+
+def _all_or_names(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, (list, tuple)) or not value:
+        raise ValueError("must be true, false or a list of names of shifts")
+    return sequence(value)
+
+
+class HeldOut(RouteSettings):
+    """Route R0: an inequality over the scores of clients that were held out of training.
+
+    Attributes
+    ----------
+    rule : str
+        One of ``RULES``, or ``best_of``.
+    best_of : tuple of str
+        Rules of the mean; the smallest bound is taken, each at its part of ``delta``.
+    delta, alpha : float
+        Total failure probability; ``alpha`` for the next client's quantile.
+    folds : int
+        1: a client is served from its support and scored on its query data. More: its support and
+        query points are cut into folds, each scored by the model served from the others.
+    thresholds : tuple of float
+        Errors for ``fraction_above``; they share ``delta``.
+    shifts : bool or tuple of str
+        Which of the study's shifts the certification clients are certified under as well.
+    per_seed : str
+        ``each``: every seed's certificate has ``delta`` to itself.  ``union``: the seeds share it,
+        and their certificates hold at once.
+    """
+
+    needs_certification: ClassVar[bool] = True
+
+    route: Literal["r0"] = "r0"
+    rule: RuleName | None = None
+    best_of: Annotated[tuple[MeanRule, ...], BeforeValidator(sequence)] | None = None
+    delta: Probability | None = None
+    alpha: Probability | None = None
+    folds: Count = 1
+    thresholds: (
+        Annotated[tuple[Threshold, ...], BeforeValidator(sequence), Field(min_length=1)] | None
+    ) = None
+    shifts: Annotated[bool | tuple[str, ...], BeforeValidator(_all_or_names)] = False
+    per_seed: Literal["each", "union"] = "each"
+
+    def completed(self, key: str, study: StudyLike) -> Self:
+        """Fill in rule, level and shifts; refuse what the rule cannot certify."""
+        rule = self._rule(key)
+        level = RULES[rule].level if rule != BEST_OF else "delta"
+        unused = "alpha" if level == "delta" else "delta"
+        if getattr(self, unused) is not None:
+            raise InputError(f"{key}.{unused} is no setting of rule {rule}, which takes {level}")
+        if (self.thresholds is None) == (rule == "fraction_above"):
+            why = "must be given for" if self.thresholds is None else "is no setting of"
+            raise InputError(f"{key}.thresholds {why} rule {rule}")
+        if rule == "error_curve" and (self.delta or _DELTA) > 0.5:
+            raise InputError(
+                f"{key}.delta must be at most 0.5 for an error curve, got {self.delta}"
+            )
+        kind = study.split.kind
+        if kind != "frozen":  # what a file holds is known once it is read
+            for one in self.best_of or (rule,):
+                check_sampling(key, one, kind)
+        default = _ALPHA if level == "alpha" else _DELTA
+        return self.model_copy(
+            update={
+                "rule": rule,
+                level: getattr(self, level) or default,
+                "shifts": self._shifts(key, study),
+            }
+        )
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse too few clients, too small ones, and a rule that does not cover their sampling."""
+        k = len(split.certification)
+        if not k:
+            raise InputError("certificates need certification clients, and the split has none")
+        for rule in self.best_of or (str(self.rule),):
+            check_sampling(key, rule, split.kind)
+            if k < RULES[rule].least:
+                raise InputError(f"{key}.rule {rule} needs {RULES[rule].least} clients, got {k}")
+        check_outside(split.kind, k, len(split.novel))
+        points = min(len(client.support) + len(client.query) for client in split.certification)
+        if self.folds > points:
+            raise InputError(
+                f"{key}.folds must be at most the {points} points of the smallest certification "
+                f"client, got {self.folds}"
+            )
+
+    def _rule(self, key: str) -> str:
+        if self.best_of is None:
+            if self.rule is None:
+                raise InputError(f"{key}.rule must be given")
+            if self.rule == BEST_OF:
+                raise InputError(f"{key}.best_of must list two or more of {_MEAN}")
+            return self.rule
+        if len(self.best_of) < 2:
+            given = list(self.best_of)
+            raise InputError(f"{key}.best_of must list two or more of {_MEAN}, got {given}")
+        if self.rule not in (None, BEST_OF):
+            raise InputError(f"{key}: give either rule or best_of, got both")
+        return BEST_OF
+
+    def _shifts(self, key: str, study: StudyLike) -> bool | tuple[str, ...]:
+        """Check the shifts asked for; ``true`` becomes the list of the study's."""
+        present = _shift_names(study.shifts)
+        if not self.shifts:
+            return False
+        asked = tuple(present) if isinstance(self.shifts, bool) else self.shifts
+        if not asked:
+            raise InputError(f"{key}.shifts: the study has no shifts")
+        for name in asked:
+            if name not in present:
+                legal = ", ".join(present) or "none"
+                raise InputError(
+                    f"{key}.shifts must name shifts of the study ({legal}), got {name}"
+                )
+            if present[name] in _JOINT:
+                raise InputError(f"{key}.shifts: {name} {_JOINT[present[name]]}: list the others")
+        return asked
+
+
+def _shift_names(shifts: Any) -> dict[str, str]:
+    """Map the names that shifts go by to their sections of ``shifts``."""
+    names = {}
+    for section, entries in shifts:
+        for entry in entries:
+            names[str(getattr(entry, "label", section))] = section
+    return names
+
+
+ROUTE_SETTINGS: Mapping[str, type[RouteSettings]] = MappingProxyType(
+    {"r0": HeldOut, **TRAINING_ROUTES}
+)
+
+
+def _route(value: Any) -> str:
+    """Return the route that a certificate, as written or as read, is of."""
+    named = value.get("route", "r0") if isinstance(value, dict) else getattr(value, "route", "r0")
+    return str(named)
+
+
+CertificateSettings = Annotated[
+    Annotated[HeldOut, Tag("r0")] | Annotated[Progressive, Tag("r4")], Discriminator(_route)
+]

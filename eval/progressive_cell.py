@@ -1,0 +1,215 @@
+"""The cell of route R4: train, score newcomers, let them join, train on; then the certificate."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from latecomer.eval.cell_parts import Outcome, federation_of, task_of
+from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints, Slot
+from latecomer.eval.cross_fitting import cross_fitted
+from latecomer.eval.errors import InputError
+from latecomer.eval.federation import Federation, Group, standardisation
+from latecomer.eval.metrics import ClientScore
+from latecomer.eval.progressive import Plan, Step, plan_of, score_then_train
+from latecomer.eval.progressive_rows import (
+    ARRIVING,
+    checkpoint_table,
+    novel_rows,
+    progress_findings,
+)
+from latecomer.eval.serving import score_group
+from latecomer.models.engine import RoundLog, TrainConfig, train
+from latecomer.models.growing import admit, subset, train_on
+from latecomer.models.method import Method
+from latecomer.models.methods import make_method
+from latecomer.models.state import State
+from latecomer.models.task import Clients, Task
+
+__all__ = ["arrivals", "checkpoints", "evaluate_progressive"]
+
+
+def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:
+    """Return the clients in the order they arrive, and the novel ones, inputs scaled alike.
+
+    Inputs are standardised by the support data of the first clients alone: scaled by all seen
+    clients' data, a system would know something of clients before it scores them.
+    """
+    split = federation.split
+    scale = standardisation(federation.dataset, split.seen[: plan.first])
+    seen = federation.seen.clients
+    if plan.independent:
+        seen = _joined(seen, federation.certification.clients)
+    mean, sd = (torch.from_numpy(v).to(seen.device) for v in (scale.mean, scale.sd))
+    order = subset(seen, range(plan.first + plan.clients))
+    return replace(order, mean=mean, sd=sd), replace(federation.novel.clients, mean=mean, sd=sd)
+
+
+def _joined(left: Clients, right: Clients) -> Clients:
+    def rows(name: str) -> torch.Tensor:
+        tables = [getattr(left, name), getattr(right, name)]
+        width = max(table.shape[1] for table in tables)
+        padded = [torch.nn.functional.pad(t, (0, width - t.shape[1])) for t in tables]
+        return torch.cat(padded)
+
+    def column(name: str) -> torch.Tensor:
+        return torch.cat([getattr(left, name), getattr(right, name)])
+
+    return replace(
+        left,
+        support=rows("support"),
+        query=rows("query"),
+        support_sizes=column("support_sizes"),
+        query_sizes=column("query_sizes"),
+        ids=column("ids"),
+    )
+
+
+Serve = Callable[[State, str, Clients], list[ClientScore]]
+"""Scores clients under a system as newcomers: (state, name of the group, clients)."""
+
+
+def checkpoints(
+    method: Method,
+    task: Task,
+    order: Clients,
+    plan: Plan,
+    *,
+    start: TrainConfig,
+    further: TrainConfig,
+    serve: Serve,
+    seed: int,
+    on_round: Callable[[RoundLog], None] | None = None,
+    path: str = "auto",
+    slot: Slot | None = None,
+) -> Iterator[tuple[State, Step | None]]:
+    """Yield each system that scored a block with the block's scores, the last one with None.
+
+    Parameters
+    ----------
+    method, task
+        What is trained.
+    order : Clients
+        Clients in the order they arrive, those that train first before the certified ones.
+    plan : Plan
+    start, further : TrainConfig
+        Budget before the first score, and after every block.
+    serve : callable
+        Scores clients as newcomers.
+    seed, on_round, path
+        As for :func:`latecomer.models.engine.train`.
+    slot : Slot, optional
+        Where the training before the first score keeps its checkpoints.
+
+    Raises
+    ------
+    InputError
+        When the method cannot take in clients that join.
+    """
+
+    def score(state: State, block: range) -> Step:
+        scores = serve(state, ARRIVING, subset(order, block))
+        return Step((block.start - plan.first) // plan.block, block.start, tuple(scores))
+
+    def train_next(state: State, block: range) -> State:
+        now = subset(order, range(block.stop))
+        number = start.rounds + (block.start - plan.first) // plan.block * further.rounds
+        try:
+            grown = admit(method, task, state, now, further, seed=seed)
+        except ValueError as error:
+            raise InputError(f"certificates r4: {error}") from None
+        return train_on(
+            method,
+            task,
+            grown,
+            now,
+            further,
+            seed=seed,
+            first_round=number,
+            joined=block,
+            on_round=on_round,
+            path=path,
+        )
+
+    first = subset(order, range(plan.first))
+    state = train(
+        method,
+        task,
+        first,
+        start,
+        seed=seed,
+        on_round=on_round,
+        path=path,
+        resume=slot.load() if slot else None,
+        on_checkpoint=slot.offer if slot else None,
+    )
+    return score_then_train(state, plan.blocks, score, train_next)
+
+
+def evaluate_progressive(
+    config: Mapping[str, Any],
+    on_round: Callable[[RoundLog], None] | None = None,
+    kept: Checkpoints = NO_CHECKPOINTS,
+) -> Outcome:
+    """Do the work of one cell of route R4.
+
+    Raises
+    ------
+    DivergedError
+        When the training loss stops being finite.
+    InputError
+        When the split has too few clients, or the method cannot take in clients that join.
+    """
+    (wanted,) = config["certificates"]
+    federation = federation_of(config)
+    plan = plan_of(wanted, federation.split)
+    method = make_method(**{k: v for k, v in config["method"].items() if k != "label"})
+    task = task_of(federation, config, method)
+    seed, classes = int(config["seed"]), config["evaluation"]["classes"]
+    start = TrainConfig(**{key: config["train"][key] for key in _BUDGET})
+    further = replace(start, rounds=wanted["rounds_per_block"])
+    order, novel = arrivals(federation, plan)
+    offered = method.predictors
+    predictor = "deterministic" if "deterministic" in offered else offered[0]
+
+    def serve(state: State, group: str, clients: Clients) -> list[ClientScore]:
+        score = partial(
+            score_group, method, task, state, classes=classes, predictor=predictor, seed=seed
+        )
+        folds = wanted.get("folds", 1) if group == ARRIVING else 1
+        whole = Group(group, "none", None, clients)
+        return cross_fitted(score, whole, folds=folds, seed=federation.split.seed)
+
+    steps: list[Step] = []
+    by_checkpoint: list[list[ClientScore]] = []
+    last: list[ClientScore] = []
+    for system, step in checkpoints(
+        method,
+        task,
+        order,
+        plan,
+        start=start,
+        further=further,
+        serve=serve,
+        seed=seed,
+        on_round=on_round,
+        path=config["train"].get("path", "auto"),
+        slot=kept.slot("first", seed=seed, rounds=start.rounds, device=str(order.device)),
+    ):
+        last = serve(system, "novel", novel)
+        if step is not None:
+            steps.append(step)
+            by_checkpoint.append(last)
+    rounds = (start.rounds, further.rounds)
+    rows, artifacts = progress_findings(wanted, plan, rounds, steps)
+    group = Group("novel", "none", None, novel)
+    rows += novel_rows(group, by_checkpoint, last)
+    artifacts["checkpoints"] = checkpoint_table(rounds, steps, by_checkpoint)
+    named = {"classes": classes, "personalization": method.personalization}
+    final = start.rounds + len(plan.blocks) * further.rounds
+    return Outcome([{**named, "round": final, **row} for row in rows], artifacts)
+
+
+_BUDGET = ("rounds", "cohort", "local_steps", "batch_size")

@@ -1,0 +1,84 @@
+"""The schema of certificates that hold no client out: routes that train models of their own."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.progressive import plan_of
+from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
+from latecomer.eval.setting_types import Count, Number
+
+__all__ = ["KINDS", "TRAINING_ROUTES", "Progressive", "TrainingRoute", "rounds_of"]
+
+Delta = Annotated[Number, Field(gt=0, lt=1)]
+
+
+class TrainingRoute(RouteSettings):
+    """An entry of ``certificates`` that is a cell of its own for each method and seed."""
+
+    kind: ClassVar[str]
+
+    def rounds(self, trained: int) -> int:
+        """Return the rounds of the whole cell, of which ``train.rounds`` are ``trained``."""
+        return trained
+
+
+class Progressive(TrainingRoute):
+    """R4: ``clients`` are certified ``block`` by ``block``, each block then trained on.
+
+    ``first`` clients train for ``train.rounds`` rounds before the first score, and after every
+    block training goes on for ``rounds_per_block``.  ``folds`` and ``per_seed`` as for R0.
+    """
+
+    kind: ClassVar[str] = "progressive"
+
+    route: Literal["r4"]
+    rule: Literal["product", "betting_mixture", "progressive"] = "product"
+    delta: Delta = 0.05
+    first: Count
+    clients: Count
+    block: Count = 1
+    rounds_per_block: Count = 10
+    folds: Count = 1
+    per_seed: Literal["each", "union"] = "each"
+
+    def rounds(self, trained: int) -> int:
+        """Return the rounds before the first score and those after every block."""
+        return trained + self.clients // self.block * self.rounds_per_block
+
+    def completed(self, key: str, study: StudyLike) -> Self:
+        """Refuse a budget of training under which some certified client would never train."""
+        cohort = study.train.cohort
+        if cohort > self.first:
+            raise InputError(f"train.cohort must be at most {key}.first={self.first}, got {cohort}")
+        if self.block > cohort * self.rounds_per_block:
+            raise InputError(
+                f"{key}.block must be at most train.cohort x rounds_per_block = "
+                f"{cohort * self.rounds_per_block}, so that every client trains, got {self.block}"
+            )
+        return self
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse a split with too few clients."""
+        plan = plan_of(self.model_dump(), split, key=key)
+        everyone = [*split.seen, *split.certification]
+        arriving = everyone[plan.first : plan.first + plan.clients]
+        points = min(len(client.support) + len(client.query) for client in arriving)
+        if self.folds > points:
+            raise InputError(
+                f"{key}.folds must be at most the {points} points of the smallest client, "
+                f"got {self.folds}"
+            )
+
+
+TRAINING_ROUTES: Mapping[str, type[TrainingRoute]] = MappingProxyType({"r4": Progressive})
+KINDS = frozenset(model.kind for model in TRAINING_ROUTES.values())
+"""Kinds of their cells."""
+
+
+def rounds_of(entry: Mapping[str, Any], trained: int) -> int:
+    """Return the rounds of a route's cell, of which ``train.rounds`` are ``trained``."""
+    return TRAINING_ROUTES[entry["route"]].model_validate(dict(entry)).rounds(trained)
