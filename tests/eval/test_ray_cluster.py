@@ -36,10 +36,10 @@ STUDY = {
     "data": {"name": "digits"},
     "split": {
         "kind": "by_class",
-        "clients": 20,
+        "clients": 30,
         "classes_per_client": 2,
         "certify": 5,
-        "novel": 5,
+        "novel": 12,
     },
     "methods": ["fedavg", "pefll"],
     "train": {"rounds": 150, "local_steps": 20},

@@ -16,16 +16,19 @@ STUDY = {
     "data": {"name": "digits"},
     "split": {
         "kind": "by_class",
-        "clients": 12,
+        "clients": 20,
         "classes_per_client": 2,
         "certify": 2,
-        "novel": 2,
+        "novel": 10,
     },
     "methods": ["fedavg", "per_fedavg", "pefll", "lg_fedavg"],
     "train": {"rounds": 2, "local_steps": 2, "batch_size": 8},
     "certificates": [{"rule": "product"}],
     "seeds": list(range(50)),
 }
+# Memory that an allocator has moves by a few per cent without end.  Each worker does some fifty cells
+# between the two medians, so that 0.6 MiB kept by every cell shows.
+ALLOWED = 1.06
 
 
 @pytest.mark.slow
@@ -38,9 +41,13 @@ def test_two_hundred_cells_leave_nothing_behind(tmp_path):
     assert done.returncode == 0, done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == 201
+    # The same processes from start to end: the one that runs the study, and two workers.
     processes = {pid for line in told for pid in line}
-    assert len(processes) == 3  # this one's child and two workers, the same from start to end
-    print()
-    for pid in sorted(processes, reverse=True):
+    assert len(processes) == 3
+    for pid in processes:
         files, resident = np.array([line[pid] for line in told if pid in line]).T
-        print(pid, files[[50, 100, 150, -1]], resident[[10, 50, 100, 150, -1]])
+        # Warm is a process that has seen every method; a log that is being written comes and goes.
+        assert files[50:].max() <= files[:50].max() + 1
+        early, late = np.median(resident[50:100]), np.median(resident[-50:])
+        print(f"{pid}: {files[50:].max()} files, {early:.0f} KiB, then {late:.0f} KiB")
+        assert late <= ALLOWED * early
