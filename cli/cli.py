@@ -84,6 +84,22 @@ def run_study(
     workers: Annotated[
         int | None, _whole("--workers", "Processes; one per core unless given.")
     ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Where cells are carried out: local, slurm or ray.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; one that is near unless given.")
+    ] = None,
+    gpus_per_cell: Annotated[
+        float | None, _real("--gpus-per-cell", "GPUs of a cell, for slurm and ray.")
+    ] = None,
+    memory_per_cell: Annotated[
+        float | None, _real("--memory-per-cell", "GiB of memory of a cell.")
+    ] = None,
+    executor_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="More of an executor, as in partition=gpu."),
+    ] = None,
     adopt: Annotated[
         list[Path] | None,
         typer.Option(metavar="DIR", help="Take over finished cells of another run directory."),
@@ -108,13 +124,23 @@ def run_study(
     last checkpoint of each cell.  Several may work in one directory at a time.
     """
     from latecomer.eval.checkpoints import CheckpointEvery
+    from latecomer.executor_options import choose_executor
     from latecomer.run_display import run_and_report
 
+    flags = {
+        "workers": workers,
+        "address": address,
+        "gpus-per-cell": gpus_per_cell,
+        "memory-per-cell": memory_per_cell,
+    }
+    choice = choose_executor(executor, flags, executor_option or [])
     succeeded = run_and_report(
         study,
         overrides or [],
         out=out,
-        workers=workers,
+        where=choice.where,
+        workers=choice.workers,
+        executor=choice.executor,
         every=CheckpointEvery(seconds=checkpoint_seconds, rounds=checkpoint_rounds),
         adopt=adopt or (),
         retry_failed=retry_failed,

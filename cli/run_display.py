@@ -39,14 +39,16 @@ class Display(Protocol):
 
 
 def run_and_report(
-    name: str, overrides: Iterable[str], *, out: Path | None, **options: Any
+    name: str, overrides: Iterable[str], *, out: Path | None, where: str = "", **options: Any
 ) -> bool:
     """Run a study, write its report and print what came out; False when a cell failed.
 
-    ``options`` are those of `latecomer.eval.runner.run`.
+    ``options`` are those of `latecomer.eval.runner.run`; ``where`` says where its executor carries
+    out cells when that is not this machine.
     """
     study = load_study(name, overrides)
-    show: Display = TableDisplay(study) if sys.stdout.isatty() else LineDisplay(study)
+    display = TableDisplay if sys.stdout.isatty() else LineDisplay
+    show: Display = display(study, where)
     with show:
         result = run(study, out=out, on_event=show, **options)
     from latecomer.reports.html import report
@@ -59,14 +61,15 @@ def run_and_report(
     return result.n_failed == 0
 
 
-def plan_line(study: Study, event: Event) -> str:
-    """Say what there is to do, before it starts."""
+def plan_line(study: Study, event: Event, where: str = "") -> str:
+    """Say what there is to do, before it starts, and where if not on this machine."""
     trained = f"{_count(len(study.methods), 'method')} x {_count(len(study.seeds), 'seed')}"
     routed = sum(hasattr(entry, "kind") for entry in study.certificates)
     own = f", {_count(routed, 'certificate')} each that trains for itself" if routed else ""
     left = event.total - event.done
     failed = f", {event.failed} failed before" if event.failed else ""
-    work = f"{left} to run on {_count(event.workers, 'worker')}" if left else "nothing to run"
+    place = where or _count(event.workers, "worker")
+    work = f"{left} to run on {place}" if left else "nothing to run"
     return (
         f"{study.study}: {_count(event.total, 'cell')} ({trained}{own}, 1 split),"
         f" {event.done - event.failed} done{failed}, {work}"
@@ -76,8 +79,11 @@ def plan_line(study: Study, event: Event) -> str:
 class LineDisplay:
     """Plain lines for pipes and log files: one per finished cell, few about rounds."""
 
-    def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, study: Study, where: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._study = study
+        self._where = where
         self._clock = clock
         self._last = clock()
 
@@ -91,7 +97,7 @@ class LineDisplay:
         """Print a line for every event but the quick ones."""
         now = self._clock()
         if event.kind == "plan":
-            typer.echo(plan_line(self._study, event))
+            typer.echo(plan_line(self._study, event, self._where))
         elif event.kind == "round" and now - self._last < _ROUND_LINE_EVERY:
             return
         elif event.kind == "round":
@@ -105,11 +111,12 @@ class LineDisplay:
 class TableDisplay:
     """A live table of the cells in work on a terminal, and lines for what goes wrong."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, where: str = "") -> None:
         from rich.console import Console
         from rich.live import Live
 
         self._study = study
+        self._where = where
         self._console = Console(markup=False, emoji=False, highlight=False)
         self._cells = CellsInWork()
         self._live = Live(
@@ -130,7 +137,7 @@ class TableDisplay:
         """Keep the table; what it cannot show becomes a line above it."""
         self._cells.hear(event)
         if event.kind == "plan":
-            self._say(plan_line(self._study, event))
+            self._say(plan_line(self._study, event, self._where))
         elif event.kind in ("note", "retry", "held", "failed"):
             self._say(_outcome(event))
 

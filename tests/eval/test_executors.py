@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.eval.cells import Cell
+from latecomer.eval.errors import InputError
 from latecomer.eval.executors import LocalExecutor
 from latecomer.eval.rows import read_rows
 from latecomer.eval.work import Job, is_done
@@ -83,12 +84,31 @@ def test_one_killed_process_costs_its_cell_one_retry(make_jobs, tmp_path):
     assert [(r.kind, r.job) for r in reports if r.kind != "round"] == [
         ("start", 0),
         ("retry", 0),
-        ("start", 0),
-        ("done", 0),
         ("start", 1),
         ("done", 1),
+        ("start", 0),
+        ("done", 0),
     ]
     assert "killed by SIGKILL" in next(r.message for r in reports if r.kind == "retry")
+
+
+def test_a_killed_cell_is_tried_again_when_no_other_needs_memory(make_jobs):
+    names = ("local", "fedavg", "pefll", "pfedhn")
+    reports = carry_out(make_jobs("dies_once", names), workers=2)
+    told = [(r.kind, r.job) for r in reports if r.kind != "round"]
+    assert told[-2:] == [("start", 0), ("done", 0)]
+    assert len([kind for kind, _ in told if kind == "done"]) == 4
+
+
+def test_memory_of_a_cell_limits_the_processes(monkeypatch):
+    free = "latecomer.eval.executors.local._free_memory"
+    monkeypatch.setattr(free, lambda wanted: 10.0)
+    assert LocalExecutor(8).processes() == 8
+    assert LocalExecutor(8, memory_per_cell=3).processes() == 3
+    assert LocalExecutor(2, memory_per_cell=3).processes() == 2
+    monkeypatch.undo()
+    with pytest.raises(InputError, match=r"GiB that are free on this machine, got 1e[+]06"):
+        LocalExecutor(8, memory_per_cell=1e6).processes()
 
 
 def test_a_cell_that_kills_twice_fails_and_the_others_go_on(make_jobs, tmp_path):

@@ -1,7 +1,4 @@
-"""Executors: where the cells of a study are carried out.
-
-An executor takes jobs and reports what becomes of them; it decides nothing about what a cell is.
-"""
+"""Cells in processes on this machine."""
 
 import contextlib
 import multiprocessing
@@ -15,92 +12,96 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Literal, Protocol
 
+from latecomer.eval.errors import InputError
+from latecomer.eval.executors.contract import Report, Retries, end, one_thread
+from latecomer.eval.executors.ranges import at_least
 from latecomer.eval.stopping import GRACE_SECONDS, stop_on_sigterm
 from latecomer.eval.work import Job, attempt
 
-__all__ = ["Executor", "LocalExecutor", "Report"]
+__all__ = ["LocalExecutor"]
 
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _ENDS = ("done", "failed", "held", "halted")
 _REPORT_EVERY = 0.1  # seconds between two round reports of a worker
-
-
-@dataclass(frozen=True)
-class Report:
-    """What became of a job.
-
-    ``start``, ``round``, ``note`` and ``retry`` are on the way; ``done``, ``failed``, ``held`` and
-    ``halted`` are its end (`latecomer.eval.work.Ending`).
-    """
-
-    kind: Literal["start", "round", "note", "retry", "done", "failed", "held", "halted"]
-    job: int
-    round: int | None = None
-    loss: float | None = None
-    message: str = ""
-    details: str = ""
-
-
-class Executor(Protocol):
-    """Carries out jobs.
-
-    ``run`` returns when the end of every job has been reported; it reports in the caller's thread.
-    Whatever ends it early ends all work in hand too, which gets some seconds for a checkpoint.
-    """
-
-    def run(self, jobs: Sequence[Job], on_report: Callable[[Report], None]) -> None:
-        """Carry out the jobs."""
+_TERMINATED = 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True)
 class LocalExecutor:
     """Processes on this machine, one thread each, every one working through cells.
 
-    A process that dies (out of memory, SIGKILL) costs only the cell it was working on, and that
-    cell gets one more try.  Workers end when the process that started them ends.
+    A process that dies costs only the cell it was working on, and that cell gets one more try: from
+    its last checkpoint, and by itself, after all others, when the process was killed (which is
+    what a machine does that has run out of memory).  Workers end when the process that started
+    them ends.
 
     Attributes
     ----------
-    workers : int
-        How many processes; never more than there are jobs.
+    workers : int, optional
+        How many processes; one a core unless given, and never more than there are jobs.
+    memory_per_cell : float, optional
+        GiB that a cell needs: no more processes than the memory that is free has room for.
     """
 
-    workers: int
+    workers: int | None = None
+    memory_per_cell: float | None = None
+
+    def __post_init__(self) -> None:
+        at_least("workers", self.workers, 1)
+        at_least("memory-per-cell", self.memory_per_cell, 0)
+
+    def processes(self) -> int:
+        """Return how many processes there will be at most.
+
+        Raises
+        ------
+        InputError
+            When the memory that is free now has not even room for one cell.
+        """
+        wanted = self.workers or os.cpu_count() or 1
+        if not self.memory_per_cell:
+            return wanted
+        return min(wanted, int(_free_memory(self.memory_per_cell) // self.memory_per_cell))
 
     def run(self, jobs: Sequence[Job], on_report: Callable[[Report], None]) -> None:
         """Carry out the jobs in their order, as many at a time as there are workers."""
+        most = self.processes()
         waiting = deque(range(len(jobs)))
-        retried: set[int] = set()
+        alone: deque[int] = deque()
+        retries = Retries(jobs)
         workers: list[_Worker] = []
+
+        def hand_out() -> None:
+            busy = [worker for worker in workers if worker.job is not None]
+            idle = [worker for worker in workers if worker.job is None]
+            if not waiting and not busy and alone:
+                waiting.append(alone.popleft())
+            while waiting and (idle or len(workers) < most):
+                if not idle:
+                    workers.append(_Worker())
+                    idle.append(workers[-1])
+                worker, number = idle.pop(), waiting.popleft()
+                worker.job = number
+                on_report(Report("start", number))
+                with contextlib.suppress(OSError):  # it died: seen below
+                    worker.connection.send((number, jobs[number]))
 
         def lost(worker: _Worker) -> None:
             workers.remove(worker)
             number, reason = worker.job, worker.bury()
             if number is None:
                 return
-            if number in retried:
+            if retries.due(number):
+                (alone if worker.killed() else waiting).appendleft(number)
+                on_report(Report("retry", number, message=f"its process {reason}"))
+            else:
                 message = f"its process {reason}, twice; the machine may be short of memory"
                 on_report(Report("failed", number, message=message, details=message))
-            else:
-                retried.add(number)
-                waiting.appendleft(number)
-                on_report(Report("retry", number, message=f"its process {reason}"))
 
         try:
-            while waiting or any(worker.job is not None for worker in workers):
-                idle = [worker for worker in workers if worker.job is None]
-                while waiting and (idle or len(workers) < self.workers):
-                    if not idle:
-                        workers.append(_Worker())
-                        idle.append(workers[-1])
-                    worker, number = idle.pop(), waiting.popleft()
-                    worker.job = number
-                    on_report(Report("start", number))
-                    with contextlib.suppress(OSError):  # it died: seen below
-                        worker.connection.send((number, jobs[number]))
-                ready = set(wait([end for worker in workers for end in worker.ends()]))
+            while waiting or alone or any(worker.job is not None for worker in workers):
+                hand_out()
+                ready = set(wait([each for worker in workers for each in worker.ends()]))
                 for worker in [worker for worker in workers if ready.intersection(worker.ends())]:
                     alive = worker.process.is_alive()  # asked first: what it said last counts
                     for report in worker.reports():
@@ -111,21 +112,28 @@ class LocalExecutor:
                 worker.connection.close()
             for worker in workers:
                 worker.process.join(timeout=5)
+        except BaseException:
+            _stop(workers)
+            raise
         finally:
-            _dismiss(workers)
+            for worker in workers:
+                worker.bury()
 
 
-def _dismiss(workers: Sequence["_Worker"]) -> None:
-    """End workers: with a request and some seconds for a checkpoint, then without."""
+def _free_memory(wanted: float) -> float:
+    """Return the GiB that processes can have without others being pushed out."""
     try:
-        for worker in workers:
-            worker.process.terminate()
-        deadline = time.monotonic() + GRACE_SECONDS
-        for worker in workers:
-            worker.process.join(timeout=max(0.0, deadline - time.monotonic()))
-    finally:
-        for worker in workers:
-            worker.bury()
+        with open("/proc/meminfo", encoding="ascii") as file:
+            facts = dict(line.split(":", 1) for line in file)
+        free = int(facts["MemAvailable"].split()[0]) / 2**20
+    except (OSError, KeyError, ValueError):
+        raise InputError("memory-per-cell: this system does not say what is free") from None
+    if free < wanted:
+        raise InputError(
+            f"memory-per-cell must be at most the {free:.1f} GiB that are free on this machine,"
+            f" got {wanted:g}"
+        )
+    return free
 
 
 class _Worker:
@@ -136,7 +144,7 @@ class _Worker:
         self.connection, other = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(other,), daemon=True)
         self.job: int | None = None
-        with _one_thread(), _no_interrupt():
+        with one_thread(), _no_interrupt():
             self.process.start()
         other.close()
 
@@ -156,6 +164,9 @@ class _Worker:
                 self.job = None
             yield report
 
+    def killed(self) -> bool:
+        return self.process.exitcode == -signal.SIGKILL
+
     def bury(self) -> str:
         """End the process if it has not ended, and say how it ended."""
         if self.process.is_alive():
@@ -163,24 +174,20 @@ class _Worker:
         self.process.join()
         self.connection.close()
         code = self.process.exitcode or 0
+        if code == _TERMINATED:
+            code = -signal.SIGTERM
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"ended with exit code {code}"
 
 
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let a process started inside read one thread a library, from its first import on."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+def _stop(workers: Sequence[_Worker]) -> None:
+    """Ask the processes to stop and give them time for a last checkpoint."""
+    for worker in workers:
+        worker.process.terminate()
+    deadline = time.monotonic() + GRACE_SECONDS
+    for worker in workers:
+        worker.process.join(timeout=max(0.0, deadline - time.monotonic()))
 
 
 @contextlib.contextmanager
@@ -203,7 +210,7 @@ def _serve(connection: Connection) -> None:
             number, job = connection.recv()
         except EOFError:
             return
-        connection.send(_attempt(number, job, connection))
+        connection.send(_carry_out(number, job, connection))
 
 
 def _end_with_parent() -> None:
@@ -213,7 +220,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _attempt(number: int, job: Job, connection: Connection) -> Report:
+def _carry_out(number: int, job: Job, connection: Connection) -> Report:
     last = 0.0
 
     def on_round(count: int, loss: float) -> None:
@@ -225,5 +232,4 @@ def _attempt(number: int, job: Job, connection: Connection) -> Report:
     def on_note(text: str) -> None:
         connection.send(Report("note", number, message=text))
 
-    ending = attempt(job, on_round, on_note)
-    return Report(ending.kind, number, message=ending.message, details=ending.details)
+    return end(number, attempt(job, on_round, on_note))

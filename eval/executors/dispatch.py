@@ -1,0 +1,170 @@
+"""The loop that sends cells elsewhere, watches over them and brings back what became of them."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from latecomer.eval.cell_directory import is_done
+from latecomer.eval.errors import InputError
+from latecomer.eval.executors.contract import Report, Retries, end
+from latecomer.eval.executors.elsewhere import Board, Errand, Refusal, Setting, board_in
+from latecomer.eval.progress import last_entry
+from latecomer.eval.work import Ending, Job
+
+__all__ = ["Cluster", "Lost", "NoRoom", "dispatch"]
+
+_LATE = 60.0  # seconds that a shared file system may take to show a finished cell
+
+Handle = TypeVar("Handle")
+
+
+@dataclass(frozen=True)
+class Lost:
+    """An errand that will not end by itself, and why."""
+
+    reason: str
+
+
+class NoRoom(Exception):
+    """The cluster takes no further errand now."""
+
+
+class Cluster(Protocol[Handle]):
+    """Machines that errands are sent to."""
+
+    def send(self, errand: Errand) -> Handle:
+        """Send an errand; raise `NoRoom` when no more are taken."""
+
+    def wait(self, handles: Sequence[Handle]) -> None:
+        """Return when there may be news, in a few seconds at the latest."""
+
+    def outcome(self, handle: Handle) -> Ending | Refusal | Lost | None:
+        """Return what became of an errand, None while that is open."""
+
+    def cancel(self, handles: Sequence[Handle]) -> None:
+        """End errands in hand, waiting or not."""
+
+
+@dataclass
+class _Sent(Generic[Handle]):
+    """An errand that is out."""
+
+    errand: Errand
+    handle: Handle
+    signs: int = 0
+    round: int | None = None
+    begun: bool = False
+
+    def news(self) -> list[Report]:
+        """Return what the worker has let know since the last time."""
+        number, job = self.errand.number, self.errand.job
+        signs = self.errand.board.signs(number, self.errand.attempt)[self.signs :]
+        self.signs += len(signs)
+        found = []
+        for sign in signs:
+            if sign["kind"] == "start":
+                self.begun = True
+                found.append(Report("start", number))
+            else:
+                found.append(Report("note", number, message=sign["message"]))
+        entry = last_entry(job.folder / "progress.jsonl") if self.begun else {}
+        if entry and entry["round"] != self.round:
+            self.round = entry["round"]
+            found.append(Report("round", number, round=entry["round"], loss=entry["loss"]))
+        return found
+
+
+def dispatch(
+    cluster: Cluster[Handle],
+    jobs: Sequence[Job],
+    on_report: Callable[[Report], None],
+    *,
+    at_most: int | None,
+) -> None:
+    """Carry out jobs on a cluster, ``at_most`` at a time (all if None).
+
+    Raises
+    ------
+    InputError
+        When a worker cannot work on this study: it does not see the run directory, or has other
+        versions.
+    """
+    if not jobs:
+        return
+    setting = Setting.here()
+    waiting = deque(range(len(jobs)))
+    retries = Retries(jobs)
+    attempts = [0] * len(jobs)
+    out: dict[int, _Sent[Handle]] = {}
+    with board_in(_run_of(jobs[0])) as board:
+        try:
+            while waiting or out:
+                _send(cluster, jobs, waiting, attempts, out, board, setting, at_most)
+                cluster.wait([sent.handle for sent in out.values()])
+                for number, sent in list(out.items()):
+                    outcome = cluster.outcome(sent.handle)  # asked first: what it said last counts
+                    for report in sent.news():
+                        on_report(report)
+                    if outcome is None:
+                        continue
+                    del out[number]
+                    if isinstance(outcome, Refusal):
+                        raise InputError(outcome.message)
+                    if not sent.begun:
+                        on_report(Report("start", number))
+                    if not isinstance(outcome, Lost):
+                        _check_seen(sent.errand.job, outcome)
+                        on_report(end(number, outcome))
+                    elif retries.due(number):
+                        waiting.append(number)
+                        on_report(Report("retry", number, message=outcome.reason))
+                    else:
+                        message = f"{outcome.reason}; so was its first try"
+                        on_report(Report("failed", number, message=message, details=message))
+        finally:
+            cluster.cancel([sent.handle for sent in out.values()])
+
+
+def _run_of(job: Job) -> Path:
+    return job.folder.resolve().parent.parent
+
+
+def _send(
+    cluster: Cluster[Handle],
+    jobs: Sequence[Job],
+    waiting: deque[int],
+    attempts: list[int],
+    out: dict[int, _Sent[Handle]],
+    board: Board,
+    setting: Setting,
+    at_most: int | None,
+) -> None:
+    """Send what is waiting, as far as there is room."""
+    while waiting and (at_most is None or len(out) < at_most):
+        number = waiting[0]
+        attempts[number] += 1
+        errand = Errand.of(number, attempts[number], jobs[number], board, setting)
+        try:
+            handle = cluster.send(errand)
+        except NoRoom as full:
+            if not out:
+                raise InputError(str(full)) from full
+            attempts[number] -= 1
+            return
+        waiting.popleft()
+        out[number] = _Sent(errand, handle)
+
+
+def _check_seen(job: Job, ending: Ending) -> None:
+    """Wait until a cell that is done elsewhere is done here as well."""
+    deadline = time.monotonic() + _LATE
+    while ending.kind == "done" and not is_done(job.folder):
+        if time.monotonic() >= deadline:
+            raise InputError(
+                f"a worker finished {job.folder}, but its rows do not show up here: the run"
+                " directory must lie on a file system that every worker shares"
+            )
+        time.sleep(0.2)
