@@ -45,7 +45,7 @@ def local_sgd(start, batches, variant, lr, momentum, weight_decay):
 
 
 def pefll_round(eta, moments, scale, first, cohort, variant, shapes):
-    """Move ``eta`` (hypernetwork, encoder) by a round from batches [c, b, ...] and each client's."""
+    """Move ``eta`` (hypernetwork, encoder) by a round, from batches [c, b, ...] and clients'."""
     eta = [v.detach().requires_grad_() for v in eta]
     trunk, heads, encoder = eta[:8], eta[8:28], eta[28:]
     images, labels = first[0].flatten(0, 1), one_hot(first[1].flatten(), 10).to(first[0].dtype)

@@ -1,5 +1,6 @@
 """FedAvg by the package ``pfl`` in its own CIFAR-10 benchmark's setting, a round at a time."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from contestants import RoundByRound
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.algorithm.base import NNAlgorithmParams
 from pfl.algorithm.federated_averaging import FederatedAveraging
-from pfl.callback import TrainingProcessCallback
+from pfl.callback.base import TrainingProcessCallback
 from pfl.data.dataset import Dataset
 from pfl.data.federated_dataset import FederatedDataset
 from pfl.data.sampling import get_user_sampler
@@ -71,6 +72,8 @@ def pfl(
     backend = SimulatedBackend(training_data=data, val_data=data, postprocessors=[])
 
     def run(pause: Callable[..., None]) -> None:
+        # pfl asks asyncio for the loop of its thread, which only the main thread has by itself.
+        asyncio.set_event_loop(asyncio.new_event_loop())
         FederatedAveraging().run(
             algorithm_params=NNAlgorithmParams(
                 central_num_iterations=10**6,
