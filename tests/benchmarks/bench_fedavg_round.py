@@ -22,6 +22,7 @@ from latecomer.models.task import Clients, Task, make_task
 CONFIG = TrainConfig(rounds=10_000, cohort=50, local_steps=5, batch_size=10)
 LR = 0.1
 REPEATS = 15
+FLOWER_ROUNDS = 8
 
 
 def bare(method: Method, task: Task, clients: Clients, variant: str) -> Callable[[], Any]:
@@ -94,3 +95,29 @@ def test_fedavg_round_and_pfl(
     with engine(method, task, clients, CONFIG) as ours, theirs:
         turns = take_turns({"engine": ours, "pfl": theirs}, repeats=REPEATS)
     judge(compare("FedAvg round / pfl", turns["engine"], turns["pfl"]))
+
+
+@pytest.mark.skipif(
+    find_spec("flwr") is None or find_spec("ray") is None,
+    reason="flwr and its simulation are not installed (extra bench)",
+)
+def test_fedavg_round_and_flower(benchmark: Any, judge: Callable[..., None]) -> None:
+    """No slower than Flower's simulation, which has a worker process for every processor."""
+    workers = os.cpu_count() or 1
+    program = Path(__file__).with_name("flower_rounds.py")
+    path = os.pathsep.join([str(program.parent), *sys.path])
+
+    def run() -> dict[str, list[float]]:
+        done = subprocess.run(
+            [sys.executable, str(program), str(FLOWER_ROUNDS), str(workers)],
+            env=os.environ | {"PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(done.stdout.splitlines()[-1])
+
+    found = benchmark.pedantic(run, rounds=1)
+    ours, theirs = (Turns(tuple(found[name]), tuple(found[name])) for name in ("engine", "flower"))
+    note = f"one process against {workers} workers"
+    judge(compare("FedAvg round / Flower", ours, theirs, processes=True, note=note))
