@@ -17,7 +17,7 @@ from latecomer.models.task import Clients, Task, make_task
 
 CLIENTS, SUPPORT = 100, 500
 CONFIG = TrainConfig(rounds=10_000, cohort=5, local_steps=50, batch_size=32)
-REPEATS = 9
+REPEATS = 7
 
 
 def bare(task: Task, clients: Clients, variant: str) -> Callable[[], Any]:
