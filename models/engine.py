@@ -128,9 +128,11 @@ def train(
         raise ValueError(
             f"resume must stand at round 0 to {config.rounds}, got round {begun.rounds_done}"
         )
-    state = begun.state_on(clients.device)
+    done, state = begun.rounds_done, begun.state_on(clients.device)
+    # Who held on to it would keep every client's first state in memory until the end.
+    del begun, resume
     phases = _phase_of_each_round(method, task, config)
-    for number, phase in list(enumerate(phases))[begun.rounds_done :]:
+    for number, phase in list(enumerate(phases))[done:]:
         cohort = schedule.cohort(number, method.batches_per_step)
         noise = schedule.noise(number)
         state, loss = one_round(

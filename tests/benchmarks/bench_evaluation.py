@@ -1,0 +1,115 @@
+"""Serving and scoring 1,000 clients, against the same forward passes in bare PyTorch."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from bare_rounds import lenet
+from contest import Turns, compare
+from populations import N_CLASSES, SHAPE, cifar_shaped
+from torch import Tensor
+from torch.nn.functional import linear, one_hot, relu
+
+from latecomer.eval.federation import Group
+from latecomer.eval.serving import score_group
+from latecomer.models.engine import train
+from latecomer.models.methods import make_method
+from latecomer.models.schedule import TrainConfig
+from latecomer.models.state import State, part
+from latecomer.models.task import Clients, Task, make_task
+
+CLIENTS, SUPPORT, QUERY = 1_000, 50, 10
+REPEATS = 7
+NHWC = torch.channels_last
+
+
+@pytest.fixture(scope="module")
+def clients() -> Clients:
+    return cifar_shaped(CLIENTS, SUPPORT, QUERY)
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+
+
+def layered(table: dict[str, Tensor]) -> list[Tensor]:
+    """Return a net's weights in the layers' order, filters channels-last."""
+    return [v.contiguous(memory_format=NHWC) if v.dim() == 4 else v for v in table.values()]
+
+
+def bare_fedavg(state: State, clients: Clients) -> Callable[[], list[int]]:
+    """Return a loop that counts the mistakes of one model on every client's query data."""
+    weights = layered(part(state.server, "target"))
+    x = clients.inputs(clients.query.flatten()).contiguous(memory_format=NHWC)
+    y = clients.labels(clients.query)
+
+    def score() -> list[int]:
+        with torch.no_grad():
+            made = [lenet(weights, part, True).argmax(1) for part in x.split(1_000)]
+        return (torch.cat(made).view(y.shape) != y).sum(1).tolist()
+
+    return score
+
+
+def bare_pefll(state: State, clients: Clients, task: Task) -> Callable[[], list[int]]:
+    """Return a loop that makes every client's weights from its support and counts mistakes."""
+    encoder = layered(part(state.server, "encoder"))
+    hyper = list(part(state.server, "hyper").values())
+    mean, sd = state.server["descriptor.mean"], state.server["descriptor.sd"]
+    shapes = list(task.shapes.values())
+    x = clients.inputs(torch.arange(len(clients.x))).contiguous(memory_format=NHWC)
+    onehot = one_hot(clients.y, N_CLASSES).to(x.dtype)
+    batch = 20
+
+    def score() -> list[int]:
+        wrong: list[int] = []
+        with torch.no_grad():
+            for first in range(0, len(clients), batch):
+                rows = clients.support[first : first + batch].flatten()
+                labels = onehot[rows][:, :, None, None].expand(-1, -1, *SHAPE[1:])
+                embedded = lenet(encoder, torch.cat([x[rows], labels], 1), True)
+                features = (embedded.view(-1, SUPPORT, embedded.shape[1]).mean(1) - mean) / sd
+                for i in range(0, 8, 2):
+                    features = linear(relu(features) if i else features, hyper[i], hyper[i + 1])
+                made = [
+                    linear(features, *hyper[8 + 2 * i : 10 + 2 * i]).view(-1, *shape)
+                    for i, shape in enumerate(shapes)
+                ]
+                for place, query in enumerate(clients.query[first : first + batch]):
+                    logits = lenet([layer[place] for layer in made], x[query], True)
+                    wrong.append(int((logits.argmax(1) != clients.y[query]).sum()))
+        return wrong
+
+    return score
+
+
+@pytest.mark.parametrize("name", ["fedavg", "pefll"])
+def test_evaluation_of_a_thousand_clients(
+    name: str,
+    clients: Clients,
+    task: Task,
+    take_turns: Callable[..., dict[str, Turns]],
+    judge: Callable[..., None],
+) -> None:
+    """Counts the same mistakes as the bare loop."""
+    method = make_method(name)
+    config = TrainConfig(rounds=1, cohort=5, local_steps=2, batch_size=10)
+    state = train(method, task, clients, config, seed=0)
+    bare = {
+        "fedavg": lambda: bare_fedavg(state, clients),
+        "pefll": lambda: bare_pefll(state, clients, task),
+    }[name]()
+    group = Group("novel", "none", None, clients)
+
+    def ours() -> list[int]:
+        scores = score_group(
+            method, task, state, group, classes="all", predictor="deterministic", seed=0
+        )
+        return [score.n_wrong for score in scores]
+
+    # A logit may be the largest by less than what two ways of adding up differ by.
+    differing = sum(a != b for a, b in zip(ours(), bare(), strict=True))
+    assert differing <= CLIENTS // 100
+    turns = take_turns({"ours": ours, "bare": bare}, repeats=REPEATS)
+    judge(compare(f"evaluating 1,000 clients, {name} / bare", turns["ours"], turns["bare"]))

@@ -1,0 +1,123 @@
+"""A FedAvg round in the setting of pfl's CIFAR-10 benchmark: engine, bare PyTorch, pfl, Flower.
+
+1,000 clients of 50 samples, 50 a round, one epoch in batches of 10, SGD with step 0.1; LeNet.
+"""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import bare_rounds
+import pytest
+from contest import Turns, compare, fastest
+from contestants import BareFederation, engine, in_layout
+from populations import N_CLASSES, SHAPE, cifar_shaped
+from torch import nn
+
+from latecomer.models.method import Method
+from latecomer.models.methods import make_method
+from latecomer.models.schedule import Schedule, TrainConfig
+from latecomer.models.task import Clients, Task, make_task
+
+CONFIG = TrainConfig(rounds=10_000, cohort=50, local_steps=5, batch_size=10)
+LR = 0.1
+REPEATS = 15
+FLOWER_ROUNDS = 8
+
+
+def bare(method: Method, task: Task, clients: Clients, variant: str) -> Callable[[], Any]:
+    """Return the bare loop of a variant, a round each time it is called."""
+    schedule = Schedule(0, clients, CONFIG)
+    data = BareFederation.of(clients, variant)
+    drawn = schedule.cohort(0)
+    server = method.init(task, clients, drawn, schedule.initial_noise()).server
+    weights = [in_layout(value, variant) for value in server.values()]
+    rows = drawn.rows[:, :, 0]
+    return lambda: bare_rounds.fedavg_round(weights, data.cohort(rows), variant, lr=LR)
+
+
+def lenet() -> nn.Module:
+    """Return the net as users of other packages write it."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(16, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(800, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU()),
+        nn.Linear(84, N_CLASSES),
+    )
+
+
+@pytest.fixture(scope="module")
+def clients() -> Clients:
+    return cifar_shaped(1_000, 50, 1)
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+
+
+@pytest.fixture(scope="module")
+def method() -> Method:
+    return make_method("fedavg", local_lr=LR, local_momentum=0.0, local_weight_decay=0.0)
+
+
+def test_fedavg_round_and_bare_loops(
+    clients: Clients,
+    task: Task,
+    method: Method,
+    take_turns: Callable[..., dict[str, Turns]],
+    judge: Callable[..., None],
+) -> None:
+    """At most 1.10 times the best bare loop."""
+    rivals = {name: bare(method, task, clients, name) for name in bare_rounds.VARIANTS}
+    with engine(method, task, clients, CONFIG) as ours:
+        turns = take_turns({"engine": ours} | rivals, repeats=REPEATS)
+    best = fastest({name: turns[name] for name in rivals})
+    judge(
+        compare("FedAvg round / best bare loop", turns["engine"], turns[best], note=best),
+        compare("FedAvg round / bare loop, plain", turns["engine"], turns["plain"]),
+    )
+
+
+@pytest.mark.skipif(find_spec("pfl") is None, reason="pfl is not installed (extra bench)")
+@pytest.mark.filterwarnings("ignore")
+def test_fedavg_round_and_pfl(
+    clients: Clients,
+    task: Task,
+    method: Method,
+    take_turns: Callable[..., dict[str, Turns]],
+    judge: Callable[..., None],
+) -> None:
+    """No slower than pfl in one process."""
+    from pfl_rounds import pfl
+
+    theirs = pfl(lenet(), clients, cohort=CONFIG.cohort, batch_size=CONFIG.batch_size, lr=LR)
+    with engine(method, task, clients, CONFIG) as ours, theirs:
+        turns = take_turns({"engine": ours, "pfl": theirs}, repeats=REPEATS)
+    judge(compare("FedAvg round / pfl", turns["engine"], turns["pfl"]))
+
+
+@pytest.mark.skipif(
+    find_spec("flwr") is None or find_spec("ray") is None,
+    reason="flwr and its simulation are not installed (extra bench)",
+)
+def test_fedavg_round_and_flower(benchmark: Any, judge: Callable[..., None]) -> None:
+    """No slower than Flower's simulation, which has a worker process for every processor."""
+    workers = os.cpu_count() or 1
+    program = Path(__file__).with_name("flower_rounds.py")
+    path = os.pathsep.join([str(program.parent), *sys.path])
+
+    def run() -> dict[str, list[float]]:
+        done = subprocess.run(
+            [sys.executable, str(program), str(FLOWER_ROUNDS), str(workers)],
+            env=os.environ | {"PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(done.stdout.splitlines()[-1])
+
+    found = benchmark.pedantic(run, rounds=1)
+    ours, theirs = (Turns(tuple(found[name]), tuple(found[name])) for name in ("engine", "flower"))
+    note = f"one process against {workers} workers"
+    judge(compare("FedAvg round / Flower", ours, theirs, processes=True, note=note))

@@ -1,0 +1,100 @@
+"""The bare loops do the engine's work, and nothing of it is the project's code."""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import bare_rounds
+import pytest
+import torch
+from contestants import BareFederation, BarePeFLL, in_layout
+from populations import N_CLASSES, cifar_shaped
+
+from latecomer.models.engine import train
+from latecomer.models.methods import make_method
+from latecomer.models.methods.fedavg import FedAvg
+from latecomer.models.methods.pefll import PeFLL
+from latecomer.models.schedule import Schedule, TrainConfig
+from latecomer.models.state import part
+from latecomer.models.task import make_task
+
+SHAPE = (3, 28, 28)
+CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=4, batch_size=6)
+
+
+@pytest.fixture
+def task():
+    return make_task(
+        input_shape=SHAPE,
+        n_classes=N_CLASSES,
+        target="lenet",
+        hypernetwork={"width": 12},
+        dtype=torch.float64,
+    )
+
+
+@pytest.fixture
+def clients():
+    return cifar_shaped(6, 20, 1, shape=SHAPE, dtype=torch.float64)
+
+
+@pytest.fixture
+def schedule(clients):
+    return Schedule(0, clients, CONFIG)
+
+
+def watched(kind):
+    """Return ``kind`` with a list of what its cohorts upload."""
+    uploaded = []
+
+    @dataclass(frozen=True, kw_only=True)
+    class Watched(kind):
+        def aggregate(self, task, state, cohort, start, uploads):
+            uploaded.append(uploads)
+            return super().aggregate(task, state, cohort, start, uploads)
+
+    return Watched, uploaded
+
+
+@pytest.mark.parametrize("variant", bare_rounds.VARIANTS)
+def test_bare_pefll_round_is_the_engines(task, clients, schedule, variant):
+    kind, uploaded = watched(PeFLL)
+    state = train(kind(), task, clients, CONFIG, seed=0)
+    bare = BarePeFLL.of(make_method("pefll"), task, clients, schedule, variant)
+    data = BareFederation.of(clients, variant, torch.float64)
+    for number in range(CONFIG.rounds):
+        drawn = schedule.cohort(number)
+        first = data.x[drawn.descriptor_rows], data.y[drawn.descriptor_rows]
+        changes = bare.round(first, data.cohort(drawn.rows[:, :, 0]))
+        for ours, theirs in zip(uploaded[number].values(), changes, strict=True):
+            assert float(theirs.abs().max()) > 0
+            torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-11)
+    reached = [*part(state.server, "hyper").values(), *part(state.server, "encoder").values()]
+    for ours, theirs in zip(reached, bare.eta, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("variant", bare_rounds.VARIANTS)
+def test_bare_fedavg_round_is_the_engines(task, clients, schedule, variant):
+    method = FedAvg(local_lr=0.1, local_momentum=0.0, local_weight_decay=0.0)
+    state = train(method, task, clients, CONFIG, seed=0)
+    start = method.init(task, clients, schedule.cohort(0), schedule.initial_noise()).server
+    weights = [in_layout(value.clone(), variant) for value in part(start, "target").values()]
+    data = BareFederation.of(clients, variant, torch.float64)
+    for number in range(CONFIG.rounds):
+        rows = schedule.cohort(number).rows[:, :, 0]
+        bare_rounds.fedavg_round(weights, data.cohort(rows), variant, lr=0.1)
+    for ours, before, theirs in zip(
+        part(state.server, "target").values(), part(start, "target").values(), weights, strict=True
+    ):
+        assert not torch.equal(before, theirs)
+        torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-11)
+
+
+def test_bare_rounds_are_short_and_import_torch_alone():
+    text = Path(bare_rounds.__file__).read_text("utf-8")
+    assert len(text.splitlines()) <= 80
+    nodes = list(ast.walk(ast.parse(text)))
+    plain = [alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names]
+    partial = [n.module or "." for n in nodes if isinstance(n, ast.ImportFrom)]
+    assert {name.partition(".")[0] for name in plain + partial} == {"torch"}
