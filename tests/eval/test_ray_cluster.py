@@ -87,6 +87,7 @@ def cluster(python):
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",
         "RAY_memory_monitor_refresh_ms": "0",
+        "RAY_raylet_start_wait_time_s": "300",
         "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
     }
     with socket.create_server((HEAD, 0)) as free:
