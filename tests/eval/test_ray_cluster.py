@@ -87,6 +87,7 @@ def cluster(python):
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",
         "RAY_memory_monitor_refresh_ms": "0",
+        "RAY_raylet_start_wait_time_s": "300",
         "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
     }
     with socket.create_server((HEAD, 0)) as free:
@@ -185,7 +186,7 @@ def test_a_node_that_dies_mid_run_is_survived(python, cluster, tmp_path):
     run = [python, "-m", "latecomer", "run", study]
     far = [*run, "--out", tmp_path / "far", "--executor", "ray", "--address", address]
     with subprocess.Popen(far, env=env, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while len(in_training(tmp_path / "far")) < 2 and process.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.1)

@@ -26,8 +26,8 @@ STUDY = {
     "certificates": [{"rule": "product"}],
     "seeds": list(range(50)),
 }
-# Memory that an allocator has moves by a few per cent without end.  Each worker does some fifty cells
-# between the two medians, so that 0.6 MiB kept by every cell shows.
+# Memory that an allocator has moves by a few per cent without end.  Each worker does
+# some fifty cells between the two medians, so that 0.6 MiB kept by every cell shows.
 ALLOWED = 1.06
 
 
