@@ -71,7 +71,7 @@ class CellsInWork:
         if not (cell.round and cell.rounds):
             return cell.label, seed, "", "", "", duration(self._clock() - cell.began)
         loss = "" if cell.loss is None else f"loss {cell.loss:.3f}"
-        full = round(_BAR * cell.round / cell.rounds)
+        full = min(_BAR, round(_BAR * cell.round / cell.rounds))
         bar = "━" * full + "╌" * (_BAR - full)
         rounds = f"round {cell.round}/{cell.rounds}"
         return cell.label, seed, rounds, loss, bar, self._left(cell)
@@ -82,4 +82,4 @@ class CellsInWork:
             return ""  # a cell that goes on from a checkpoint says nothing about speed at first
         pace = (self._clock() - since) / (cell.round - begun)
         left = cell.rounds - cell.round
-        return f"{duration(pace * left)} left" if left else "serving"
+        return f"{duration(pace * left)} left" if left > 0 else "serving"

@@ -8,7 +8,7 @@ from types import FrameType
 
 __all__ = ["GRACE_SECONDS", "sigterm_interrupts", "stop_on_sigterm"]
 
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 10.0
 """How long workers may take for a last checkpoint."""
 
 

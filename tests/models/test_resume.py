@@ -68,3 +68,21 @@ def test_resumed_training_is_uninterrupted_training(
         )
         same(rest, whole)
         assert logs == whole_logs[stop:]
+
+
+@pytest.mark.parametrize(("name", "hyper"), CASES)
+def test_a_state_stays_as_it_was_while_training_goes_on(
+    task: Task, make_population: Population, name: str, hyper: dict[str, Any]
+) -> None:
+    """A process that is stopped within a round writes down the one before it."""
+    held: list[tuple[State, State]] = []
+    train(
+        make_method(name, **hyper),
+        task,
+        make_population(),
+        CONFIG,
+        seed=3,
+        on_checkpoint=lambda found: held.append((found.state, reread(found).state)),
+    )
+    for state, copy in held:
+        same(state, copy)
