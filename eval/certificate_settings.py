@@ -10,7 +10,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.rules import BEST_OF, MEAN_RULES, RULES, check_outside, check_sampling
 from latecomer.eval.setting_types import Count, Number, Probability, sequence
-from latecomer.eval.training_routes import TRAINING_ROUTES, Progressive
+from latecomer.eval.training_routes import TRAINING_ROUTES, Progressive, Tuned
 
 __all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut"]
 
@@ -172,5 +172,6 @@ def _route(value: Any) -> str:
 
 
 CertificateSettings = Annotated[
-    Annotated[HeldOut, Tag("r0")] | Annotated[Progressive, Tag("r4")], Discriminator(_route)
+    Annotated[HeldOut, Tag("r0")] | Annotated[Tuned, Tag("r1")] | Annotated[Progressive, Tag("r4")],
+    Discriminator(_route),
 ]

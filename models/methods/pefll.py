@@ -1,11 +1,12 @@
 """PeFLL: a hypernetwork makes each client's model from a descriptor of its data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from latecomer.models import generation
 from latecomer.models.hypernetworks import embedding_length, pull_back
@@ -16,7 +17,7 @@ from latecomer.models.objectives import ridge_decay
 from latecomer.models.optimizers import adamw, adamw_memory
 from latecomer.models.posterior import PosteriorNorms, sample
 from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, detached, leaves, nest, part
+from latecomer.models.state import Params, State, detached, leaves, nest, part, row
 from latecomer.models.task import Clients, Samples, Task
 
 
@@ -131,6 +132,10 @@ class PeFLL(Method):
         drawn = self._draw_networks(generation.weights_of(state.server), generator)
         made = generation.generate_one(task, {**state.server, **drawn}, support)
         return predict_with(task, self._draw_target(made, generator))
+
+    def weights_for(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
+        """Return the target weights made from the whole support, with their graph."""
+        return row(generation.generate(task, table, support.x[None], support.labels()[None]), 0)
 
     def posterior_norms(self, task: Task, state: State, clients: Clients) -> PosteriorNorms:
         """Return the squared norms of the posterior means; ``ValueError`` without a posterior."""
