@@ -8,7 +8,7 @@ in nats, so that it and the strengths are on the scale of the usual objective.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -16,8 +16,20 @@ import torch
 from torch import Tensor
 
 from latecomer.models import bound_objectives as twins
+from latecomer.models.objectives import squared_norm
+from latecomer.models.state import Params, part, row
+from latecomer.models.task import Task
 
-__all__ = ["DELTA", "LOSS_MAX", "STRONGEST", "Norms", "Strengths", "bounded_loss", "strengths"]
+__all__ = [
+    "DELTA",
+    "LOSS_MAX",
+    "STRONGEST",
+    "Norms",
+    "Strengths",
+    "bounded_loss",
+    "cohort_strengths",
+    "strengths",
+]
 
 DELTA = 0.05
 LOSS_MAX = -math.log(twins.P_MIN)
@@ -98,3 +110,49 @@ def strengths(
         encoder=ridge(by_hyper, norms.alpha_v),
         theta=ridge(n_clients * by_own, norms.alpha_theta),
     )
+
+
+def cohort_strengths(
+    objective: str,
+    task: Task,
+    tables: tuple[Params, Params, Params],
+    batch: tuple[Tensor, Tensor],
+    variances: tuple[float, float, float],
+    sizes: tuple[int, int],
+) -> Params:
+    """Return the ridges of one round, risk and clients' norms taken over its cohort.
+
+    Parameters
+    ----------
+    objective : {"bound", "bound_kl"}
+    task : Task
+    tables : tuple of dict
+        The networks' weights (sections ``hyper`` and ``encoder``), the cohort's mean weights, and
+        the weights it was sent, ``[c, ...]``.
+    batch : tuple of Tensor
+        Inputs ``[c, b, ...]`` and labels ``[c, b]`` that the risk is taken on.
+    variances : tuple of float
+        Of hypernetwork, encoder and client weights.
+    sizes : tuple of int
+        Clients, and samples of the smallest.
+
+    Returns
+    -------
+    dict
+        ``hyper``, ``encoder`` and ``theta``, 0-d.
+    """
+    (eta, made, sent), (x, y) = tables, batch
+    with torch.no_grad():
+        losses = [
+            twins.bounded_cross_entropy(task.logits(row(sent, i), x[i]), y[i]).item()
+            for i in range(len(x))
+        ]
+    norms = Norms(
+        squared_norm(part(eta, "hyper")).item(),
+        squared_norm(part(eta, "encoder")).item(),
+        squared_norm(made).item() / len(x),
+        *variances,
+    )
+    risk = sum(losses) / len(losses)
+    found = strengths(objective, risk, norms, n_clients=sizes[0], n_samples=sizes[1])
+    return {name: x.new_tensor(value) for name, value in asdict(found).items()}

@@ -1,7 +1,7 @@
 """PeFLL: a hypernetwork makes each client's model from a descriptor of its data."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -9,12 +9,12 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models import generation
-from latecomer.models.bound_training import LOSS_MAX, Norms, bounded_loss, strengths
+from latecomer.models.bound_training import bounded_loss, cohort_strengths
 from latecomer.models.hypernetworks import embedding_length, pull_back
 from latecomer.models.hyperparameters import choice, count, number
 from latecomer.models.local import LocalSGD, clip_by_norm
 from latecomer.models.method import Context, Method, Personalization, Predictor, Start, predict_with
-from latecomer.models.objectives import ridge_decay, squared_norm
+from latecomer.models.objectives import ridge_decay
 from latecomer.models.optimizers import adamw, adamw_memory
 from latecomer.models.posterior import PosteriorNorms, sample
 from latecomer.models.schedule import Cohort
@@ -112,7 +112,14 @@ class PeFLL(Method):
             drawn = self._draw_networks(eta, generator)
             made = generation.generate(task, {**state.server, **drawn}, x, y)
         sent = self._draw_target(detached(made), generator)
-        shared = self._strengths(task, eta, made, sent, clients, (x, y)) if self.by_bound else {}
+        shared: Params = {}
+        if self.by_bound:
+            variances = (self.alpha_h, self.alpha_v, self.alpha_theta)
+            sizes = (len(clients), int(clients.support_sizes.min()))
+            tables = (eta, detached(made), sent)
+            shared = cohort_strengths(
+                self.training_objective, task, tables, (x, y), variances, sizes
+            )
         return Start(sent, shared=shared, memory=(eta, made))
 
     def objective(
@@ -182,39 +189,6 @@ class PeFLL(Method):
         eta_h, eta_v, theta = generation.squared_norms(task, state.server, clients)
         variances = (self.alpha_h, self.alpha_v, self.alpha_theta)
         return PosteriorNorms(eta_h, eta_v, np.array(theta, dtype=np.float64), *variances)
-
-    def _strengths(
-        self,
-        task: Task,
-        eta: Params,
-        made: Params,
-        sent: Params,
-        clients: Clients,
-        batch: tuple[Tensor, Tensor],
-    ) -> Params:
-        """Return the bound's ridges, its risk and clients' norms taken over the cohort."""
-        x, y = batch
-        with torch.no_grad():
-            losses = [
-                bounded_loss(task.logits(row(sent, i), x[i]), y[i]).item() / LOSS_MAX
-                for i in range(len(x))
-            ]
-        norms = Norms(
-            hyper=squared_norm(part(eta, "hyper")).item(),
-            encoder=squared_norm(part(eta, "encoder")).item(),
-            theta=squared_norm(detached(made)).item() / len(x),
-            alpha_h=self.alpha_h,
-            alpha_v=self.alpha_v,
-            alpha_theta=self.alpha_theta,
-        )
-        found = strengths(
-            self.training_objective,
-            sum(losses) / len(losses),
-            norms,
-            n_clients=len(clients),
-            n_samples=int(clients.support_sizes.min()),
-        )
-        return {name: x.new_tensor(value) for name, value in asdict(found).items()}
 
     def _draw_networks(self, eta: Params, generator: Generator) -> Params:
         if self.posterior == "none":
