@@ -43,10 +43,9 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Label of the method (and the route of a route's own cell), or ``split``."""
+        """Label of the method, with the route where that trains by itself, or ``split``."""
         method = self.config["method"]
-        own = [self.config["certificates"][0]["route"]] if self.kind in KINDS else []
-        return " ".join([str(method["label"]), *own]) if method else self.kind
+        return str(method["label"]) if method else self.kind
 
     @property
     def seed(self) -> int | None:
@@ -133,6 +132,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         {
             **config,
             "kind": TRAINING_ROUTES[entry["route"]].kind,
+            "method": {**config["method"], "label": _own_label(config["method"], entry)},
             "bounds": [],
             "certificates": [entry],
             "numbers_version": {**config["numbers_version"], **ROUTE_VERSION},
@@ -141,6 +141,11 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         for entry in routed
     ]
     return tuple(Cell(content_id(config), config) for config in (split, *trained, *own))
+
+
+def _own_label(method: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    """Name a model that a route trains, which is not the model that goes by the method's label."""
+    return f"{method['label']} {entry['route']}:{entry['rule']}"
 
 
 def _with_seeds(entry: Mapping[str, Any], n_seeds: int) -> dict[str, Any]:

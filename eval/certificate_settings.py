@@ -9,10 +9,10 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from latecomer.eval.errors import InputError
 from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.rules import BEST_OF, MEAN_RULES, RULES, check_outside, check_sampling
-from latecomer.eval.setting_types import Count, Number, Probability, sequence
-from latecomer.eval.training_routes import TRAINING_ROUTES, Progressive
+from latecomer.eval.setting_types import Count, Number, Positive, Probability, sequence
+from latecomer.eval.training_routes import TRAINING_ROUTES, Progressive, Tuned
 
-__all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut"]
+__all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior"]
 
 _DELTA = 0.05
 _ALPHA = 0.1
@@ -151,6 +151,46 @@ class HeldOut(RouteSettings):
         return asked
 
 
+class PersonalPrior(RouteSettings):
+    """Route R3: certification clients fine-tune, each with a prior from part of its own support.
+
+    Attributes
+    ----------
+    delta, draws_share, client_share : float
+        Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
+    alphas : tuple of float
+        Variances, relative to the weights, of which the best is taken; their union is paid for.
+    measured_share : float
+        Share of the smallest client's support that every client is measured on.
+    draws : int
+        Models drawn for each client.
+    """
+
+    needs_certification: ClassVar[bool] = True
+
+    route: Literal["r3"]
+    rule: Literal["pooled"] = "pooled"
+    delta: Probability = _DELTA
+    draws_share: Probability = 0.2
+    client_share: Probability = 0.5
+    alphas: Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+        *(1e-3, 1e-2, 1e-1),
+    )
+    measured_share: Probability = 0.5
+    draws: Count = 20
+    per_seed: Literal["each", "union"] = "each"
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse too few clients, and a share that leaves nobody to measure on."""
+        check_outside(split.kind, len(split.certification), len(split.novel))
+        smallest = min((len(client.support) for client in split.certification), default=0)
+        if int(self.measured_share * smallest) < 1:
+            raise InputError(
+                f"{key}.measured_share must leave a sample of the smallest support, {smallest}, "
+                f"got {self.measured_share}"
+            )
+
+
 def _shift_names(shifts: Any) -> dict[str, str]:
     """Map the names that shifts go by to their sections of ``shifts``."""
     names = {}
@@ -161,7 +201,7 @@ def _shift_names(shifts: Any) -> dict[str, str]:
 
 
 ROUTE_SETTINGS: Mapping[str, type[RouteSettings]] = MappingProxyType(
-    {"r0": HeldOut, **TRAINING_ROUTES}
+    {"r0": HeldOut, "r3": PersonalPrior, **TRAINING_ROUTES}
 )
 
 
@@ -172,5 +212,9 @@ def _route(value: Any) -> str:
 
 
 CertificateSettings = Annotated[
-    Annotated[HeldOut, Tag("r0")] | Annotated[Progressive, Tag("r4")], Discriminator(_route)
+    Annotated[HeldOut, Tag("r0")]
+    | Annotated[Tuned, Tag("r1")]
+    | Annotated[PersonalPrior, Tag("r3")]
+    | Annotated[Progressive, Tag("r4")],
+    Discriminator(_route),
 ]

@@ -193,7 +193,7 @@ def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certific
     plan = Plan(
         first=wanted["first"],
         clients=wanted["clients"],
-        block=wanted["block"],
+        block=wanted.get("block", wanted["clients"]),
         pool=len(split.seen) + len(split.certification) + len(split.novel) - wanted["first"],
         independent=split.kind in IID_SPLITS,
     )
@@ -211,7 +211,7 @@ def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certific
             f"{key}: first + clients must be at most the {there} {who} clients, "
             f"got {plan.first} + {plan.clients}"
         )
-    if plan.block > plan.first:
+    if "block" in wanted and plan.block > plan.first:
         raise InputError(f"{key}: block must be at most first={plan.first}, got block={plan.block}")
     left = plan.pool - plan.clients
     if not plan.independent and left < LEAST_OUTSIDE:

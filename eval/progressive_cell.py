@@ -5,13 +5,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
-
+from latecomer.eval.arrivals import arrivals
 from latecomer.eval.cell_parts import Outcome, federation_of, task_of
 from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints, Slot
 from latecomer.eval.cross_fitting import cross_fitted
 from latecomer.eval.errors import InputError
-from latecomer.eval.federation import Federation, Group, standardisation
+from latecomer.eval.federation import Group
 from latecomer.eval.metrics import ClientScore
 from latecomer.eval.progressive import Plan, Step, plan_of, score_then_train
 from latecomer.eval.progressive_rows import (
@@ -28,43 +27,7 @@ from latecomer.models.methods import make_method
 from latecomer.models.state import State
 from latecomer.models.task import Clients, Task
 
-__all__ = ["arrivals", "checkpoints", "evaluate_progressive"]
-
-
-def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:
-    """Return the clients in the order they arrive, and the novel ones, inputs scaled alike.
-
-    Inputs are standardised by the support data of the first clients alone: scaled by all seen
-    clients' data, a system would know something of clients before it scores them.
-    """
-    split = federation.split
-    scale = standardisation(federation.dataset, split.seen[: plan.first])
-    seen = federation.seen.clients
-    if plan.independent:
-        seen = _joined(seen, federation.certification.clients)
-    mean, sd = (torch.from_numpy(v).to(seen.device) for v in (scale.mean, scale.sd))
-    order = subset(seen, range(plan.first + plan.clients))
-    return replace(order, mean=mean, sd=sd), replace(federation.novel.clients, mean=mean, sd=sd)
-
-
-def _joined(left: Clients, right: Clients) -> Clients:
-    def rows(name: str) -> torch.Tensor:
-        tables = [getattr(left, name), getattr(right, name)]
-        width = max(table.shape[1] for table in tables)
-        padded = [torch.nn.functional.pad(t, (0, width - t.shape[1])) for t in tables]
-        return torch.cat(padded)
-
-    def column(name: str) -> torch.Tensor:
-        return torch.cat([getattr(left, name), getattr(right, name)])
-
-    return replace(
-        left,
-        support=rows("support"),
-        query=rows("query"),
-        support_sizes=column("support_sizes"),
-        query_sizes=column("query_sizes"),
-        ids=column("ids"),
-    )
+__all__ = ["checkpoints", "evaluate_progressive"]
 
 
 Serve = Callable[[State, str, Clients], list[ClientScore]]

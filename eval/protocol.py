@@ -30,6 +30,7 @@ from latecomer.eval.training_curve import (
     restored,
     stored,
 )
+from latecomer.eval.tuned_cell import evaluate_tuned
 from latecomer.models.checkpoint import Checkpoint
 from latecomer.models.engine import RoundLog, TrainConfig, train
 from latecomer.models.method import Method
@@ -203,7 +204,12 @@ def _split_cell(
 
 _CellWork = Callable[[Mapping[str, Any], OnRound | None, Checkpoints], Outcome]
 _CELLS: Mapping[str, _CellWork] = MappingProxyType(
-    {"method": _method_cell, "split": _split_cell, "progressive": evaluate_progressive}
+    {
+        "method": _method_cell,
+        "split": _split_cell,
+        "progressive": evaluate_progressive,
+        "tuned": evaluate_tuned,
+    }
 )
 
 

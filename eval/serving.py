@@ -18,7 +18,7 @@ from latecomer.models.method import Method, Predictor
 from latecomer.models.state import State
 from latecomer.models.task import Samples, Task
 
-__all__ = ["MASKS", "score_group"]
+__all__ = ["MASKS", "client_generator", "score_group"]
 
 
 def _unmasked(logits: Tensor, known: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ MASKS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
 )
 
 
-def _client_generator(seed: int, client: int) -> torch.Generator:
+def client_generator(seed: int, client: int) -> torch.Generator:
     """Randomness of serving one client: fresh per client, the same under every shift (paired)."""
     key = np.random.SeedSequence([seed, client, 0x5E21]).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(key) >> 1)
@@ -54,7 +54,7 @@ def _serve(
     predictor: str,
     seed: int,
 ) -> Predictor:
-    generator = _client_generator(seed, int(group.clients.ids[index]))
+    generator = client_generator(seed, int(group.clients.ids[index]))
     if group.name == "seen":
         return method.serve(task, state, index, support, predictor=predictor, generator=generator)
     return method.personalize(task, state, support, predictor=predictor, generator=generator)

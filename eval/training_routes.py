@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from latecomer.eval.errors import InputError
 from latecomer.eval.progressive import plan_of
 from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
-from latecomer.eval.setting_types import Count, Number
+from latecomer.eval.setting_types import Count, Number, Positive, sequence
 
-__all__ = ["KINDS", "TRAINING_ROUTES", "Progressive", "TrainingRoute", "rounds_of"]
+__all__ = ["KINDS", "TRAINING_ROUTES", "Progressive", "TrainingRoute", "Tuned", "rounds_of"]
 
 Delta = Annotated[Number, Field(gt=0, lt=1)]
 
@@ -63,18 +63,80 @@ class Progressive(TrainingRoute):
 
     def check_split(self, key: str, split: SplitLike) -> None:
         """Refuse a split with too few clients."""
-        plan = plan_of(self.model_dump(), split, key=key)
-        everyone = [*split.seen, *split.certification]
-        arriving = everyone[plan.first : plan.first + plan.clients]
-        points = min(len(client.support) + len(client.query) for client in arriving)
-        if self.folds > points:
+        _check_arrivals(key, self.model_dump(), split)
+
+
+class Tuned(TrainingRoute):
+    """R1: a posterior over systems, its prior from ``first`` clients, tuned on ``clients`` more.
+
+    Attributes
+    ----------
+    rule : str
+        Bound that is minimised and then issued.
+    delta, draws_share : float
+        Total failure probability, and the share of it that Monte-Carlo draws may fail with.
+    alphas : tuple of float
+        Variances, relative to the weights, of which the best is taken; their union is paid for.
+    weights : tuple of str
+        Beginnings of the names of the server's weights that are random; the others are fixed.
+    steps, clients_per_step, rate
+        Gradient steps on the bound for each variance, see ``TuneConfig``.
+    gamma : float
+        Shrinkage of scores under rule ``product``, which keeps their logarithm bounded.
+    draws : int
+        Systems drawn afresh for each client when the certificate is made.
+    folds : int
+        As for R0.
+    """
+
+    kind: ClassVar[str] = "tuned"
+
+    route: Literal["r1"]
+    rule: Literal["product", "kl"] = "product"
+    delta: Delta = 0.05
+    draws_share: Delta = 0.2
+    first: Count
+    clients: Count
+    alphas: Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+        *(1e-4, 1e-3, 1e-2),
+    )
+    weights: Annotated[tuple[str, ...], BeforeValidator(sequence), Field(min_length=1)]
+    steps: Count = 100
+    clients_per_step: Count = 5
+    rate: Positive = 0.1
+    gamma: Delta = 0.02
+    draws: Count = 20
+    folds: Count = 1
+    per_seed: Literal["each", "union"] = "each"
+
+    def completed(self, key: str, study: StudyLike) -> Self:
+        """Refuse a cohort that the first clients cannot fill."""
+        if study.train.cohort > self.first:
             raise InputError(
-                f"{key}.folds must be at most the {points} points of the smallest client, "
-                f"got {self.folds}"
+                f"train.cohort must be at most {key}.first={self.first}, got {study.train.cohort}"
             )
+        return self
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse a split with too few clients, or too small ones."""
+        _check_arrivals(key, self.model_dump(), split)
 
 
-TRAINING_ROUTES: Mapping[str, type[TrainingRoute]] = MappingProxyType({"r4": Progressive})
+def _check_arrivals(key: str, wanted: Mapping[str, Any], split: SplitLike) -> None:
+    plan = plan_of(wanted, split, key=key)
+    everyone = [*split.seen, *split.certification]
+    arriving = everyone[plan.first : plan.first + plan.clients]
+    points = min(len(client.support) + len(client.query) for client in arriving)
+    if wanted["folds"] > points:
+        raise InputError(
+            f"{key}.folds must be at most the {points} points of the smallest client, "
+            f"got {wanted['folds']}"
+        )
+
+
+TRAINING_ROUTES: Mapping[str, type[TrainingRoute]] = MappingProxyType(
+    {"r1": Tuned, "r4": Progressive}
+)
 KINDS = frozenset(model.kind for model in TRAINING_ROUTES.values())
 """Kinds of their cells."""
 

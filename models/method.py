@@ -236,12 +236,25 @@ class Method(ABC):
             raise ValueError(f"predictor must be {legal} for {self.name}, got {predictor!r}")
 
 
+@dataclass(frozen=True, eq=False)
+class FixedWeights:
+    """The predictor that is the target network with weights of its own.
+
+    Attributes
+    ----------
+    task : Task
+    weights : dict of str to Tensor
+    """
+
+    task: Task
+    weights: Params
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return logits ``[B, n_classes]`` of standardised inputs."""
+        with torch.no_grad():
+            return self.task.logits(self.weights, x)
+
+
 def predict_with(task: Task, params: Mapping[str, Tensor]) -> Predictor:
     """Return the predictor that applies fixed target weights."""
-    fixed = {key: value.detach() for key, value in params.items()}
-
-    def predictor(x: Tensor) -> Tensor:
-        with torch.no_grad():
-            return task.logits(fixed, x)
-
-    return predictor
+    return FixedWeights(task, {key: value.detach() for key, value in params.items()})

@@ -45,7 +45,9 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     errors = client_errors(rows)
     model = [*MODEL, "seed"]
     scored = (
-        errors[errors["group"].isin(["certification", "arriving"])].groupby(model)["error"].mean()
+        errors[errors["group"].isin(["certification", "arriving", "tuning"])]
+        .groupby(model)["error"]
+        .mean()
     )
     frame = frame.merge(scored.rename("certified").reset_index(), on=model, how="left")
     novel = errors[errors["group"] == "novel"]

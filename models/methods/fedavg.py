@@ -1,9 +1,10 @@
 """FedAvg: one global model, the average of what the cohort trained."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Generator
+from torch import Generator, Tensor
 
 from latecomer.models.hyperparameters import number
 from latecomer.models.local import LocalSGD
@@ -56,6 +57,10 @@ class FedAvg(Method):
         """Add the mean change, weighted by support sizes."""
         mean = weighted_mean(uploads, cohort.sizes)
         return State(nest("target", add(part(state.server, "target"), mean)), state.clients)
+
+    def weights_for(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
+        """Return the global weights, whoever is served."""
+        return part(table, "target")
 
     def personalize(
         self,

@@ -1,22 +1,24 @@
 """PeFLL: a hypernetwork makes each client's model from a descriptor of its data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from latecomer.models import generation
+from latecomer.models.bound_training import bounded_loss, cohort_strengths
 from latecomer.models.hypernetworks import embedding_length, pull_back
 from latecomer.models.hyperparameters import choice, count, number
 from latecomer.models.local import LocalSGD, clip_by_norm
-from latecomer.models.method import Method, Personalization, Predictor, Start, predict_with
+from latecomer.models.method import Context, Method, Personalization, Predictor, Start, predict_with
 from latecomer.models.objectives import ridge_decay
 from latecomer.models.optimizers import adamw, adamw_memory
 from latecomer.models.posterior import PosteriorNorms, sample
 from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, detached, leaves, nest, part
+from latecomer.models.state import Params, State, detached, leaves, nest, part, row
 from latecomer.models.task import Clients, Samples, Task
 
 
@@ -42,6 +44,10 @@ class PeFLL(Method):
         once a round, client posterior N(theta, alpha_theta I) drawn once a client and round.
     alpha_h, alpha_v, alpha_theta : float
         Variances of the posterior; not used without one.
+    training_objective : str
+        ``pefll``: equation 1. With a posterior also ``bound`` (the right-hand side of Theorem B.1)
+        and ``bound_kl`` (the two-step kl form): the loss is bounded and the regularisers'
+        strengths are the bound's derivatives, taken anew each round; ``lambda_*`` are not used.
     """
 
     server_lr: float = number(2e-4, above=0)
@@ -56,11 +62,26 @@ class PeFLL(Method):
     alpha_h: float = number(1e-4, least=0)
     alpha_v: float = number(1e-4, least=0)
     alpha_theta: float = number(1e-4, least=0)
+    training_objective: str = choice("pefll", "bound", "bound_kl")
 
     name: ClassVar[str] = "pefll"
     paper: ClassVar[str] = "Scott, Zakerinia, Lampert, ICLR 2024"
     personalization: ClassVar[Personalization] = "forward"
     needs_labels: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        variances = (self.alpha_h, self.alpha_v, self.alpha_theta)
+        if self.by_bound and (self.posterior == "none" or min(variances) <= 0):
+            raise ValueError(
+                "training_objective must be pefll without a gaussian posterior of variances above "
+                f"0, got training_objective={self.training_objective!r}"
+            )
+
+    @property
+    def by_bound(self) -> bool:
+        """Whether training minimises a bound."""
+        return self.training_objective != "pefll"
 
     @property
     def predictors(self) -> tuple[str, ...]:
@@ -70,7 +91,7 @@ class PeFLL(Method):
     @property
     def local(self) -> LocalSGD:
         """The rule of a local step."""
-        decay = ridge_decay(self.lambda_theta)
+        decay = 0.0 if self.by_bound else ridge_decay(self.lambda_theta)
         return LocalSGD(self.local_lr, self.local_momentum, decay, self.clip_norm)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
@@ -90,7 +111,31 @@ class PeFLL(Method):
         with torch.enable_grad():
             drawn = self._draw_networks(eta, generator)
             made = generation.generate(task, {**state.server, **drawn}, x, y)
-        return Start(self._draw_target(detached(made), generator), memory=(eta, made))
+        sent = self._draw_target(detached(made), generator)
+        shared: Params = {}
+        if self.by_bound:
+            variances = (self.alpha_h, self.alpha_v, self.alpha_theta)
+            sizes = (len(clients), int(clients.support_sizes.min()))
+            tables = (eta, detached(made), sent)
+            shared = cohort_strengths(
+                self.training_objective, task, tables, (x, y), variances, sizes
+            )
+        return Start(sent, shared=shared, memory=(eta, made))
+
+    def objective(
+        self,
+        task: Task,
+        params: Params,
+        context: Context,
+        batches: tuple[Samples, ...],
+        step: int,
+    ) -> Tensor:
+        """Return the loss on the minibatch; the bounded one and its ridge where a bound trains."""
+        x, y = batches[0].x, batches[0].labels()
+        if not self.by_bound:
+            return task.loss(params, x, y)
+        ridge = torch.stack([value.square().sum() for value in params.values()]).sum()
+        return bounded_loss(task.logits(params, x), y) + context.shared["theta"] * ridge
 
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
@@ -102,9 +147,10 @@ class PeFLL(Method):
         slopes = pull_back(made, means, [*eta.values()])
         against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
         server = dict(state.server)
-        for section, strength in zip(
-            generation.NETWORKS, (self.lambda_h, self.lambda_v), strict=True
-        ):
+        ridges = (self.lambda_h, self.lambda_v)
+        if self.by_bound:
+            ridges = (start.shared["hyper"].item(), start.shared["encoder"].item())
+        for section, strength in zip(generation.NETWORKS, ridges, strict=True):
             weights, memory = adamw(
                 part(server, section),
                 part(against, section),
@@ -131,6 +177,10 @@ class PeFLL(Method):
         drawn = self._draw_networks(generation.weights_of(state.server), generator)
         made = generation.generate_one(task, {**state.server, **drawn}, support)
         return predict_with(task, self._draw_target(made, generator))
+
+    def weights_for(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
+        """Return the target weights made from the whole support, with their graph."""
+        return row(generation.generate(task, table, support.x[None], support.labels()[None]), 0)
 
     def posterior_norms(self, task: Task, state: State, clients: Clients) -> PosteriorNorms:
         """Return the squared norms of the posterior means; ``ValueError`` without a posterior."""

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from latecomer.bounds.holdout import product
-from latecomer.eval import cell_parts, progressive_cell
+from latecomer.eval import arrivals, cell_parts, progressive_cell
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation import Federation, build_federation
 from latecomer.eval.metrics import ClientScore
@@ -169,10 +169,10 @@ def test_inputs_scaled_by_all_seen_clients_would_leak(monkeypatch: pytest.Monkey
     clean = cell_parts.federation_of(config())
     spoilt = poisoned(clean, FIRST + 4, labels=False)
     plan = plan_of(WANTED, clean.split)
-    kept = [progressive_cell.arrivals(f, plan)[0].mean for f in (clean, spoilt)]
+    kept = [arrivals.arrivals(f, plan)[0].mean for f in (clean, spoilt)]
     assert bool((kept[0] == kept[1]).all())
     wide = replace(plan, first=FIRST + 5, clients=2)
-    moved = [progressive_cell.arrivals(f, wide)[0].mean for f in (clean, spoilt)]
+    moved = [arrivals.arrivals(f, wide)[0].mean for f in (clean, spoilt)]
     assert not bool((moved[0] == moved[1]).all())
 
 
@@ -279,7 +279,7 @@ def test_a_route_is_a_cell_of_its_own_and_leaves_the_others_as_they_are() -> Non
     study = parse_study({**STUDY, "certificates": [wanted]})
     cells = study.cells("hash")
     assert [cell.id for cell in cells[:3]] == [cell.id for cell in plain]
-    assert [cell.label for cell in cells[3:]] == ["fedavg r4", "pefll r4"]
+    assert [cell.label for cell in cells[3:]] == ["fedavg r4:product", "pefll r4:product"]
     assert {cell.kind for cell in cells[3:]} == {"progressive"}
     assert cells[3].rounds == 3 + 8 * 2
     assert parse_study(study.resolved()) == study

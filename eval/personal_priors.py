@@ -1,0 +1,241 @@
+"""Route R3: certification clients fine-tune, each with a prior from part of its own support.
+
+The system is trained without these clients.  Each cuts its support into A and B by a seed before
+anything is looked at.  The system fine-tuned on A alone gives the prior N(theta_A, alpha D), D with
+one number a tensor, the mean square of theta_A there; fine-tuned on all of the support it gives the
+posterior N(theta, alpha D) that is deployed, and B measures it; where absent classes are masked, A
+says which.  Given A, the prior does not know B, so that all clients' B together are one sample for
+one kl inequality; the clients' true errors then go through Chernoff's, the system being fixed.
+Variances form a grid whose union is paid for, and draws made after the choice stand in for the mean
+over each posterior, at a price.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from latecomer.bounds.binary_kl import kl_inverse_upper
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.personal_priors import personal_prior_pooled
+from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
+from latecomer.eval.route_contract import Findings, Request
+from latecomer.eval.rules import sampling_of
+from latecomer.eval.serving import MASKS, client_generator
+from latecomer.models.method import FixedWeights
+from latecomer.models.state import Params
+from latecomer.models.task import Samples
+
+__all__ = ["certify_personal", "pooled_certificate"]
+
+_CUT, _CHOOSE, _CERTIFY = range(3)
+BOUND = "r3:pooled"
+
+
+@dataclass(frozen=True, eq=False)
+class _Tuned:
+    """One client's models from A and from all of its support, and B to measure on."""
+
+    client: int
+    prior: Params
+    posterior: Params
+    measured: Samples
+    known: torch.Tensor
+
+    @property
+    def distance(self) -> float:
+        """Squared distance of the means, every tensor in units of the prior's mean square."""
+        return sum(
+            float((self.posterior[k] - v).double().square().sum() / v.double().square().mean())
+            for k, v in self.prior.items()
+            if float(v.abs().max()) > 0
+        )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether tensors that are 0 in the prior, and so have no variance, did not move."""
+        return all(
+            bool((self.posterior[k] == v).all())
+            for k, v in self.prior.items()
+            if not float(v.abs().max()) > 0
+        )
+
+
+def pooled_certificate(
+    errors: NDArray[np.float64],
+    distances: Sequence[float],
+    *,
+    alpha: float,
+    n_samples: int,
+    delta: float,
+    draws_share: float,
+    client_share: float,
+    n_priors: int,
+) -> Certificate:
+    """Certify drawn fine-tuned models; the ledger adds up to ``delta``.
+
+    Parameters
+    ----------
+    errors : ndarray [clients, draws]
+        Errors on B of models drawn independently from every client's posterior, after the choice.
+    distances : sequence of float
+        Squared distance of each posterior's mean from its prior's, in the prior's units.
+    alpha : float
+        Variance in the same units.
+    n_samples : int
+        Samples of every B.
+    delta, draws_share, client_share : float
+        Total failure probability; the draws' share of it; the clients' share of the rest.
+    n_priors : int
+        Variances that alpha was chosen from.
+
+    Examples
+    --------
+    >>> found = pooled_certificate(np.full((30, 20), .1), [.002] * 30, alpha=1e-3, n_samples=200,
+    ...     delta=.05, draws_share=.2, client_share=.5, n_priors=1)
+    >>> round(float(found), 3), round(float(found.delta_total), 10)
+    (0.402, 0.05)
+    """
+    for_draws = draws_share * delta
+    mean = float(errors.mean())
+    risk = float(kl_inverse_upper(q=mean, budget=-math.log(for_draws) / errors.size))
+    issued = personal_prior_pooled(
+        empirical_risk=risk,
+        squared_distances=list(distances),
+        alpha=alpha,
+        n_samples=n_samples,
+        delta=delta - for_draws,
+        client_share=client_share,
+        n_priors=n_priors,
+    )
+    terms = {
+        **issued.terms,
+        "empirical_risk": np.asarray(mean),
+        "draws": np.asarray(risk - mean),
+    }
+    ledger = {**issued.delta, "draws": np.asarray(for_draws)}
+    return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
+
+
+def certify_personal(request: Request) -> Findings:
+    """Issue the pooled certificate of a fine-tuning method; nothing for other methods.
+
+    A method qualifies whose deterministic predictor for a newcomer is a network with weights made
+    by training on its support.
+    """
+    model, entry = request.model, request.entry
+    if model.method.personalization not in ("finetune", "local"):
+        return Findings([], [])
+    tuned = _tuned(request)
+    if not tuned or not all(one.fixed for one in tuned):
+        return Findings([], [])
+    delta = float(entry["delta"]) / request.n_seeds
+    n_samples, alphas = len(tuned[0].measured), tuple(entry["alphas"])
+    distances = [one.distance for one in tuned]
+    settings: dict[str, Any] = {
+        "n_samples": n_samples,
+        "delta": delta,
+        "draws_share": float(entry["draws_share"]),
+        "client_share": float(entry["client_share"]),
+        "n_priors": len(alphas),
+    }
+
+    def drawn(alpha: float, draws: int, purpose: int) -> NDArray[np.float64]:
+        return np.array([_errors(request, one, alpha, draws, purpose) for one in tuned])
+
+    tried = {
+        alpha: float(
+            pooled_certificate(drawn(alpha, 1, _CHOOSE), distances, alpha=alpha, **settings)
+        )
+        for alpha in alphas
+    }
+    alpha = min(tried, key=tried.__getitem__)
+    errors = drawn(alpha, int(entry["draws"]), _CERTIFY)
+    issued = pooled_certificate(errors, distances, alpha=alpha, **settings)
+    split = model.federation.split
+    sampling = sampling_of(split.kind)
+    pool = len(split.certification) + len(split.novel)
+    issued = replace(
+        issued,
+        sampling=sampling,
+        assumptions=(
+            "the system was trained without the certified clients",
+            "each client's support was cut into prior and evaluation data by a seed",
+            "the model is drawn anew from the client's posterior; the draws of the certificate "
+            "were made after the variance was settled",
+            "clients are drawn independently from one environment"
+            if sampling == "iid"
+            else f"a finite pool: the mean is over the {pool} clients not trained on, certified "
+            "ones included; a client's samples are independent draws of its own distribution",
+        ),
+    )
+    where = {
+        "classes": request.config["evaluation"]["classes"],
+        **model.federation.certification.condition(),
+        "n_clients": len(tuned),
+    }
+    inputs = [
+        ("alpha", alpha, "variance taken, relative to each tensor's mean square in the prior"),
+        ("n_priors", float(len(alphas)), "variances tried"),
+        ("sum_kl", sum(distances) / (2 * alpha), "sum over clients of KL(posterior || prior)"),
+        ("gibbs_error", float(errors.mean()), "mean error of drawn models on evaluation data"),
+        ("n_clients", float(len(tuned)), "certification clients"),
+        ("n_samples", float(n_samples), "evaluation samples of every client"),
+        ("n_draws", float(errors.size), "models drawn, over all clients"),
+        ("pool_size", float(pool), "clients not trained on, certified ones included"),
+    ]
+    rows = certificate_rows(issued, bound=BOUND, common=where)
+    return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
+
+
+def _tuned(request: Request) -> list[_Tuned]:
+    model = request.model
+    clients = model.federation.certification.clients
+    least = int(clients.support_sizes.min())
+    n_measured = int(float(request.entry["measured_share"]) * least)
+    found: list[_Tuned] = []
+    if n_measured < 1:
+        return found
+    for index, client in enumerate(clients.ids.tolist()):
+        support = clients.support_of(index)
+        key = np.random.SeedSequence([model.federation.split.seed, client, 0x9A, _CUT])
+        order = torch.from_numpy(np.random.default_rng(key).permutation(len(support)))
+        kept, held = order[n_measured:], order[:n_measured]
+        models = []
+        for own in (Samples(support.x[kept], support.labels()[kept]), support):
+            generator = client_generator(model.seed, client)
+            models.append(
+                model.method.personalize(model.task, model.state, own, generator=generator)
+            )
+        prior, posterior = models
+        if not isinstance(prior, FixedWeights) or not isinstance(posterior, FixedWeights):
+            return []
+        known = torch.zeros(model.task.n_classes, dtype=torch.bool)
+        # Classes that only B shows would tell the model something of the sample that judges it.
+        known[support.labels()[kept]] = True
+        measured = Samples(support.x[held], support.labels()[held])
+        found.append(_Tuned(client, prior.weights, posterior.weights, measured, known))
+    return found
+
+
+def _errors(request: Request, one: _Tuned, alpha: float, draws: int, purpose: int) -> list[float]:
+    """Errors on B of models drawn from one client's posterior."""
+    key = np.random.SeedSequence([request.model.seed, one.client, 0x9A, purpose])
+    generator = torch.Generator().manual_seed(int(key.generate_state(1, np.uint64)[0]) >> 1)
+    mask = MASKS[request.config["evaluation"]["classes"]]
+    deviation = {k: (alpha * v.square().mean()).sqrt() for k, v in one.prior.items()}
+    errors = []
+    for _ in range(draws):
+        weights = {
+            k: v + deviation[k] * torch.randn(v.shape, generator=generator, dtype=v.dtype)
+            for k, v in one.posterior.items()
+        }
+        with torch.no_grad():
+            logits = mask(request.model.task.logits(weights, one.measured.x), one.known)
+        errors.append(float((logits.argmax(1) != one.measured.labels()).double().mean()))
+    return errors

@@ -1,0 +1,243 @@
+"""The cell of route R1: a prior from some clients, a posterior tuned on others, its certificate.
+
+The method trains on the first clients.  The prior is a Gaussian around what that gave, and the
+posterior's mean is moved down the gradient of the very bound that is issued, whose sample are the
+tuning clients: a client's score is the error on points its model was not made from.  The bound
+holds for all posterior means at once and for all variances of the grid, so that tuning and the
+choice of a variance may use the scores as they like; only the prior may not.  Draws made after the
+choice, fresh for each client, replace the mean over the posterior at a price of their own.
+
+Given the first clients, the tuning clients are a uniform sample without replacement from all
+others (a finite pool) or independent draws of an environment; for each fixed system the rule's
+moment inequality holds under both.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.unseen import single_level_kl, single_level_product
+from latecomer.eval.arrivals import arrivals
+from latecomer.eval.cell_parts import Outcome, federation_of, task_of
+from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints
+from latecomer.eval.cross_fitting import cross_fitted, fold_groups
+from latecomer.eval.errors import InputError
+from latecomer.eval.federation import Group
+from latecomer.eval.metrics import ClientScore
+from latecomer.eval.progressive import plan_of
+from latecomer.eval.serving import MASKS, score_group
+from latecomer.eval.tuned_rows import Tuning, Variance, tuning_findings
+from latecomer.models.engine import RoundLog, TrainConfig, train
+from latecomer.models.growing import subset
+from latecomer.models.method import Method
+from latecomer.models.methods import make_method
+from latecomer.models.state import Params, State
+from latecomer.models.task import Clients, Task
+from latecomer.models.tuned_posterior import (
+    Differentiable,
+    Posterior,
+    TuneConfig,
+    prior_around,
+    surrogate,
+    tune,
+)
+
+__all__ = ["evaluate_tuned"]
+
+_TUNE, _CHOOSE, _CERTIFY, _NOVEL = range(4)
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """What was trained on the first clients, and how it is scored with other weights."""
+
+    method: Method
+    task: Task
+    state: State
+    classes: str
+    folds: int
+    fold_seed: int
+    seed: int
+
+    def scores(self, weights: Params, group: Group, *, folds: int) -> list[ClientScore]:
+        """Score a group's clients as newcomers of the system with these weights."""
+        state = State({**self.state.server, **weights}, self.state.clients)
+
+        def score(part: Group) -> list[ClientScore]:
+            return score_group(
+                self.method,
+                self.task,
+                state,
+                part,
+                classes=self.classes,
+                predictor="deterministic",
+                seed=self.seed,
+            )
+
+        return cross_fitted(score, group, folds=folds, seed=self.fold_seed)
+
+    def drawn(
+        self, posterior: Posterior, group: Group, *, draws: int, purpose: int, folds: int
+    ) -> np.ndarray[Any, Any]:
+        """Errors [clients, draws], the system drawn afresh for every one of them."""
+        errors = np.empty((len(group.clients), draws))
+        for place in range(len(group.clients)):
+            alone = Group(group.name, "none", None, subset(group.clients, [place]))
+            for number in range(draws):
+                generator = _generator(self.seed, purpose, place, number)
+                (score,) = self.scores(posterior.draw(generator), alone, folds=folds)
+                errors[place, number] = score.error
+        return errors
+
+
+def _generator(*key: int) -> torch.Generator:
+    state = np.random.SeedSequence([*key, 0x10D]).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state) >> 1)
+
+
+def evaluate_tuned(
+    config: Mapping[str, Any],
+    on_round: Callable[[RoundLog], None] | None = None,
+    kept: Checkpoints = NO_CHECKPOINTS,
+) -> Outcome:
+    """Do the work of one cell of route R1.
+
+    Raises
+    ------
+    DivergedError
+        When the training loss stops being finite.
+    InputError
+        When the split has too few clients, or the method's weights cannot be tuned.
+    """
+    (wanted,) = config["certificates"]
+    federation = federation_of(config)
+    plan = plan_of(wanted, federation.split)
+    method = make_method(**{k: v for k, v in config["method"].items() if k != "label"})
+    if not isinstance(method, Differentiable) or "deterministic" not in method.predictors:
+        raise InputError(
+            f"certificates r1: {method.name} makes clients' weights by no function that a bound "
+            "could be minimised through; pefll and fedavg do"
+        )
+    task, seed = task_of(federation, config, method), int(config["seed"])
+    order, novel = arrivals(federation, plan)
+    budget = TrainConfig(**{key: config["train"][key] for key in _BUDGET})
+    slot = kept.slot("first", seed=seed, rounds=budget.rounds, device=str(order.device))
+    state = train(
+        method,
+        task,
+        subset(order, range(plan.first)),
+        budget,
+        seed=seed,
+        on_round=on_round,
+        path=config["train"].get("path", "auto"),
+        resume=slot.load(),
+        on_checkpoint=slot.offer,
+    )
+    arrived = subset(order, range(plan.first, plan.first + plan.clients))
+    tuning = Group("tuning", "none", None, arrived)
+    outside = Group("novel", "none", None, novel)
+    system = _System(
+        method=method,
+        task=task,
+        state=state,
+        classes=config["evaluation"]["classes"],
+        folds=wanted["folds"],
+        fold_seed=federation.split.seed,
+        seed=seed,
+    )
+    variances, posterior, chosen = _chosen(system, tuning, wanted)
+    folds, draws = system.folds, int(wanted["draws"])
+    found = Tuning(
+        plan=plan,
+        variances=variances,
+        chosen=chosen,
+        n_random=sum(value.numel() for value in posterior.centre.values()),
+        gibbs=system.drawn(posterior, tuning, draws=draws, purpose=_CERTIFY, folds=folds),
+        mean=tuple(system.scores(posterior.mean, tuning, folds=folds)),
+        prior=tuple(system.scores(posterior.centre, tuning, folds=folds)),
+        novel_gibbs=system.drawn(posterior, outside, draws=draws, purpose=_NOVEL, folds=1),
+        novel_mean=tuple(system.scores(posterior.mean, outside, folds=1)),
+        novel_prior=tuple(system.scores(posterior.centre, outside, folds=1)),
+    )
+    rows, artifacts = tuning_findings(wanted, found)
+    named = {
+        "classes": system.classes,
+        "personalization": method.personalization,
+        "round": config["train"]["rounds"],
+    }
+    return Outcome([{**named, **row} for row in rows], artifacts)
+
+
+_BUDGET = ("rounds", "cohort", "local_steps", "batch_size")
+
+
+def _chosen(
+    system: _System, tuning: Group, wanted: Mapping[str, Any]
+) -> tuple[tuple[Variance, ...], Posterior, int]:
+    """Tune a posterior for every variance; the one whose estimated bound is the least."""
+    n = len(tuning.clients)
+    share = float(wanted["draws_share"])
+    settings = TuneConfig(
+        rule=wanted["rule"],
+        steps=wanted["steps"],
+        clients_per_step=wanted["clients_per_step"],
+        rate=wanted["rate"],
+        delta=wanted["delta"] * (1 - share) / int(wanted.get("n_seeds", 1)),
+        n_priors=len(wanted["alphas"]),
+        gamma=wanted["gamma"],
+    )
+    loss = _surrogate_of(system, tuning)
+    tried: list[tuple[Variance, Posterior]] = []
+    for number, alpha in enumerate(wanted["alphas"]):
+        try:
+            prior = prior_around(system.state.server, wanted["weights"], alpha)
+        except ValueError as error:
+            raise InputError(f"certificates r1: {error}") from None
+        generator = _generator(system.seed, _TUNE, number)
+        posterior = tune(prior, loss, n, settings, generator)
+        once = system.drawn(posterior, tuning, draws=1, purpose=_CHOOSE, folds=system.folds)
+        bound = float(_plain(once, posterior.kl, settings, n))
+        mean = float(once.mean())
+        tried.append((Variance(float(alpha), posterior.kl, mean, bound), posterior))
+    chosen = min(range(len(tried)), key=lambda place: tried[place][0].estimate)
+    return tuple(about for about, _ in tried), tried[chosen][1], chosen
+
+
+def _plain(errors: np.ndarray[Any, Any], nats: float, settings: TuneConfig, n: int) -> Certificate:
+    """Return the bound with one draw in place of the posterior's mean: an estimate."""
+    shared = {
+        "kl_hyper": nats,
+        "n_clients": n,
+        "delta": settings.delta,
+        "n_priors": settings.n_priors,
+    }
+    if settings.rule == "kl":
+        return single_level_kl(empirical_risk=float(errors.mean()), **shared)
+    level = float(np.mean(-np.log1p(-(1 - settings.gamma) * errors)))
+    return single_level_product(mean_neg_log1m=level, **shared)
+
+
+def _surrogate_of(
+    system: _System, tuning: Group
+) -> Callable[[Params, int, torch.Generator], Tensor]:
+    """Return the surrogate score of a tuning client on one of its folds, drawn at random."""
+    method = system.method
+    if not isinstance(method, Differentiable):
+        raise TypeError(f"{method.name} has no differentiable weights")
+    parts: Sequence[Clients] = [tuning.clients]
+    if system.folds > 1:
+        cut = fold_groups(tuning, system.folds, seed=system.fold_seed)
+        parts = [group.clients for group in cut]
+
+    def loss(weights: Params, place: int, generator: torch.Generator) -> Tensor:
+        part = parts[int(torch.randint(len(parts), (), generator=generator))]
+        samples = (part.support_of(place), part.query_of(place))
+        mask = MASKS[system.classes]
+        return surrogate(method, system.task, system.state, weights, samples, mask)
+
+    return loss
