@@ -27,7 +27,8 @@ BOUND_MARKS = ("o", "s", "^", "D", "v", "P")
 def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
     """Draw bounds against the measured novel error: a mark per trained model and bound.
 
-    Certificates are filled, everything without a proof is hollow.  Values of 1 and more stand in
+    Certificates are filled, everything without a proof is hollow; marks tell bounds apart, or
+    methods where there is one bound.  Values of 1 and more stand in
     a band on top, on a log scale.  Only bounds on a mean error of unshifted clients are drawn.
 
     Parameters
@@ -49,13 +50,14 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     else:
         band, axes = None, figure.subplots()
     marks = dict(zip(dict.fromkeys(frame["bound"]), _repeat(BOUND_MARKS), strict=False))
+    alone = len(marks) == 1  # then marks are free to tell methods apart
     for row in records(frame):
         place = band if row["vacuous"] and band is not None else axes
         colour = looks[row["label"]].colour
         place.plot(
             100 * row["measured"],
             row["value"] if row["vacuous"] else 100 * row["value"],
-            marks[row["bound"]],
+            looks[row["label"]].mark if alone else marks[row["bound"]],
             color=colour,
             markerfacecolor=colour if row["rigorous"] else "none",
             markersize=6,
@@ -136,9 +138,18 @@ def _repeat(items: Sequence[str]) -> list[str]:
 
 
 def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) -> list[Any]:
+    labels = list(dict.fromkeys(frame["label"]))
+    if len(marks) == 1:
+        proven = bool(frame["rigorous"].all())
+        return [
+            Line2D(
+                [], [], marker=looks[label].mark, linestyle="", color=looks[label].colour,
+                label=shown(label), markerfacecolor=looks[label].colour if proven else "none",
+            )
+            for label in labels
+        ]  # fmt: skip
     handles: list[Any] = [
-        Patch(facecolor=looks[label].colour, linewidth=0, label=shown(label))
-        for label in dict.fromkeys(frame["label"])
+        Patch(facecolor=looks[label].colour, linewidth=0, label=shown(label)) for label in labels
     ]
     for bound, mark in marks.items():
         proven = bool(frame.loc[frame["bound"] == bound, "rigorous"].all())

