@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from latecomer.reports.comparison import MODEL
 from latecomer.reports.figures import Looks, shown, styled
-from latecomer.reports.frames import CONDITION, records
+from latecomer.reports.frames import CONDITION, first_record, records
 from latecomer.reports.shift_figures import apart
 from latecomer.reports.style import INK, MUTED, TERM_FILLS, TERM_HATCHES, WIDE
 from latecomer.reports.words import magnitude, number, shift_name, span
@@ -202,7 +202,7 @@ def _stacked(frame: pd.DataFrame, width: float) -> Figure:
         axes.annotate(
             total, (left, row), (3, 0), textcoords="offset points", va="center", fontsize=7
         )
-        first = records(part)[0]
+        first = first_record(part)
         name, seed = _row_name(first), f"seed {first['seed']}"
         names.append(seed if name == previous else f"{name}, {seed}")
         previous = name
@@ -239,7 +239,7 @@ def _spread_terms(frame: pd.DataFrame, width: float) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes.xaxis.set_major_locator(LogLocator(base=10, numticks=5 if width < 5 else 8))
     axes.xaxis.set_minor_locator(NullLocator())
-    firsts = [records(part)[0] for _, part in rows]
+    firsts = [first_record(part) for _, part in rows]
     names = [
         shift_name(row["shift"], row["severity"]) if keys == CONDITION else _row_name(row)
         for row in firsts

@@ -11,6 +11,7 @@ from latecomer.reports.frames import (
     CONTROL,
     accuracy_frame,
     by_model,
+    first_record,
     gap_summary,
     primary_predictor,
     records,
@@ -212,7 +213,7 @@ def describe_ranks(frame: pd.DataFrame) -> str:
 
 def ranks_caption(frame: pd.DataFrame) -> str:
     """Say what was tested and how to read ``rank_test_figure``."""
-    first = records(frame)[0]
+    first = first_record(frame)
     n_models, n_clients = len(frame), int(first["n_clients"])
     p = "below 0.001" if first["p"] < 0.001 else f"{first['p']:.2g}"
     text = (
@@ -250,7 +251,7 @@ def leaders_caption(frame: pd.DataFrame, value: str) -> str:
 def describe_classes(frame: pd.DataFrame) -> str:
     """Describe ``class_figure``."""
     held = frame[frame["n"] > 0].groupby(["group", "client"])["class"].size()
-    sizes = frame.groupby(["group", "client"])["n"].sum()
+    sizes = frame.groupby(["group", "client"], sort=False)["n"].sum()
     groups = [
         f"{count(len(part), f'{group} client')}"
         for group, part in sizes.groupby(level="group", sort=False)

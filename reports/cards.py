@@ -10,7 +10,7 @@ import pandas as pd
 import yaml
 
 from latecomer.reports.comparison import half_width
-from latecomer.reports.frames import CONDITION, client_errors, records
+from latecomer.reports.frames import CONDITION, client_errors, first_record, records
 from latecomer.reports.guarantees import bound_frame, claim, ledger_of
 from latecomer.reports.words import PROTOCOLS
 
@@ -88,7 +88,7 @@ def cards(
     files: dict[str, str] = {}
     taken: set[str] = set()
     for _, own in errors.groupby(["label", "seed"], sort=False):
-        first = records(own)[0]
+        first = first_record(own)
         label, seed = str(first["label"]), int(first["seed"])
         stem = stem_of(label, seed)
         while stem in taken:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from latecomer.reports.comparison import MODEL
 from latecomer.reports.figures import model_names
-from latecomer.reports.frames import CONDITION, client_errors, in_order, records
+from latecomer.reports.frames import CONDITION, client_errors, first_record, in_order, records
 from latecomer.reports.table_forms import Table
 from latecomer.reports.words import DASH, bound_name, chance, magnitude, percent, shift_name
 
@@ -123,7 +123,7 @@ def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     names = model_names(frame)
     shown = []
     for _, part in frame.groupby([*MODEL, "bound", *CONDITION], dropna=False, sort=False):
-        first = records(part)[0]
+        first = first_record(part)
         shown.append(
             {
                 "method": names[first["label"], first["predictor"]],

@@ -26,6 +26,11 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
+def first_record(frame: pd.DataFrame) -> dict[str, Any]:
+    """Give a frame's first row as a dict."""
+    return records(frame.head(1))[0]
+
+
 def by_model(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
     """Map (label, predictor) to the model's row."""
     return {(row["label"], row["predictor"]): row for row in records(frame)}

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from latecomer.reports.comparison import MODEL
-from latecomer.reports.frames import CONDITION, client_errors, group_sizes, records
+from latecomer.reports.frames import CONDITION, client_errors, first_record, group_sizes
 from latecomer.reports.words import chance, count, magnitude, number, sentence_case, shift_name
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
@@ -102,7 +102,7 @@ def claims(own: pd.DataFrame) -> list[str]:
     kinds = ["population", "sampling", "delta", "n_clients", "rigorous"]
     plain = {**UNNAMED, "predictor": ""}
     said = [
-        claim(records(part)[0] | plain, "the value below")
+        claim(first_record(part) | plain, "the value below")
         for _, part in own.groupby(kinds, sort=False, dropna=False)
     ]
     drawn = own["predictor"] == "gibbs"

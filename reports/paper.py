@@ -6,6 +6,7 @@ counterpart by ``paper: ["pefll-iclr:Table 1a"]``; words behind a second colon, 
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -113,7 +114,7 @@ def _lines(source: str, item: str, words: str, rows: pd.DataFrame) -> pd.DataFra
         & (numbers["metric"] == "accuracy_percent")
     ]
     text = own["dataset"] + " " + own["setting"]
-    own = own[[_plain(words) in _plain(one) for one in text]]
+    own = own[text.map(lambda one: _says(one, words)).astype(bool)]
     here = own[own["dataset"].isin(set(rows["dataset"]))]
     return here if len(here) else own
 
@@ -124,9 +125,9 @@ def _by_label(errors: pd.DataFrame, published: pd.DataFrame) -> list[tuple[str, 
     plain = {_plain(method) for label, method in pairs if _plain(label) == _plain(method)}
     matched = []
     for label, method in pairs:
-        lines = published[[_plain(name) == _plain(method) for name in published["method"]]]
+        lines = published[published["method"].map(_plain) == _plain(method)]
         if _plain(label) != _plain(method):
-            named = lines[[_plain(label) in _plain(one) for one in lines["setting"]]]
+            named = lines[lines["setting"].map(lambda one, words=label: _says(one, words))]
             if named.empty and _plain(method) in plain:
                 continue
             lines = named if len(named) else lines
@@ -171,6 +172,13 @@ def within_spread(frame: pd.DataFrame) -> pd.Series:
     combined = (frame["paper_spread"] ** 2 + frame["ours_spread"] ** 2) ** 0.5
     near = (frame["difference"].abs() <= combined).astype(object)
     return near.where(combined.notna(), None)
+
+
+def _says(text: str, words: str) -> bool:
+    """Whether the words occur in the text in their order, each whole: 1 is not found in 10."""
+    told, asked = (re.findall(r"[a-z0-9._=+/-]+", part.lower()) for part in (text, words))
+    places = range(len(told) - len(asked) + 1)
+    return any(told[place : place + len(asked)] == asked for place in places)
 
 
 def _plain(text: str) -> str:

@@ -10,6 +10,7 @@ from latecomer.reports.figures import model_names
 from latecomer.reports.frames import (
     accuracy_frame,
     by_model,
+    first_record,
     gap_frame,
     gap_summary,
     in_order,
@@ -103,7 +104,7 @@ def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
     shown = []
     for _, part in own.groupby([*MODEL, "shift", "severity", "delta"], dropna=False, sort=False):
         by_seed = {int(row["seed"]): row for row in records(part)}
-        first = records(part)[0]
+        first = first_record(part)
         cells = {"method": str(first["label"])}
         if shifted:
             cells["condition"] = shift_name(first["shift"], first["severity"])
