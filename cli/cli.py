@@ -188,6 +188,18 @@ def make_report(
     typer.echo(report(directory))
 
 
+@app.command("compare")
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.")],
+    second: Annotated[Path, typer.Argument(metavar="DIR", help="Another run directory.")],
+    as_json: Json = False,
+) -> None:
+    """Compare two runs: settings that differ, and errors paired over clients."""
+    from latecomer.run_comparison import show_comparison
+
+    show_comparison(first, second, as_json=as_json)
+
+
 @app.command("studies")
 def list_studies(as_json: Json = False) -> None:
     """List the shipped studies."""

@@ -252,6 +252,8 @@ class RunRecord:
         Those of the finished cells.
     cells : tuple of CellRecord
         In the order of the study (``cells.json``).
+    scorings : tuple of dict
+        The lines of ``certification.jsonl``: models scored on the certification clients so far.
     """
 
     path: Path
@@ -260,6 +262,7 @@ class RunRecord:
     rows: pd.DataFrame
     artifacts: tuple[ArtifactFile, ...]
     cells: tuple[CellRecord, ...]
+    scorings: tuple[dict[str, Any], ...] = ()
 
 
 def load_run(path: str | Path) -> RunRecord:
@@ -291,9 +294,19 @@ def load_run(path: str | Path) -> RunRecord:
             for file in sorted((cell.path / "artifacts").glob("*.manifest.json"))
             for about in [_json(file)]
         )
+        scorings = _json_lines(folder / "certification.jsonl")
     except (OSError, ValueError, KeyError, yaml.YAMLError) as error:
         raise InputError(f"{folder} holds a damaged run: {' '.join(str(error).split())}") from None
-    return RunRecord(folder, study, env, read_rows(folder / "rows.csv"), artifacts, cells)
+    rows = read_rows(folder / "rows.csv")
+    return RunRecord(folder, study, env, rows, artifacts, cells, scorings)
+
+
+def _json_lines(path: Path) -> tuple[dict[str, Any], ...]:
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    values = tuple(json.loads(line) for line in lines if line.strip())
+    if not all(isinstance(value, dict) for value in values):
+        raise ValueError(f"a line of {path.name} is no mapping")
+    return values
 
 
 def _json(path: Path) -> dict[str, Any]:

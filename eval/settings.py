@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -167,12 +168,24 @@ class Shifts(Settings):
         return self
 
 
+# Published counterparts, shown beside our numbers; no cell depends on them.
+def _item(name: str) -> str:
+    source, _, item = name.partition(":")
+    if not source.strip() or not item.strip():
+        raise ValueError("must be source:item, as in 'pefll-iclr:Table 1a'")
+    return name
+
+
+PaperItem = Annotated[str, AfterValidator(_item)]
+
+
 class Study(Settings):
     """The study file."""
 
     study: Name
     question: str = ""
     scale: Literal["smoke", "reduced", "paper"] | None = None
+    paper: Annotated[tuple[PaperItem, ...], BeforeValidator(sequence)] | None = None
     data: DataSettings
     split: SplitSettings
     model: ModelSettings = ModelSettings()

@@ -1,7 +1,8 @@
 """Reports: rows and artifacts of a run become frames, figures, tables and one HTML page.
 
-``report(directory)`` writes the page.  Every figure is made from a frame that can be had alone:
-``gap_frame(rows)`` beside ``gap_figure(frame)``, and so on.
+``report(directory)`` writes the page, ``compare_runs`` sets two runs side by side.  Every figure is
+made from a frame that can be had alone: ``gap_frame(rows)`` beside ``gap_figure(frame)``, and so
+on.
 """
 
 from importlib import import_module
@@ -13,17 +14,36 @@ if __name__ != "latecomer.reports":
 if TYPE_CHECKING:
     from latecomer.reports.bound_figures import anatomy_figure as anatomy_figure
     from latecomer.reports.bound_figures import bound_figure as bound_figure
+    from latecomer.reports.certified_shares import curve_frame as curve_frame
+    from latecomer.reports.certified_shares import fraction_frame as fraction_frame
+    from latecomer.reports.certified_shares import price_frame as price_frame
+    from latecomer.reports.comparison import pair_frame as pair_frame
+    from latecomer.reports.comparison import rank_test_frame as rank_test_frame
+    from latecomer.reports.comparison_figures import rank_test_figure as rank_test_figure
+    from latecomer.reports.error_figures import (
+        error_distribution_figure as error_distribution_figure,
+    )
+    from latecomer.reports.error_figures import error_distribution_frame as error_distribution_frame
     from latecomer.reports.figures import diagnostics_figure as diagnostics_figure
     from latecomer.reports.figures import gap_figure as gap_figure
     from latecomer.reports.frames import accuracy_frame as accuracy_frame
+    from latecomer.reports.frames import client_errors as client_errors
     from latecomer.reports.frames import diagnostics_frame as diagnostics_frame
     from latecomer.reports.frames import failures_frame as failures_frame
     from latecomer.reports.frames import gap_frame as gap_frame
+    from latecomer.reports.frames import rank_frame as rank_frame
     from latecomer.reports.frames import shift_frame as shift_frame
     from latecomer.reports.guarantees import anatomy_frame as anatomy_frame
     from latecomer.reports.guarantees import bound_frame as bound_frame
+    from latecomer.reports.guarantees import ledger_frame as ledger_frame
     from latecomer.reports.html import report as report
+    from latecomer.reports.paper import paper_frame as paper_frame
+    from latecomer.reports.run_comparison import compare_runs as compare_runs
+    from latecomer.reports.shift_effects import effect_frame as effect_frame
+    from latecomer.reports.shift_effects import lacks_frame as lacks_frame
     from latecomer.reports.shift_figures import shift_figure as shift_figure
+    from latecomer.reports.split_figures import class_figure as class_figure
+    from latecomer.reports.split_figures import class_frame as class_frame
 
 _HOME = {
     "accuracy_frame": "frames",
@@ -31,11 +51,28 @@ _HOME = {
     "anatomy_frame": "guarantees",
     "bound_figure": "bound_figures",
     "bound_frame": "guarantees",
+    "class_figure": "split_figures",
+    "class_frame": "split_figures",
+    "client_errors": "frames",
+    "compare_runs": "run_comparison",
+    "curve_frame": "certified_shares",
     "diagnostics_figure": "figures",
     "diagnostics_frame": "frames",
+    "effect_frame": "shift_effects",
+    "error_distribution_figure": "error_figures",
+    "error_distribution_frame": "error_figures",
     "failures_frame": "frames",
+    "fraction_frame": "certified_shares",
     "gap_figure": "figures",
     "gap_frame": "frames",
+    "lacks_frame": "shift_effects",
+    "ledger_frame": "guarantees",
+    "pair_frame": "comparison",
+    "paper_frame": "paper",
+    "price_frame": "certified_shares",
+    "rank_frame": "frames",
+    "rank_test_figure": "comparison_figures",
+    "rank_test_frame": "comparison",
     "report": "html",
     "shift_figure": "shift_figures",
     "shift_frame": "frames",

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from latecomer.reports.comparison import MODEL
 from latecomer.reports.figures import Looks, shown, styled
-from latecomer.reports.frames import CONDITION, records
+from latecomer.reports.frames import CONDITION, first_record, records
 from latecomer.reports.shift_figures import apart
 from latecomer.reports.style import INK, MUTED, TERM_FILLS, TERM_HATCHES, WIDE
 from latecomer.reports.words import magnitude, number, shift_name, span
@@ -27,7 +27,8 @@ BOUND_MARKS = ("o", "s", "^", "D", "v", "P")
 def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
     """Draw bounds against the measured novel error: a mark per trained model and bound.
 
-    Certificates are filled, everything without a proof is hollow.  Values of 1 and more stand in
+    Certificates are filled, everything without a proof is hollow; marks tell bounds apart, or
+    methods where there is one bound.  Values of 1 and more stand in
     a band on top, on a log scale.  Only bounds on a mean error of unshifted clients are drawn.
 
     Parameters
@@ -49,13 +50,14 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     else:
         band, axes = None, figure.subplots()
     marks = dict(zip(dict.fromkeys(frame["bound"]), _repeat(BOUND_MARKS), strict=False))
+    alone = len(marks) == 1  # then marks are free to tell methods apart
     for row in records(frame):
         place = band if row["vacuous"] and band is not None else axes
         colour = looks[row["label"]].colour
         place.plot(
             100 * row["measured"],
             row["value"] if row["vacuous"] else 100 * row["value"],
-            marks[row["bound"]],
+            looks[row["label"]].mark if alone else marks[row["bound"]],
             color=colour,
             markerfacecolor=colour if row["rigorous"] else "none",
             markersize=6,
@@ -136,9 +138,18 @@ def _repeat(items: Sequence[str]) -> list[str]:
 
 
 def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) -> list[Any]:
+    labels = list(dict.fromkeys(frame["label"]))
+    if len(marks) == 1:
+        proven = bool(frame["rigorous"].all())
+        return [
+            Line2D(
+                [], [], marker=looks[label].mark, linestyle="", color=looks[label].colour,
+                label=shown(label), markerfacecolor=looks[label].colour if proven else "none",
+            )
+            for label in labels
+        ]  # fmt: skip
     handles: list[Any] = [
-        Patch(facecolor=looks[label].colour, linewidth=0, label=shown(label))
-        for label in dict.fromkeys(frame["label"])
+        Patch(facecolor=looks[label].colour, linewidth=0, label=shown(label)) for label in labels
     ]
     for bound, mark in marks.items():
         proven = bool(frame.loc[frame["bound"] == bound, "rigorous"].all())
@@ -191,7 +202,7 @@ def _stacked(frame: pd.DataFrame, width: float) -> Figure:
         axes.annotate(
             total, (left, row), (3, 0), textcoords="offset points", va="center", fontsize=7
         )
-        first = records(part)[0]
+        first = first_record(part)
         name, seed = _row_name(first), f"seed {first['seed']}"
         names.append(seed if name == previous else f"{name}, {seed}")
         previous = name
@@ -228,7 +239,7 @@ def _spread_terms(frame: pd.DataFrame, width: float) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes.xaxis.set_major_locator(LogLocator(base=10, numticks=5 if width < 5 else 8))
     axes.xaxis.set_minor_locator(NullLocator())
-    firsts = [records(part)[0] for _, part in rows]
+    firsts = [first_record(part) for _, part in rows]
     names = [
         shift_name(row["shift"], row["severity"]) if keys == CONDITION else _row_name(row)
         for row in firsts

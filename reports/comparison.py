@@ -1,5 +1,7 @@
 """Comparing methods on the same clients: paired differences, intervals, corrected p-values."""
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -7,6 +9,7 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 MODEL = ["label", "predictor"]
+PAIR = ("difference", "lower", "upper", "p", "p_holm", "n_clients", "n_seeds")
 
 
 def half_width(values: pd.Series) -> float:
@@ -75,3 +78,80 @@ def holm(p: NDArray[np.float64]) -> list[float]:
     steps = p[order] * np.arange(len(order), 0, -1)
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return [float(x) for x in corrected]
+
+
+def pair_frame(errors: pd.DataFrame) -> pd.DataFrame:
+    """Compare every two models on the clients and seeds both have.
+
+    Differences are taken client by client, averaged over seeds, and put to a paired t-test over
+    clients, as in ``comparison_frame``; Holm's correction is over all pairs.  The 95% intervals
+    are not corrected.  The unit is the client, so what is said is about these trained models, not
+    about training them again.
+
+    Parameters
+    ----------
+    errors : pandas.DataFrame
+        ``client_errors`` of the novel clients without shift.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor other other_predictor difference lower upper p p_holm n_clients n_seeds``,
+        ``difference`` being the error of ``label`` minus that of ``other``; each pair once.
+    """
+    table = errors.pivot_table(index=["client", "seed"], columns=MODEL, values="error")
+    records = []
+    for one, other in combinations(table.columns, 2):
+        both = (table[one] - table[other]).dropna()
+        paired = both.groupby("client").mean()
+        middle, half = float(paired.mean()), half_width(paired)
+        n_seeds = both.index.get_level_values("seed").nunique()
+        numbers = (middle, middle - half, middle + half, _paired_p(paired), np.nan)
+        records.append((*one, *other, *numbers, len(paired), n_seeds))
+    frame = pd.DataFrame(records, columns=[*MODEL, "other", "other_predictor", *PAIR])
+    frame["p_holm"] = holm(frame["p"].to_numpy(dtype=float))
+    return frame
+
+
+def rank_test_frame(errors: pd.DataFrame, *, alpha: float = 1 - CONFIDENCE) -> pd.DataFrame:
+    r"""Rank all models within each client: Friedman's test and Nemenyi's critical difference.
+
+    A client's error is averaged over the seeds that all models have; ties share their mean rank.
+    Two models differ at level ``alpha`` when their mean ranks are further apart than
+
+    .. math:: q_\alpha \sqrt{k (k + 1) / (6 N)}
+
+    with k models, N clients and the studentized range quantile :math:`q_\alpha` over
+    :math:`\sqrt 2` (Demsar 2006, section 3.2.2).
+
+    Parameters
+    ----------
+    errors : pandas.DataFrame
+        ``client_errors`` of one group of clients under one condition.
+    alpha : float
+        In (0, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor mean_rank critical_difference friedman p n_clients n_seeds``, best first;
+        empty for fewer than three models or two clients.
+    """
+    columns = [*MODEL, "mean_rank", "critical_difference", "friedman", "p", "n_clients", "n_seeds"]
+    by_seed = errors.pivot_table(index=["seed", "client"], columns=MODEL, values="error").dropna()
+    table = by_seed.groupby("client").mean()
+    n_clients, n_models = table.shape
+    if n_models < 3 or n_clients < 2:
+        return pd.DataFrame(columns=columns)
+    ranks = table.rank(axis=1)
+    if (ranks.nunique(axis=1) == 1).all():
+        statistic, p = 0.0, 1.0  # every client ties all models: the test divides 0 by 0
+    else:
+        found = stats.friedmanchisquare(*table.to_numpy().T)
+        statistic, p = float(found.statistic), float(found.pvalue)
+    quantile = stats.studentized_range.ppf(1 - alpha, n_models, np.inf) / np.sqrt(2)
+    frame = ranks.mean().rename("mean_rank").reset_index()
+    frame["critical_difference"] = quantile * np.sqrt(n_models * (n_models + 1) / (6 * n_clients))
+    frame["friedman"], frame["p"], frame["n_clients"] = statistic, p, n_clients
+    frame["n_seeds"] = by_seed.index.get_level_values("seed").nunique()
+    return frame[columns].sort_values("mean_rank", kind="stable", ignore_index=True)

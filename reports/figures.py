@@ -19,6 +19,7 @@ from latecomer.reports.comparison import MODEL
 from latecomer.reports.frames import by_model, gap_summary
 from latecomer.reports.style import (
     INK,
+    MUTED,
     NARROW,
     WIDE,
     Look,
@@ -31,6 +32,8 @@ from latecomer.reports.words import (
 
 P = ParamSpec("P")
 Looks = Mapping[str, Look]
+# More curves than colours only hide each other: then the best few are named.
+MOST_CURVES, NAMED = 8, 5
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -54,6 +57,13 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
 def shown(label: str) -> str:
     """Keep matplotlib from hiding legend entries that start with an underscore."""
     return f" {label}" if label.startswith("_") else label
+
+
+def leaders(frame: pd.DataFrame, value: str) -> list[str]:
+    """Labels to draw in colour: all of up to eight, else the five whose mean value is least."""
+    means = frame.groupby("label", sort=False)[value].mean()
+    chosen = means if len(means) <= MOST_CURVES else means.nsmallest(NAMED)
+    return [str(label) for label in means.index if label in chosen.index]
 
 
 def model_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
@@ -123,37 +133,40 @@ def diagnostics_figure(
 ) -> Figure:
     """Draw error against one distance to the nearest training client, a faint mark per client.
 
-    The lines join means of up to five groups of clients of about equal size.
+    The lines join means of up to five groups of clients of about equal size.  Of more than eight
+    methods the five of least error are named, the others are grey lines.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         ``diagnostics_frame`` of the rows.
     metric : str
-        label_kl, label_tv or a_distance.
+        One of ``words.METRICS``.
     looks : mapping
         Colour and mark per label.
     width : float
         Inches.
     """
     own = frame[frame["metric"] == metric]
+    named = leaders(own, "error")
+    crowded = len(named) < own["label"].nunique()
     figure = Figure(figsize=(width, 0.9 * width))
     figure.set_layout_engine("constrained")
     axes = figure.subplots()
     for name, part in own.groupby("label", sort=False):
-        look = looks[str(name)]
-        axes.plot(
-            part["distance"],
-            100 * part["error"],
-            look.mark,
-            color=look.colour,
-            markersize=3.0,
-            alpha=0.28,
-            markeredgewidth=0,
-            # Thousands of vector marks make a slow page.
-            rasterized=len(own) > 3000,
-        )
-        middle = binned(part)
+        look, middle = looks[str(name)], binned(part)
+        if name not in named:
+            axes.plot(
+                middle["distance"], 100 * middle["error"], color=MUTED, linewidth=0.7, alpha=0.45
+            )
+            continue
+        if not crowded:
+            axes.plot(
+                part["distance"], 100 * part["error"], look.mark, color=look.colour,
+                markersize=3.0, alpha=0.28, markeredgewidth=0,
+                # Thousands of vector marks make a slow page.
+                rasterized=len(own) > 3000,
+            )  # fmt: skip
         axes.plot(
             middle["distance"],
             100 * middle["error"],
@@ -162,6 +175,7 @@ def diagnostics_figure(
             linestyle=look.line,
             markersize=4.2,
             label=shown(str(name)),
+            zorder=3,
         )
     axes.set_xlabel(METRICS.get(metric, metric))
     axes.set_ylabel("error (%)")

@@ -13,13 +13,22 @@ import pandas as pd
 from scipy import stats
 
 from latecomer.reports.comparison import MODEL, comparison_frame, half_width
+from latecomer.reports.words import METRICS
 
 CONDITION = ["shift", "severity"]
+GROUPS = ("seen", "certification", "novel")
+# A shift to other data is judged against the same clients refilled from their own data.
+CONTROL = "-control"
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """List a frame's rows as dicts."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def first_record(frame: pd.DataFrame) -> dict[str, Any]:
+    """Give a frame's first row as a dict."""
+    return records(frame.head(1))[0]
 
 
 def by_model(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
@@ -188,14 +197,14 @@ def diagnostics_frame(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label predictor client shift severity metric distance error n_seeds``, errors averaged
-        over seeds; ``metric`` is label_kl, label_tv or a_distance.  A client whose distance a
+        over seeds; ``metric`` is one of ``words.METRICS``.  A client whose distance a
         shift leaves as it was (a blur moves no label) is listed unshifted only.
     """
     errors = client_errors(rows)
     errors = primary_predictor(errors[errors["group"] == "novel"])
     keys = ["client", *CONDITION]
     mean = errors.groupby([*MODEL, *keys], dropna=False)["error"].agg(["mean", "size"])
-    known = ["label_kl", "label_tv", "a_distance"]
+    known = list(METRICS)
     chosen = rows[(rows["method"] == "") & rows["metric"].isin(known) & (rows["client"] != "")]
     distances = chosen[[*keys, "metric", "value"]].rename(columns={"value": "distance"})
     distances["shift"] = distances["shift"].where(distances["shift"] != "", "none")
@@ -242,4 +251,4 @@ def group_sizes(rows: pd.DataFrame) -> dict[str, int]:
     errors = client_errors(rows)
     errors = errors[errors["shift"] == "none"]
     sizes = errors.groupby("group")["client"].nunique()
-    return {name: int(sizes.get(name, 0)) for name in ("seen", "certification", "novel")}
+    return {name: int(sizes.get(name, 0)) for name in GROUPS}

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from latecomer.reports.comparison import MODEL
-from latecomer.reports.frames import CONDITION, client_errors, group_sizes, records
+from latecomer.reports.frames import CONDITION, client_errors, first_record, group_sizes
 from latecomer.reports.words import chance, count, magnitude, number, sentence_case, shift_name
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
@@ -29,7 +29,7 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
         ``label seed bound group shift severity predictor population sampling rigorous reason value
         delta n_clients vacuous certified measured n_novel covered pool``: ``value`` is the raw
         bound, ``certified`` the mean error of the certification clients, ``measured`` that of the
-        ``n_novel`` novel clients under the same condition and predictor, ``covered`` how many
+        ``n_novel`` novel clients, both under the same condition and predictor, ``covered`` how many
         of those have an error at most ``value``, ``pool`` the clients not trained on.
     """
     totals = rows[
@@ -43,15 +43,11 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     frame = frame.astype({"seed": "int64"})
     frame["vacuous"] = ~(frame["value"] < 1.0)
     errors = client_errors(rows)
-    model = [*MODEL, "seed"]
-    scored = (
-        errors[errors["group"].isin(["certification", "arriving", "tuning"])]
-        .groupby(model)["error"]
-        .mean()
-    )
-    frame = frame.merge(scored.rename("certified").reset_index(), on=model, how="left")
+    condition = [*MODEL, "seed", *CONDITION]
+    scored = errors[errors["group"].isin(["certification", "arriving", "tuning"])]
+    means = scored.groupby(condition, dropna=False)["error"].mean().rename("certified")
+    frame = frame.merge(means.reset_index(), on=condition, how="left")
     novel = errors[errors["group"] == "novel"]
-    condition = [*model, *CONDITION]
     means = novel.groupby(condition, dropna=False)["error"].agg(measured="mean", n_novel="size")
     frame = frame.merge(means.reset_index(), on=condition, how="left")
     each = frame.reset_index()[["index", *condition, "value"]].merge(novel, on=condition)
@@ -106,7 +102,7 @@ def claims(own: pd.DataFrame) -> list[str]:
     kinds = ["population", "sampling", "delta", "n_clients", "rigorous"]
     plain = {**UNNAMED, "predictor": ""}
     said = [
-        claim(records(part)[0] | plain, "the value below")
+        claim(first_record(part) | plain, "the value below")
         for _, part in own.groupby(kinds, sort=False, dropna=False)
     ]
     drawn = own["predictor"] == "gibbs"

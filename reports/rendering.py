@@ -1,4 +1,4 @@
-"""Figures to bytes: SVG inside the page, SVG and PNG files beside it; always the same bytes."""
+"""Figures to bytes: SVG in the page; SVG, PDF, PNG files beside it; always the same bytes."""
 
 import io
 import re
@@ -14,7 +14,11 @@ DPI = 200
 
 def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
     buffer = io.BytesIO()
-    stamp = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}[kind]
+    stamp = {
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+        "png": {"Software": None},
+    }[kind]
     with mpl.rc_context(settings()), warnings.catch_warnings():
         # A label in a script the figure font lacks is shown by the reader's own fonts.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -25,6 +29,11 @@ def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
 def png_file(figure: Figure) -> bytes:
     """Render a PNG on white."""
     return _save(figure, "png", ground="white")
+
+
+def pdf_file(figure: Figure) -> bytes:
+    """Render a PDF for papers: vectors, embedded TrueType letters, no ground."""
+    return _save(figure, "pdf", ground="none")
 
 
 def svg_of(figure: Figure) -> str:

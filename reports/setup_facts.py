@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from latecomer.reports.frames import group_sizes, personalization
+from latecomer.reports.cards import model_command, stem_of
+from latecomer.reports.frames import client_errors, group_sizes, personalization
 from latecomer.reports.words import MASKING, PROTOCOLS, count, listing
 
 Facts = list[tuple[str, str]]
@@ -113,6 +114,79 @@ def protocols(
         for label in labels
         for kind in [served.get(label, "")]
     ]
+
+
+def statement(
+    rows: pd.DataFrame, study: Mapping[str, Any], scorings: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """State the protocol in sentences: groups, choices, masking, seeds, scoring, statistics.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+    study : mapping
+    scorings : sequence of mapping
+        ``RunRecord.scorings``.
+    """
+    sizes, split = group_sizes(rows), dict(study.get("split") or {})
+    seeds = sorted({int(seed) for seed in rows["seed"].dropna()})
+    rounds = (study.get("train") or {}).get("rounds")
+    masking = str((study.get("evaluation") or {}).get("classes", "all"))
+    said = [
+        f"{count(sizes['seen'], 'seen client')} trained every model; "
+        f"{count(sizes['certification'], 'certification client')} gave scores to certificates and "
+        f"nothing else; {count(sizes['novel'], 'novel client')} had no part in training, in any "
+        "choice or in any certificate.",
+        f"Split, data and shifts are drawn with split seed {split.get('seed', 0)}, the same for "
+        "every method and training seed, so methods are compared on the same clients and samples.",
+        f"Every method was trained with {count(len(seeds), 'training seed')} "
+        f"({', '.join(map(str, seeds))}), which also draw the cohorts: the same for every method.",
+        f"Selection: {selection(rows, rounds)}. No test sample of any client enters a choice.",
+        f"Masking: {MASKING.get(masking, masking)}.",
+    ]
+    if (study.get("evaluation") or {}).get("class_set") == "given":
+        said.append("The set of a client's classes is side information here (class_set: given).")
+    if sizes["certification"]:
+        said.append(_scored(scorings))
+    said.append(
+        "Means are over clients first, then over seeds. Spread is named beside every number: one "
+        "standard deviation over seeds, or a 95% t-interval over clients. A certificate belongs "
+        "to one trained model and is never averaged."
+    )
+    return said
+
+
+def _scored(scorings: Sequence[Mapping[str, Any]]) -> str:
+    if not scorings:
+        return "How often the certification clients were scored is not on record here."
+    splits = dict.fromkeys(str(entry.get("split")) for entry in scorings)
+    times = max(int(entry.get("times", 0)) for entry in scorings)
+    text = (
+        f"The certification clients were scored once by each of {count(times, 'trained model')}"
+        f"{'' if len(splits) == 1 else f' (at most, on {len(splits)} splits)'}, in this run "
+        "directory so far. Certificates lose their meaning when rules or models are chosen after "
+        "looking at these scores."
+    )
+    return text
+
+
+def commands(
+    rows: pd.DataFrame, study: Mapping[str, Any], files: Mapping[str, Any]
+) -> list[dict[str, str]]:
+    """List per trained model the command that makes its numbers again, and its card."""
+    models = client_errors(rows)[["label", "seed"]].drop_duplicates()
+    listed = []
+    for label, seed in models.itertuples(index=False, name=None):
+        card = f"cards/{stem_of(str(label), int(seed))}.json"
+        listed.append(
+            {
+                "label": str(label),
+                "seed": str(seed),
+                "command": model_command(study, str(label), int(seed)),
+                "card": card if card in files else "",
+            }
+        )
+    return listed
 
 
 def _settings(options: Mapping[str, Any], first: str = "") -> str:

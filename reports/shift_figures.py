@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from latecomer.reports.figures import Looks, styled
+from latecomer.reports.figures import Looks, leaders, styled
+from latecomer.reports.frames import CONTROL
 from latecomer.reports.style import MUTED, NARROW
 from latecomer.reports.words import span
 
@@ -31,6 +32,8 @@ def shift_figure(
 ) -> Figure:
     """Draw error against severity for one shift: a curve per method, a ribbon of one sd over seeds.
 
+    Of more than eight methods the five of least mean error are named, the others are grey lines.
+
     Parameters
     ----------
     frame : pandas.DataFrame
@@ -44,13 +47,16 @@ def shift_figure(
     width : float
         Inches.
     """
+    labels = list(dict.fromkeys(frame["label"]))
+    named = leaders(frame, "mean")
     figure = Figure(figsize=(width, 0.78 * width))
     figure.set_layout_engine("constrained")
     axes = figure.subplots()
     place = severity_places(frame, shift)
     top, ends = 0.0, {}
-    for label in dict.fromkeys(frame["label"]):
+    for label in labels:
         own = frame[frame["label"] == label]
+        matched = own[own["shift"] == shift + CONTROL]
         curve = own[own["shift"] == shift].assign(
             x=lambda f: [place[f"{s:g}"] for s in f["severity"]]
         )
@@ -59,6 +65,10 @@ def shift_figure(
         if shift in SHIFT_STARTS:
             curve = pd.concat([control, curve])
         if curve.empty:
+            continue
+        if label not in named:
+            axes.plot(curve["x"], 100 * curve["mean"], color=MUTED, linewidth=0.7, alpha=0.45)
+            top = max(top, 100 * float(curve["mean"].max()))
             continue
         look = looks[label]
         x, mean = curve["x"].to_numpy(float), 100 * curve["mean"].to_numpy(float)
@@ -77,6 +87,14 @@ def shift_figure(
                 markersize=4.2,
                 elinewidth=1,
             )
+        if len(matched):
+            pair = 100 * np.array([float(matched["mean"].iloc[0]), float(curve["mean"].iloc[0])])
+            ends_x = [place[CONTROL], place["nan"]]
+            axes.plot(ends_x, pair, color=look.colour, linestyle=(0, (3, 2)), linewidth=1.1)
+            axes.plot(
+                ends_x[:1], pair[:1], look.mark, color=look.colour, markerfacecolor="none", ms=4.2
+            )
+            top = max(top, float(pair.max()))
         top = max(top, float((mean + spread).max()), 100 * float(control["mean"].max()))
         ends[label] = float(mean[-1])
     top = min(max(top * 1.06, 1.0), 100.0)
@@ -95,13 +113,16 @@ def severity_places(frame: pd.DataFrame, shift: str) -> dict[str, float]:
     """Where each severity, written as text, stands on the axis; the control's is under "".
 
     Shifts that start at "nothing" have a true scale; others stand at equal distances, from mild to
-    strong (Dirichlet alpha falls), one step right of the control.
+    strong (Dirichlet alpha falls), one step right of the control.  Another data set's matched
+    control stands before it.
     """
     severities = sorted(frame.loc[frame["shift"] == shift, "severity"].unique())
     if shift in SHIFT_STARTS:
         return {"": SHIFT_STARTS[shift]} | {f"{s:g}": float(s) for s in severities}
     if shift == "extrapolation":
         severities = severities[::-1]
+    if (frame["shift"] == shift + CONTROL).any():
+        return {"": 0.0, CONTROL: 1.0, "nan": 2.0}
     return {"": 0.0} | {f"{s:g}": float(1 + i) for i, s in enumerate(severities)}
 
 
@@ -109,7 +130,7 @@ def _severity_ticks(axes: Axes, place: Mapping[str, float], shift: str) -> None:
     if shift in SHIFT_STARTS:
         axes.set_xticks(list(place.values()), [f"{x:g}" for x in place.values()])
         return
-    words = {"": "unshifted", "nan": shift}
+    words = {"": "unshifted", "nan": shift, CONTROL: "control"}
     axes.set_xticks(list(place.values()), [words.get(severity, severity) for severity in place])
     axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
     axes.set_xlim(-0.4, max(place.values()) + 0.15)

@@ -1,11 +1,14 @@
 """One look for every figure: fonts, sizes, and a colour and mark per method that never change.
 
 Colours keep a contrast of 3:1 or more against white and against the page's dark ground, so one
-figure serves both.  Marks and line styles repeat what colours say.
+figure serves both.  Eight colours do for eighteen methods because mark, line and hatching repeat
+what colours say and change where a colour comes again.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import seaborn  # type: ignore[import-untyped, unused-ignore]
@@ -20,15 +23,15 @@ _COLOURS = (
 )
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "h")
 _LINES = ((0, ()), (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
-# The methods met most often keep their colour from report to report.
-_FIXED = {
-    "pefll": 0,
-    "pfedhn": 1,
-    "fedavg": 2,
-    "per_fedavg": 3,
-    "local": 4,
-    "pefll-stochastic": 5,
-}
+_HATCHES = ("", "///", "...", "xx")
+# Every method keeps its place from report to report: eight colours, then the same again with
+# another mark, line and hatching.  Relatives share a colour, rivals do not.
+_PLACES = (
+    *("pefll", "pfedhn", "fedavg", "per_fedavg", "local", "pefll-stochastic", "odpfl_hn", "fedrep"),
+    *("fedper", "pfedhn_pc", "fedprox", "pfedme", "knn_per", "pfl_sampled", "pfl_nearest"),
+    *("lg_fedavg", "", "", "fedma", "", "", "", "pfl_ensemble"),
+)
+_FIXED = {label: place for place, label in enumerate(_PLACES) if label}
 # Terms of a bound are no methods: greys, told apart by hatching.
 TERM_FILLS = ("#59626e", "#a9b2bd", "#838c98", "#c9d0d8", "#707986", "#959eaa")
 TERM_HATCHES = ("", "", "///", "...", "\\\\\\", "xxx")
@@ -41,13 +44,14 @@ class Look:
     colour: str
     mark: str
     line: tuple[int, tuple[float, ...]]
+    hatch: str
 
 
 def looks(labels: Sequence[str]) -> dict[str, Look]:
-    """Give every label its colour, mark and line.
+    """Give every label its colour, mark, line and hatching.
 
-    Well-known labels keep theirs in every report; the others take the first free place in order.
-    With more than eight labels colours repeat under another mark and line.
+    The eighteen well-known labels keep theirs in every report.  Any other takes the first free
+    place among those whose colour is rarest here, so colours repeat as late as can be.
 
     Examples
     --------
@@ -55,24 +59,26 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     True
     """
     taken = {label: _FIXED[label] for label in labels if label in _FIXED}
-    used, free = set(taken.values()), 0
+    colours = Counter(place % len(_COLOURS) for place in taken.values())
+    used = set(taken.values())
     for label in labels:
         if label in taken:
             continue
-        while free in used:
-            free += 1
-        taken[label] = free
-        used.add(free)
+        rarest = min(colours[colour] for colour in range(len(_COLOURS)))
+        free = (n for n in count() if n not in used and colours[n % len(_COLOURS)] == rarest)
+        taken[label] = place = next(free)
+        used.add(place)
+        colours[place % len(_COLOURS)] += 1
     return {label: _look(taken[label]) for label in labels}
 
 
 def _look(place: int) -> Look:
-    n = len(_COLOURS)
-    round_, colour = divmod(place, n)
+    round_, colour = divmod(place, len(_COLOURS))
     return Look(
         colour=_COLOURS[colour],
         mark=_MARKS[(colour + 3 * round_) % len(_MARKS)],
         line=_LINES[round_ % len(_LINES)],
+        hatch=_HATCHES[round_ % len(_HATCHES)],
     )
 
 
@@ -116,6 +122,8 @@ def settings() -> Any:
         # Labels are the user's: a dollar sign is a dollar sign.
         "text.parse_math": False,
         "svg.fonttype": "none",
+        # Type 3 letters are refused by some publishers.
+        "pdf.fonttype": 42,
         "svg.hashsalt": "latecomer",
         "path.simplify": True,
     }

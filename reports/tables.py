@@ -1,10 +1,6 @@
-"""Tables: each is made once as text and numbers, then written as HTML, CSV and LaTeX.
-
-The CSV holds the frame's raw numbers; HTML and LaTeX show the same formatted cells.
-"""
+"""Tables about errors, bounds, shifts and distances, made from their frames."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -14,6 +10,7 @@ from latecomer.reports.figures import model_names
 from latecomer.reports.frames import (
     accuracy_frame,
     by_model,
+    first_record,
     gap_frame,
     gap_summary,
     in_order,
@@ -21,97 +18,8 @@ from latecomer.reports.frames import (
     rank_frame,
     records,
 )
+from latecomer.reports.table_forms import PLUS_MINUS, Table
 from latecomer.reports.words import DASH, FAMILIES, METRICS, magnitude, percent, points, shift_name
-
-PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table in all its forms.
-
-    Attributes
-    ----------
-    name : str
-        Stem of its files.
-    caption : str
-        What it shows, which spread, what the marks mean.
-    frame : pandas.DataFrame
-        The numbers behind it.
-    shown : pandas.DataFrame
-        The cells as text; column names are the headings.
-    words : tuple of str
-        Headings of columns that hold words; the others hold numbers.
-    bold : tuple of (int, str)
-        Row and heading of the cells that are marked.
-    """
-
-    name: str
-    caption: str
-    frame: pd.DataFrame
-    shown: pd.DataFrame
-    words: tuple[str, ...]
-    bold: tuple[tuple[int, str], ...] = ()
-
-    @property
-    def rows(self) -> list[list[dict[str, object]]]:
-        """Cells row by row for the page's template."""
-        return [
-            [
-                {"text": text, "bold": (number, heading) in self.bold}
-                for heading, text in zip(self.shown.columns, row, strict=True)
-            ]
-            for number, row in enumerate(self.shown.itertuples(index=False, name=None))
-        ]
-
-    def csv(self) -> str:
-        """Write the numbers, full precision."""
-        return self.frame.to_csv(index=False, lineterminator="\n")
-
-    def latex(self) -> str:
-        """Write a booktabs table."""
-        cells = pd.DataFrame(
-            [
-                [
-                    f"\\textbf{{{escape(str(cell['text']))}}}"
-                    if cell["bold"]
-                    else escape(str(cell["text"]))
-                    for cell in row
-                ]
-                for row in self.rows
-            ],
-            columns=[escape(heading) for heading in self.shown.columns],
-        )
-        style = cells.style.hide(axis="index")
-        text: str = style.to_latex(
-            hrules=True,
-            position_float="centering",
-            caption=escape(self.caption),
-            label=f"tab:{self.name}",
-            column_format="".join("l" if h in self.words else "r" for h in self.shown.columns),
-        )
-        return f"% needs \\usepackage{{booktabs}}\n{text}"
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{char: f"\\{char}" for char in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "\N{MINUS SIGN}": "$-$",
-    PLUS_MINUS: r"$\pm$",
-    DASH: "--",
-    "\n": " ",
-}
-
-
-def escape(text: str) -> str:
-    r"""Escape text for LaTeX.
-
-    >>> print(escape("a_b & 5%"))
-    a\_b \& 5\%
-    """
-    return "".join(_LATEX.get(char, char) for char in text)
 
 
 def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
@@ -135,8 +43,8 @@ def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
                 heads["novel"]: _with_spread(novel.get(pair)),
                 **_novel_cells(novel.get(pair)),
                 "gap (points)": _gap_cell(gaps.get(pair)),
-                "seeds": str(max(int(row["n_seeds"]) for row in both)),
                 "new clients get": FAMILIES.get(family, family),
+                "seeds": str(max(int(row["n_seeds"]) for row in both)),
             }
         )
         if pair in novel and novel[pair]["tied"]:
@@ -196,7 +104,7 @@ def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
     shown = []
     for _, part in own.groupby([*MODEL, "shift", "severity", "delta"], dropna=False, sort=False):
         by_seed = {int(row["seed"]): row for row in records(part)}
-        first = records(part)[0]
+        first = first_record(part)
         cells = {"method": str(first["label"])}
         if shifted:
             cells["condition"] = shift_name(first["shift"], first["severity"])
@@ -253,17 +161,26 @@ def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
 def rank_table(diagnostics: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Rank correlations of error with distance to the nearest training client."""
     frame = in_order(rank_frame(diagnostics), labels)
+    shifted = bool((diagnostics["shift"] != "none").any())
     shown: dict[str, dict[str, str]] = {}
     for row in records(frame):
+        if row["clients"] == "all" and not shifted:
+            continue
         value = DASH if pd.isna(row["spearman"]) else f"{row['spearman']:+.2f}"
-        head = f"{METRICS[row['metric']].split(' to ')[0]}, {row['clients']} (n = {row['n']})"
+        head = METRICS[row["metric"]].split(" to ")[0].removeprefix("label ")
+        head += f" ({row['n']}{'' if row['clients'] == 'unshifted' else ', with shifts'})"
         own = shown.setdefault(row["label"], {"method": row["label"]})
-        own[head] = value.replace("-", "\N{MINUS SIGN}")
+        own[head] = "0.00" if value[1:] == "0.00" else value.replace("-", "\N{MINUS SIGN}")
     caption = (
         "Spearman's rank correlation of a novel client's error (averaged over seeds) with its "
-        "distance to the nearest training client. The same client under several shifts counts "
-        "once per shift, so n overstates independence and no interval is given."
+        "distance to the nearest training client: of labels (KL, TV, JS, Hellinger), of inputs "
+        "(proxy A-distance); in brackets the number of points."
     )
+    if shifted:
+        caption += (
+            " The same client under several shifts counts once per shift, so that number "
+            "overstates independence and no interval is given."
+        )
     return Table(
         "rank-correlation", caption, frame, pd.DataFrame(list(shown.values())), ("method",)
     )

@@ -1,6 +1,7 @@
 """Numbers and tags in words: one spelling for every table, caption and sentence."""
 
 import math
+import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 
@@ -38,6 +39,11 @@ BOUNDS = {
     "r0:wsr_wor": "held-out clients, betting without replacement",
     "r0:chernoff_kl": "held-out clients, Chernoff-kl",
     "r0:conformal": "held-out clients, conformal quantile",
+    "r0:betting_mixture": "held-out clients, mixture of bets",
+    "r0:emp_bernstein": "held-out clients, empirical Bernstein",
+    "r0:best_of": "held-out clients, best of several rules",
+    "r0:fraction_above": "held-out clients, share above a threshold",
+    "r0:error_curve": "held-out clients, share above every threshold",
     "pefll_32": "PeFLL, Theorem 3.2",
     "pfedhn_eps": "pFedHN, Theorem 1 (Baxter)",
     "ben_david": "Ben-David et al., Theorem 2",
@@ -45,6 +51,8 @@ BOUNDS = {
 METRICS = {
     "label_kl": "label KL to the nearest training client (nats)",
     "label_tv": "label TV to the nearest training client",
+    "label_js": "label JS divergence to the nearest training client (nats)",
+    "label_hellinger": "label Hellinger distance to the nearest training client",
     "a_distance": "proxy A-distance to the nearest training client",
 }
 
@@ -147,8 +155,16 @@ def listing(items: Sequence[str], last: str = "and") -> str:
 
 
 def bound_name(bound: str) -> str:
-    """Name a bound for readers; an unknown one keeps its identifier."""
-    return BOUNDS.get(bound, bound)
+    """Name a bound for readers; an unknown one keeps its identifier.
+
+    >>> bound_name("r0:product@band"), bound_name("mine")
+    ('held-out clients, product rule, all severities at once', 'mine')
+    """
+    name, _, which = bound.partition("@")
+    said = BOUNDS.get(name, name)
+    if which == "band":
+        return f"{said}, all severities at once"
+    return f"{said}, {which}" if which else said
 
 
 def shift_name(shift: str, severity: float) -> str:
@@ -162,6 +178,15 @@ def shift_name(shift: str, severity: float) -> str:
     return shift if math.isnan(severity) else f"{shift} {severity:g}"
 
 
+def file_stem(name: str) -> str:
+    """Make a name that may stand in a file name or an id.
+
+    >>> file_stem("r0:product")
+    'r0-product'
+    """
+    return "".join(c if c.isalnum() else "-" for c in name)
+
+
 def sentence_case(text: str) -> str:
     """Raise the first letter of a plain word and leave names as they are.
 
@@ -169,3 +194,25 @@ def sentence_case(text: str) -> str:
     ('Proxy A-distance', 'pFedHN')
     """
     return text[:1].upper() + text[1:] if text[1:2].islower() else text
+
+
+_NUMBER = re.compile(r"[-+]?(?:infinite|(?:\d[\d,]*)(?:\.\d+)?(?:e[-+]?\d+)?)(%?)")
+
+
+def sort_key(text: str) -> str:
+    """Give what a cell of numbers sorts by: its first number, per cent as a fraction.
+
+    >>> sort_key("21.7% \N{PLUS-MINUS SIGN} 1.0"), sort_key("3,121"), sort_key("best")
+    ('0.217', '3121.0', '0')
+    >>> sort_key(DASH), sort_key(MINUS + "1.5 [" + MINUS + "5.1, +2.2]"), sort_key("infinite")
+    ('', '-1.5', 'Infinity')
+    """
+    if text == "best":
+        return "0"
+    found = _NUMBER.search(text.replace(MINUS, "-"))
+    if found is None:
+        return ""
+    if "infinite" in found.group():
+        return "Infinity"
+    value = float(found.group().rstrip("%").replace(",", ""))
+    return f"{value / 100:.10g}" if found.group(1) else repr(value)

@@ -90,6 +90,18 @@ def test_resolved_loads_back_to_the_same_study():
     assert (stochastic["posterior"], stochastic["alpha_h"]) == ("gaussian", 1e-3)
 
 
+def test_published_counterparts_are_no_part_of_a_cell():
+    study, bare = (
+        load_study("quickstart", ["paper=['odpfl:Table 1:dirichlet 10']"]),
+        load_study("quickstart"),
+    )
+    assert study.resolved()["paper"] == ["odpfl:Table 1:dirichlet 10"]
+    assert "paper" not in bare.resolved()
+    assert [cell.id for cell in study.cells()] == [cell.id for cell in bare.cells()]
+    with pytest.raises(InputError, match=r"^paper\.0: must be source:item"):
+        load_study("quickstart", ["paper=[Table 1]"])
+
+
 def test_every_shipped_study_loads_under_its_own_name():
     names = [shipped.name for shipped in shipped_studies()]
     assert "quickstart" in names

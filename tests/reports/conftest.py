@@ -168,6 +168,16 @@ def partial_bound(add: Any, facts: list[Any], predictor: str) -> Callable[..., N
     return add_bound
 
 
+def error_curve() -> Artifact:
+    told = {"bound": "r0:error_curve", "shift": "none", "severity": "", "sampling": "finite-pool",
+            "predictor": "deterministic", "delta": 0.05}  # fmt: skip
+    steps = [(0.0, 0.5), (0.04, 0.25), (0.12, 0.0)]
+    return Artifact(
+        kind="error_curve",
+        table=[{**told, "threshold": t, "sampled": s, "upper": min(s + 0.35, 1)} for t, s in steps],
+    )
+
+
 def split_rows(rng: np.random.Generator) -> list[dict[str, Any]]:
     named = {"study": "made-up", "dataset": "digits", "split": "by_class", "group": "novel",
              "status": "done"}  # fmt: skip
@@ -179,6 +189,18 @@ def split_rows(rng: np.random.Generator) -> list[dict[str, Any]]:
         for client in (GROUPS["novel"] if shift != "extrapolation" else range(1000, 1010))
         for metric, scale in (("label_kl", 0.3), ("label_tv", 0.15), ("a_distance", 0.4))
     ]  # fmt: skip
+
+
+def write_split_cell(place: Path) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "config.json").write_text(json.dumps({"kind": "split", "seed": None, "method": None}))
+    (place / "done").write_text("")
+    counts = [
+        {"client": client, "group": group,
+         **{f"class_{c}": 42 * (c in (client % 10, (client + 3) % 10)) for c in range(10)}}
+        for group, clients in GROUPS.items() for client in clients
+    ]  # fmt: skip
+    write_artifact(place / "artifacts", "label_counts", Artifact(kind="label_counts", table=counts))
 
 
 def write_run(
@@ -208,14 +230,22 @@ def write_run(
             if artifacts:
                 table = Artifact(kind="certificates", table=facts)
                 write_artifact(place / "artifacts", "certificates", table)
+                write_artifact(place / "artifacts", "error_curve", error_curve())
     rows += [{**row, "cell": "split"} for row in split_rows(rng)]
+    write_split_cell(folder / "cells" / "split")
     write_rows(folder / "rows.csv", change(rows))
     (folder / "study.yaml").write_text(yaml.safe_dump(study or STUDY, sort_keys=False))
     env = {"versions": {"latecomer": "0.1.0", "torch": "2.13.0+cpu"}, "python": "3.11.7",
            "git_commit": "0" * 40, "device": "cpu", "threads": 1, "cpu_count": 2,
            "platform": "Linux-6.1", "date": "2026-01-02T03:04:05+00:00",
            "command": "latecomer run made-up"}  # fmt: skip
-    cells = [f"{label}-{seed}" for seed in seeds for label in labels]
+    cells = ["split", *(f"{label}-{seed}" for seed in seeds for label in labels)]
+    (folder / "certification.jsonl").write_text(
+        "".join(
+            json.dumps({"split": "0f", "cell": cell, "n_clients": 12, "times": i + 1}) + "\n"
+            for i, cell in enumerate(cells[1:])
+        )
+    )
     (folder / "cells.json").write_text(json.dumps({"cells": cells}))
     (folder / "env.json").write_text(json.dumps(env))
     return folder

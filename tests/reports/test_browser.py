@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from latecomer import reports
 from latecomer.reports import report
 
 pytestmark = pytest.mark.browser
@@ -15,6 +16,7 @@ FLAGS = (
 )
 # A chart is read on a phone when its letters are about as tall as the small print around it.
 SMALLEST_LETTERS = 9.0
+SORT = Path(reports.__file__).parent / "templates" / "sort.js"
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +54,8 @@ class Visit:
 
 
 @pytest.fixture(
-    params=[(1280, "light"), (390, "light"), (390, "dark")],
-    ids=["desktop", "phone", "phone-dark"],
+    params=[(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")],
+    ids=["desktop", "desktop-dark", "phone", "phone-dark"],
     scope="module",
 )
 def visit(request, browser, page_file):
@@ -162,3 +164,72 @@ def test_fold_outs_and_navigation_work(visit):
     assert fold.get_by_text("losses lie in [0, 1]").is_visible()
     page.get_by_role("link", name="How it was done").click()
     assert page.url.endswith("#method")
+
+
+def column(page, number):
+    """Texts of one column of the accuracy table, the method first."""
+    rows = page.locator("#accuracy table").first.locator("tbody tr")
+    return rows.evaluate_all(
+        "(rows, n) => rows.map(row => [row.cells[0].textContent.trim(), row.cells[n].textContent])",
+        number,
+    )
+
+
+def test_tables_sort_by_mouse_and_keyboard_and_say_so(visit):
+    page = visit.page
+    head = page.locator("#accuracy table").first.locator("thead th")
+    given = column(page, 2)
+    novel = head.nth(2)
+    assert novel.get_attribute("aria-sort") == "none"
+    novel.get_by_role("button").click()
+    assert novel.get_attribute("aria-sort") == "ascending"
+    shares = [float(text.split("%")[0]) for _, text in column(page, 2)]
+    assert shares == sorted(shares)
+    assert shares != [float(text.split("%")[0]) for _, text in given]
+    novel.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    assert novel.get_attribute("aria-sort") == "descending"
+    shares = [float(text.split("%")[0]) for _, text in column(page, 2)]
+    assert shares == sorted(shares, reverse=True)
+    page.keyboard.press("Space")
+    assert novel.get_attribute("aria-sort") == "none"
+    assert column(page, 2) == given
+    head.nth(0).get_by_role("button").click()
+    names = [name for name, _ in column(page, 2)]
+    assert names == sorted(names)
+    assert head.evaluate_all("all => all.filter(h => h.ariaSort !== 'none').length") == 1
+    head.nth(0).get_by_role("button").click()
+    head.nth(0).get_by_role("button").click()
+
+
+def test_cells_without_a_value_sort_last_both_ways(visit):
+    page = visit.page
+    page.set_content(
+        "<table class='sortable'><thead><tr><th>a</th></tr></thead><tbody>"
+        "<tr><td data-key=''></td></tr><tr><td data-key='10'></td></tr>"
+        "<tr><td data-key='Infinity'></td></tr><tr><td data-key='-2'></td></tr></tbody></table>"
+        f"<script>{(SORT).read_text('utf-8')}</script>"
+    )
+    keys = "cells => cells.map(cell => cell.dataset.key)"
+    page.get_by_role("button").click()
+    assert page.locator("td").evaluate_all(keys) == ["-2", "10", "Infinity", ""]
+    page.get_by_role("button").click()
+    assert page.locator("td").evaluate_all(keys) == ["Infinity", "10", "-2", ""]
+
+
+def test_downloads_carry_the_data(visit, page_file):
+    page = visit.page
+    page.goto(page_file.as_uri())
+    with page.expect_download() as waiting:
+        page.locator("#figure-gap a[download]").click()
+    text = waiting.value.path().read_text("utf-8")
+    assert waiting.value.suggested_filename == "gap.csv"
+    assert text.splitlines()[0] == "label,predictor,seed,seen,novel,gap"
+
+
+def test_print_leaves_out_what_only_a_screen_can_use(visit):
+    page = visit.page
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen")

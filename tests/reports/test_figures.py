@@ -49,6 +49,21 @@ def test_no_two_methods_look_alike(labels):
     assert len(set(found.values())) == len(labels)
 
 
+def test_every_shipped_method_has_a_place_of_its_own():
+    from latecomer.models.methods import METHODS
+
+    known = [*METHODS, "pefll-stochastic"]
+    found = looks(known)
+    assert all(looks([label])[label] == look for label, look in found.items())
+    assert len({(look.colour, look.line, look.hatch) for look in found.values()}) == len(known)
+    assert len({(look.colour, look.mark) for look in found.values()}) == len(known)
+
+
+def test_strangers_take_colours_that_are_not_yet_there():
+    found = looks(["pefll", "fedavg", *(f"mine-{i}" for i in range(6))])
+    assert len({look.colour for look in found.values()}) == 8
+
+
 def test_eight_methods_have_eight_colours_and_eight_marks():
     found = looks([str(i) for i in range(8)]).values()
     assert len({look.colour for look in found}) == len({look.mark for look in found}) == 8
@@ -172,7 +187,10 @@ def test_binned_means_keep_the_overall_mean(made_up_rows):
     assert constant["error"].tolist() == pytest.approx([part["error"].mean()])
 
 
-@pytest.mark.parametrize("name", ["gap", "bound", "anatomy", "shift", "diagnostics"])
+@pytest.mark.parametrize(
+    "name",
+    ["gap", "bound", "anatomy", "shift", "diagnostics", "rank_test", "class", "error_distribution"],
+)
 def test_every_figure_has_its_frame_and_its_figure(name):
     assert callable(getattr(reports, f"{name}_frame"))
     assert callable(getattr(reports, f"{name}_figure"))

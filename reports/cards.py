@@ -1,0 +1,196 @@
+"""One JSON card per trained model: settings, data, population, errors with counts, certificates."""
+
+import json
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from latecomer.reports.comparison import half_width
+from latecomer.reports.frames import CONDITION, client_errors, first_record, records
+from latecomer.reports.guarantees import bound_frame, claim, ledger_of
+from latecomer.reports.words import PROTOCOLS
+
+__all__ = ["cards", "certify_command", "model_command", "stem_of"]
+
+SCHEMA = 1
+# How the certificate of a study is asked for on the command line, from the scores alone.
+_RULES = {
+    "r0:product": "product",
+    "r0:chernoff_kl": "chernoff_kl",
+    "r0:wsr": "wsr",
+    "r0:wsr_wor": "wsr",
+    "r0:conformal": "conformal",
+}
+
+
+def stem_of(label: str, seed: int) -> str:
+    """Name the files of one trained model.
+
+    >>> stem_of("pefll, big", 0)
+    'pefll--big-0'
+    """
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in label) + f"-{seed}"
+
+
+def model_command(study: Mapping[str, Any], label: str, seed: int) -> str:
+    """Give the command that trains and measures one model of a run again, from ``study.yaml``."""
+    entry = next(
+        (m for m in study.get("methods") or () if isinstance(m, dict) and m.get("label") == label),
+        {"name": label},
+    )
+    methods = yaml.safe_dump([entry], default_flow_style=True, width=10**6, sort_keys=False)
+    words = ["latecomer", "run", "study.yaml", f"methods={methods.strip()}", f"seeds=[{seed}]"]
+    return shlex.join([*words, "--out", stem_of(label, seed)])
+
+
+def certify_command(certificate: Mapping[str, Any], scores: str) -> str:
+    """Give the command that computes one certificate again from a file of its clients' scores.
+
+    Empty where the command line has no such rule.
+    """
+    rule = _RULES.get(str(certificate["bound"]))
+    if rule is None or certificate["shift"] != "none":
+        return ""
+    level = "--alpha" if rule == "conformal" else "--delta"
+    words = ["latecomer", "certify", scores, "--rule", rule, level, f"{certificate['delta']:g}"]
+    if certificate["sampling"] == "finite-pool":
+        words += ["--pool-size", str(int(certificate["pool"]))]
+    return shlex.join(words)
+
+
+def cards(
+    rows: pd.DataFrame,
+    study: Mapping[str, Any],
+    env: Mapping[str, Any],
+    ledger: pd.DataFrame,
+) -> dict[str, str]:
+    """Make the cards of a run and the files of scores their commands read.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the run.
+    study, env : mapping
+        ``study.yaml`` and ``env.json``.
+    ledger : pandas.DataFrame
+        ``ledger_frame`` of the run's ``certificates`` artifacts.
+
+    Returns
+    -------
+    dict
+        File name below the run directory to text.
+    """
+    errors, bounds = client_errors(rows), bound_frame(rows)
+    files: dict[str, str] = {}
+    taken: set[str] = set()
+    for _, own in errors.groupby(["label", "seed"], sort=False):
+        first = first_record(own)
+        label, seed = str(first["label"]), int(first["seed"])
+        stem = stem_of(label, seed)
+        while stem in taken:
+            stem += "_"  # two labels that differ only in signs no file name bears
+        taken.add(stem)
+        scores = _score_files(own, stem)
+        files |= scores
+        issued = bounds[(bounds["label"] == label) & (bounds["seed"] == seed)]
+        facts = ledger[(ledger["label"] == label) & (ledger["seed"] == seed)]
+        entry = [m for m in study.get("methods") or () if isinstance(m, dict)]
+        card = {
+            "schema": SCHEMA,
+            "label": label,
+            "seed": seed,
+            "method": first["method"],
+            "serves_new_clients": PROTOCOLS.get(first["personalization"], first["personalization"]),
+            "hyper_parameters": next((m for m in entry if m.get("label") == label), {}),
+            **{name: study.get(name) for name in ("study", "scale", "data", "split", "model")},
+            **{name: study.get(name) for name in ("train", "evaluation")},
+            "made_with": dict(env.get("versions") or {}),
+            "commit": env.get("git_commit"),
+            "command": model_command(study, label, seed),
+            "errors": _errors(own),
+            "certificates": [_certificate(one, facts, stem, scores) for one in records(issued)],
+        }
+        files[f"cards/{stem}.json"] = json.dumps(_plain(card), indent=1, allow_nan=False) + "\n"
+    return files
+
+
+def _score_files(own: pd.DataFrame, stem: str) -> dict[str, str]:
+    """Write the certification clients' scores, a file a predictor, as ``latecomer certify`` reads.
+
+    Clients keep their order: some rules bet along it.
+    """
+    held = own[(own["group"] == "certification") & (own["shift"] == "none")]
+    return {
+        f"cards/{stem}-{predictor}.csv": part[["client", "error"]]
+        .rename(columns={"error": "loss"})
+        .to_csv(index=False, lineterminator="\n")
+        for predictor, part in held.groupby("predictor", sort=False)
+    }
+
+
+def _errors(own: pd.DataFrame) -> list[dict[str, Any]]:
+    """List the mean error of every group under every condition, with its interval and counts."""
+    keys = ["predictor", "group", *CONDITION]
+    found = []
+    for key, part in own.groupby(keys, sort=False, dropna=False):
+        mean, half = float(part["error"].mean()), half_width(part["error"])
+        queries = part["n_query"]
+        found.append(
+            {
+                **dict(zip(keys, key, strict=True)),
+                "mean": mean,
+                "lower": max(mean - half, 0.0),
+                "upper": min(mean + half, 1.0),
+                "spread": "95% t-interval over clients",
+                "n_clients": len(part),
+                "n_query": None if queries.isna().any() else int(queries.sum()),
+            }
+        )
+    return found
+
+
+def _certificate(
+    one: Mapping[str, Any], facts: pd.DataFrame, stem: str, scores: Mapping[str, str]
+) -> dict[str, Any]:
+    same = facts[
+        (facts["predictor"] == one["predictor"])
+        & (facts["shift"] == one["shift"])
+        & ((facts["severity"] == one["severity"]) | pd.isna(one["severity"]))
+    ]
+    told = ledger_of(same, one["bound"])
+    own = same[same["bound"] == one["bound"]]
+    terms, events = own[own["kind"] == "term"], own[own["kind"] == "delta"]
+    path = f"cards/{stem}-{one['predictor']}.csv"
+    names = ("bound", "value", "delta", "population", "predictor", "sampling", "shift", "severity")
+    return {
+        **{name: one[name] for name in names},
+        "rigorous": bool(one["rigorous"]),
+        "reason": one["reason"],
+        "vacuous": bool(one["vacuous"]),
+        "statement": claim(one),
+        "n_clients": int(one["n_clients"]),
+        "measured_on_novel_clients": one["measured"],
+        "n_novel": int(one["n_novel"]),
+        "terms": {str(row["name"]): row["value"] for row in records(terms)},
+        "delta_ledger": {str(row["name"]): row["value"] for row in records(events)},
+        "assumptions": [item["text"] for item in told["assumption"]],
+        "source": [item["text"] for item in told["source"]],
+        "command": certify_command(one, path) if path in scores else "",
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Make a value JSON can hold: NaN and infinities become null and text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return _plain(float(value)) if hasattr(value, "__float__") else str(value)

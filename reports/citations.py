@@ -1,0 +1,90 @@
+"""Whom a report cites: BibTeX of the methods, bounds and tests that occur in it."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+
+__all__ = ["TESTS", "bibliography", "citations"]
+
+_METHODS = {
+    "fedavg": ("mcmahan2017",),
+    "fedprox": ("li2020",),
+    "fedma": ("wang2020",),
+    "per_fedavg": ("fallah2020",),
+    "fedrep": ("collins2021",),
+    "fedper": ("arivazhagan2019",),
+    "lg_fedavg": ("liang2020",),
+    "pfedme": ("dinh2020",),
+    "knn_per": ("marfoq2022",),
+    "pfedhn": ("shamsian2021",),
+    "pfedhn_pc": ("shamsian2021",),
+    "pfl_sampled": ("amosy2024", "shamsian2021"),
+    "pfl_nearest": ("amosy2024", "shamsian2021"),
+    "pfl_ensemble": ("amosy2024", "shamsian2021"),
+    "odpfl_hn": ("amosy2024",),
+    "pefll": ("scott2024",),
+}
+# What a certificate's source says, to what it cites.
+_SOURCES = {
+    r"PeFLL": "scott2024",
+    r"pFedHN": "shamsian2021",
+    r"OD-?PFL": "amosy2024",
+    r"Baxter": "baxter2000",
+    r"Ben-David et al\. \(2010\)": "bendavid2010",
+    r"Waudby-Smith": "waudbysmith2024",
+    r"Bates": "bates2021",
+    r"Hoeffding 1963": "hoeffding1963",
+    r"Langford 2005": "langford2005",
+    r"Maurer \(?2004": "maurer2004",
+    r"Maurer and Pontil": "maurer2009",
+    r"Clopper": "clopper1934",
+    r"Vovk": "vovk2005",
+    r"Dvoretzky": "dvoretzky1956",
+    r"Massart": "massart1990",
+    r"Zakerinia et al\. \(ICML 2024\)": "zakerinia2024",
+    r"Seeger \(?2002": "seeger2002",
+}
+TESTS = ("holm1979", "demsar2006")
+
+
+@cache
+def bibliography() -> dict[str, str]:
+    """Map each key of the shipped bibliography to its BibTeX entry.
+
+    Examples
+    --------
+    >>> bibliography()["baxter2000"].splitlines()[0]
+    '@article{baxter2000,'
+    """
+    text = (resources.files("latecomer.reports") / "references.bib").read_text("utf-8")
+    entries = [entry.strip() for entry in text.split("\n\n") if entry.strip()]
+    return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
+
+
+def citations(
+    methods: Iterable[str], sources: Iterable[str] = (), tests: Iterable[str] = ()
+) -> str:
+    """Collect the BibTeX entries that methods, sources of bounds and tests call for.
+
+    Parameters
+    ----------
+    methods : iterable of str
+        Names of methods; those of other packages have no entry.
+    sources : iterable of str
+        The ``source`` facts of certificates.
+    tests : iterable of str
+        Keys of the bibliography.
+
+    Examples
+    --------
+    >>> found = citations(["pefll"], ["Baxter (2000), Theorem 4"])
+    >>> [line for line in found.splitlines() if line.startswith("@")]
+    ['@inproceedings{scott2024,', '@article{baxter2000,']
+    """
+    keys = [key for method in methods for key in _METHODS.get(method, ())]
+    keys += [
+        key for text in sources for pattern, key in _SOURCES.items() if re.search(pattern, text)
+    ]
+    entries = bibliography()
+    return "\n\n".join(entries[key] for key in dict.fromkeys([*keys, *tests]))

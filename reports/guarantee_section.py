@@ -1,0 +1,129 @@
+"""The page's section about bounds: beside measured errors, their parts, their small print."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from latecomer.eval.rows import RunRecord
+from latecomer.reports import captions, certified_shares, guarantees, tables
+from latecomer.reports.bound_figures import anatomy_figure, bound_figure, drawable_bounds
+from latecomer.reports.error_figures import error_distribution_figure, error_distribution_frame
+from latecomer.reports.figures import Looks
+from latecomer.reports.frames import in_order, primary_predictor
+from latecomer.reports.pictures import Picture, Writer
+from latecomer.reports.words import bound_name, file_stem, sentence_case
+
+
+def guarantee_section(
+    run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks, ledger: pd.DataFrame
+) -> dict[str, Any]:
+    """Show every certificate and bound of a run; lists are empty where it has none."""
+    bounds = in_order(guarantees.bound_frame(run.rows), labels)
+    terms = in_order(guarantees.anatomy_frame(run.rows), labels)
+    if len(bounds):
+        writer.files["tables/certificates.csv"] = bounds.to_csv(index=False, lineterminator="\n")
+        writer.files["tables/bound-inputs.csv"] = ledger.to_csv(index=False, lineterminator="\n")
+    picture = None
+    if len(drawable_bounds(bounds)):
+        picture = writer.picture(
+            "bounds",
+            partial(bound_figure, bounds, look),
+            drawable_bounds(bounds),
+            title="Bounds beside measured errors",
+            alt=captions.describe_bounds(bounds),
+            caption="A mark per trained model and bound; its place to the right is the mean error "
+            "of the novel clients, whomever the bound is about. Filled: a certificate. Hollow: "
+            "a published formula without a proof for this model. Below the dashed line a bound "
+            "would be below the measured error.",
+        )
+    fractions = certified_shares.fraction_frame(run.rows)
+    prices = certified_shares.price_frame(run.rows)
+    return {
+        "picture": picture,
+        "distribution": _distribution(run, writer, labels, look),
+        "bounds": [_bound(writer, bounds, terms, ledger, name) for name in _order(run, bounds)],
+        "fractions": writer.table(
+            certified_shares.fraction_table(fractions, labels) if len(fractions) else None
+        ),
+        "prices": writer.table(
+            certified_shares.price_table(prices, labels) if len(prices) else None
+        ),
+    }
+
+
+def ledger_of_run(run: RunRecord) -> pd.DataFrame:
+    """Join what every cell wrote down about its certificates."""
+    return guarantees.ledger_frame(_tables(run, "certificates"))
+
+
+def _tables(run: RunRecord, kind: str) -> list[tuple[str, int, Any]]:
+    cells = {cell.id: cell.config for cell in run.cells}
+    found = []
+    for artifact in run.artifacts:
+        if artifact.kind == kind:
+            config = cells[artifact.cell]
+            found.append((config["method"]["label"], config["seed"], artifact.load().table or ()))
+    return found
+
+
+def _order(run: RunRecord, bounds: pd.DataFrame) -> list[str]:
+    """Proven bounds first, then in the order of the study."""
+    proven = bounds.groupby("bound")["rigorous"].any()
+    declared = [f"{c['route']}:{c.get('rule', '')}" for c in run.study.get("certificates") or ()]
+    place = {name: i for i, name in enumerate([*declared, *(run.study.get("bounds") or ())])}
+    last = len(place)
+    return sorted(
+        proven.index,
+        key=lambda name: (not proven[name], place.get(str(name).split("@")[0], last), name),
+    )
+
+
+def _distribution(
+    run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks
+) -> Picture | None:
+    frame = in_order(error_distribution_frame(run.rows), labels)
+    if frame.empty:
+        return None
+    curves = certified_shares.curve_frame(_tables(run, "error_curve"))
+    band = primary_predictor(curves[curves["shift"] == "none"]) if len(curves) else None
+    data = frame.assign(kind="measured on novel clients")
+    if band is not None:
+        certified = band.rename(columns={"upper": "share"}).assign(kind="certified, at most")
+        data = pd.concat([data, certified], ignore_index=True)
+    return writer.picture(
+        "error-distribution",
+        partial(error_distribution_figure, frame, look, band=band),
+        data,
+        title="Certified error distribution" if band is not None else "Error distribution",
+        alt=captions.describe_distribution(frame, band),
+        caption=captions.distribution_caption(frame, band),
+    )
+
+
+def _bound(
+    writer: Writer, bounds: pd.DataFrame, terms: pd.DataFrame, ledger: pd.DataFrame, name: str
+) -> dict[str, Any]:
+    own = bounds[bounds["bound"] == name]
+    stem = f"bound-{file_stem(name)}"
+    parts = terms[terms["bound"] == name]
+    anatomy = None
+    if len(parts):
+        anatomy = writer.picture(
+            f"{stem}-terms",
+            partial(anatomy_figure, parts),
+            parts,
+            title=f"Terms of {bound_name(name)}",
+            alt=captions.describe_anatomy(parts),
+            caption=captions.anatomy_caption(parts),
+        )
+    return {
+        "name": name,
+        "title": sentence_case(bound_name(name)),
+        "status": guarantees.status(own),
+        "claims": guarantees.claims(own),
+        "table": writer.table(tables.bound_table(bounds, stem, name)),
+        "anatomy": anatomy,
+        "ledger": guarantees.ledger_of(ledger, name),
+    }

@@ -1,0 +1,180 @@
+"""The page's sections about measured errors: accuracy, shift, clients.
+
+Each function returns what the template shows, or None where the rows hold nothing for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from latecomer.eval.rows import RunRecord
+from latecomer.reports import captions, comparison_tables, guarantees, tables
+from latecomer.reports.comparison import pair_frame, rank_test_frame
+from latecomer.reports.comparison_figures import rank_test_figure
+from latecomer.reports.figures import Looks, diagnostics_figure, gap_figure
+from latecomer.reports.frames import (
+    CONTROL,
+    client_errors,
+    diagnostics_frame,
+    gap_frame,
+    in_order,
+    shift_frame,
+)
+from latecomer.reports.paper import paper_frame, paper_items
+from latecomer.reports.pictures import Writer
+from latecomer.reports.shift_effects import effect_frame, lacks_frame
+from latecomer.reports.shift_figures import shift_figure
+from latecomer.reports.split_figures import class_figure, class_frame
+from latecomer.reports.words import METRICS, file_stem, sentence_case
+
+Section = dict[str, Any]
+# Jensen-Shannon and Hellinger rank clients nearly as TV does: they stand in the table only.
+DRAWN = ("label_kl", "label_tv", "a_distance")
+
+
+def accuracy(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks) -> Section:
+    """Show errors of seen and novel clients, the gap, comparisons, the papers' numbers."""
+    rows = run.rows
+    gaps = in_order(gap_frame(rows), labels)
+    gap = None
+    if len(gaps):
+        gap = writer.picture(
+            "gap",
+            partial(gap_figure, gaps, look),
+            gaps,
+            title="Generalization gap",
+            alt=captions.describe_gap(gaps),
+            caption="A mark per seed, a bar at the mean, a band for its 95% t-interval over seeds "
+            "(in brackets). Left of 0: clients that join late are served worse. Seen and novel "
+            "clients are different clients, the same ones for every method.",
+        )
+    return {
+        "table": writer.table(tables.accuracy_table(rows, labels)),
+        "gap": gap,
+        "comparison": _comparison(rows, writer, labels, look),
+        "paper": _paper(rows, writer, labels, run.study),
+    }
+
+
+def _comparison(
+    rows: pd.DataFrame, writer: Writer, labels: Sequence[str], look: Looks
+) -> Section | None:
+    errors = client_errors(rows)
+    errors = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    pairs = pair_frame(errors)
+    if pairs.empty:
+        return None
+    ranks, picture = rank_test_frame(errors), None
+    if len(ranks):
+        picture = writer.picture(
+            "ranks",
+            partial(rank_test_figure, ranks, look),
+            ranks,
+            title="Mean ranks",
+            alt=captions.describe_ranks(ranks),
+            caption=captions.ranks_caption(ranks),
+        )
+    models = in_order(errors, labels)
+    return {
+        "picture": picture,
+        "pairs": writer.table(comparison_tables.pair_table(pairs, models)),
+        "said": captions.say_pairs(pairs),
+    }
+
+
+def _paper(
+    rows: pd.DataFrame, writer: Writer, labels: Sequence[str], study: Mapping[str, Any]
+) -> Section | None:
+    asked = [f"{source}, {item}" for source, item, _ in paper_items(study)]
+    if not asked:
+        return None
+    frame = paper_frame(rows, study)
+    table = comparison_tables.paper_table(frame, labels, study) if len(frame) else None
+    return {
+        "items": asked,
+        "table": writer.table(table),
+        "full": study.get("scale") == "paper",
+        "rounds": (study.get("train") or {}).get("rounds"),
+        "settings": list(dict.fromkeys(frame["setting"])),
+    }
+
+
+def shift(rows: pd.DataFrame, writer: Writer, labels: Sequence[str], look: Looks) -> Section | None:
+    """Show errors under every shift, effects of other data, and what those lacked."""
+    frame = in_order(shift_frame(rows), labels)
+    present = [name for name in dict.fromkeys(frame["shift"]) if name != "none"]
+    shifts = [
+        name
+        for name in present
+        if not (name.endswith(CONTROL) and name.removesuffix(CONTROL) in present)
+    ]
+    if not shifts:
+        return None
+    bounds = guarantees.bound_frame(rows)
+    ben_david = bounds[bounds["bound"] == "ben_david"]
+    pictures = [
+        writer.picture(
+            f"shift-{file_stem(name)}",
+            partial(
+                shift_figure, frame, name, look, heuristic=ben_david[ben_david["shift"] == name]
+            ),
+            frame[frame["shift"].isin([name, name + CONTROL, "none"])],
+            title=sentence_case(name),
+            alt=captions.describe_shift(frame, name),
+            caption=captions.shift_caption(frame, name),
+            small=True,
+        )
+        for name in sorted(shifts)
+    ]
+    effects, lacks = effect_frame(rows), lacks_frame(rows)
+    return {
+        "pictures": pictures,
+        "table": writer.table(tables.shift_table(frame, labels)),
+        "effects": writer.table(comparison_tables.effect_table(effects, labels))
+        if len(effects)
+        else None,
+        "lacks": writer.table(comparison_tables.lacks_table(lacks)) if len(lacks) else None,
+        "heuristic": bool(len(ben_david)),
+    }
+
+
+def clients(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks) -> Section | None:
+    """Show who holds which classes, and error against distance to the training clients."""
+    held = _class_map(run, writer)
+    frame = in_order(diagnostics_frame(run.rows), labels)
+    if frame.empty:
+        return {"classes": held, "pictures": [], "table": None} if held else None
+    pictures = [
+        writer.picture(
+            f"distance-{file_stem(metric)}",
+            partial(diagnostics_figure, frame, metric, look),
+            frame[frame["metric"] == metric],
+            title=sentence_case(METRICS[metric].split(" to ")[0]),
+            alt=captions.describe_diagnostics(frame, metric, labels),
+            caption=captions.leaders_caption(frame[frame["metric"] == metric], "error"),
+            small=True,
+        )
+        for metric in DRAWN
+        if (frame["metric"] == metric).any()
+    ]
+    table = writer.table(tables.rank_table(frame, labels))
+    return {"classes": held, "pictures": pictures, "table": table}
+
+
+def _class_map(run: RunRecord, writer: Writer) -> Any:
+    found = [artifact for artifact in run.artifacts if artifact.kind == "label_counts"]
+    frame = class_frame(found[0].load().table or ()) if found else pd.DataFrame()
+    if frame.empty:
+        return None
+    return writer.picture(
+        "classes",
+        partial(class_figure, frame),
+        frame,
+        title="Who holds which classes",
+        alt=captions.describe_classes(frame),
+        caption="A column per client, a row per class; the fuller the colour, the larger the share "
+        "of the client's samples (support, validation and query together). Novel and certification "
+        "clients were not trained on.",
+    )

@@ -1,0 +1,104 @@
+"""One table in all its forms: cells for the page, CSV for programs, LaTeX for papers.
+
+The CSV holds the frame's raw numbers; HTML and LaTeX show the same formatted cells.
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from latecomer.reports.words import DASH, MINUS, sort_key
+
+PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table in all its forms.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its files.
+    caption : str
+        What it shows, which spread, what the marks mean.
+    frame : pandas.DataFrame
+        The numbers behind it.
+    shown : pandas.DataFrame
+        The cells as text; column names are the headings.
+    words : tuple of str
+        Headings of columns that hold words; the others hold numbers.
+    bold : tuple of (int, str)
+        Row and heading of the cells that are marked.
+    """
+
+    name: str
+    caption: str
+    frame: pd.DataFrame
+    shown: pd.DataFrame
+    words: tuple[str, ...]
+    bold: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def rows(self) -> list[list[dict[str, object]]]:
+        """Cells row by row for the page's template: text, what they sort by, whether marked."""
+        return [
+            [
+                {
+                    "text": text,
+                    "key": text if heading in self.words else sort_key(str(text)),
+                    "bold": (number, heading) in self.bold,
+                }
+                for heading, text in zip(self.shown.columns, row, strict=True)
+            ]
+            for number, row in enumerate(self.shown.itertuples(index=False, name=None))
+        ]
+
+    def csv(self) -> str:
+        """Write the numbers, full precision."""
+        return self.frame.to_csv(index=False, lineterminator="\n")
+
+    def latex(self) -> str:
+        """Write a booktabs table."""
+        cells = pd.DataFrame(
+            [
+                [
+                    f"\\textbf{{{escape(str(cell['text']))}}}"
+                    if cell["bold"]
+                    else escape(str(cell["text"]))
+                    for cell in row
+                ]
+                for row in self.rows
+            ],
+            columns=[escape(heading) for heading in self.shown.columns],
+        )
+        style = cells.style.hide(axis="index")
+        text: str = style.to_latex(
+            hrules=True,
+            position_float="centering",
+            caption=escape(self.caption),
+            label=f"tab:{self.name}",
+            column_format="".join("l" if h in self.words else "r" for h in self.shown.columns),
+        )
+        return f"% needs \\usepackage{{booktabs}}\n{text}"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    MINUS: "$-$",
+    PLUS_MINUS: r"$\pm$",
+    DASH: "--",
+    "\n": " ",
+}
+
+
+def escape(text: str) -> str:
+    r"""Escape text for LaTeX.
+
+    >>> print(escape("a_b & 5%"))
+    a\_b \& 5\%
+    """
+    return "".join(_LATEX.get(char, char) for char in text)

@@ -1,0 +1,121 @@
+"""The papers' numbers beside ours: what is matched with what, and when nothing is."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from latecomer.eval.rows import COLUMNS, make_row, read_rows, write_rows
+from latecomer.reports import paper_frame
+from latecomer.reports.comparison_tables import paper_table
+from latecomer.reports.paper import paper_items, paper_numbers, within_spread
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Rows of runs: {(label, method): error per client}, on so many seen and novel clients."""
+
+    def run(models, *, dataset="cifar10", seen=90, novel=10, n_query=20, seeds=(0, 1)):
+        rows = [
+            make_row(label=label, method=method, seed=seed, dataset=dataset, metric="error",
+                     group=group, client=client, shift="none", value=error, n_query=n_query,
+                     predictor="deterministic", status="done", cell=f"{label}{seed}")
+            for (label, method), error in models.items() for seed in seeds
+            for group, clients in (("seen", range(seen)), ("novel", range(seen, seen + novel)))
+            for client in clients
+        ]  # fmt: skip
+        write_rows(tmp_path / "rows.csv", rows)
+        return read_rows(tmp_path / "rows.csv")
+
+    return run
+
+
+TABLE = {"paper": ["pefll-iclr:Table 1a", "pefll-iclr:Table 1b"], "scale": "reduced"}
+
+
+def test_package_data_are_the_344_numbers_of_the_three_papers():
+    numbers = paper_numbers()
+    assert len(numbers) == 344
+    assert set(numbers["source"]) == {"pefll-iclr", "pfedhn", "odpfl"}
+    assert numbers["mean"].notna().all()
+    accuracy = numbers[numbers["metric"] == "accuracy_percent"]["mean"]
+    assert accuracy.between(0, 100).all()
+
+
+def test_methods_groups_data_and_sizes_are_matched(make):
+    frame = paper_frame(make({("pefll", "pefll"): 0.1, ("fedavg", "fedavg"): 0.5}), TABLE)
+    found = frame.set_index(["label", "group"])
+    assert len(frame) == 4
+    numbers = paper_numbers()
+    line = numbers[
+        (numbers["item"] == "Table 1a") & (numbers["dataset"] == "cifar10")
+        & (numbers["method"] == "FedAvg") & (numbers["n_clients"] == 90)
+    ]  # fmt: skip
+    mine = found.loc[("fedavg", "seen")]
+    assert mine["paper"] == pytest.approx(line["mean"].item() / 100) == pytest.approx(0.4753)
+    assert mine["ours"] == pytest.approx(0.5)
+    assert mine["difference"] == pytest.approx(0.5 - 0.4753)
+    assert (mine["n_clients"], mine["n_seeds"], mine["aggregation"]) == (90, 2, "pooled")
+    assert found.loc[("pefll", "novel"), "n_clients"] == 10
+
+
+def test_another_number_of_clients_is_not_compared(make):
+    assert paper_frame(make({("pefll", "pefll"): 0.1}, seen=48), TABLE).empty
+
+
+def test_settings_are_picked_by_words_and_clients_counted_together(make):
+    rows = make({("odpfl_hn", "odpfl_hn"): 0.4}, seen=90, novel=10)
+    study = {"paper": ["odpfl:Table 1:dirichlet 10"]}
+    frame = paper_frame(rows, study)
+    assert frame["setting"].str.startswith("cifar10, dirichlet 10").all()
+    assert (frame["group"].item(), frame["paper_n_clients"].item()) == ("novel", 100)
+    assert frame["paper_spread_kind"].item() == "standard error over novel clients"
+    assert frame["ours_spread"].item() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_variant_is_compared_by_its_setting_or_not_at_all(make):
+    variants = {("pefll", "pefll"): 0.1, ("embedding network CNN", "pefll"): 0.2,
+                ("pefll-stochastic", "pefll"): 0.3}  # fmt: skip
+    frame = paper_frame(make(variants), {"paper": ["pefll-iclr:Table 7"]})
+    cnn = frame[frame["label"] == "embedding network CNN"]
+    assert cnn["setting"].str.contains("CNN").all()
+    assert len(cnn)
+    assert "pefll-stochastic" not in set(frame["label"])
+
+
+def test_pooled_and_per_client_means_differ_for_unequal_clients(make, tmp_path):
+    rows = make({("pefll", "pefll"): 0.0}, seeds=(0,))
+    first = (rows["client"] == "0") & (rows["group"] == "seen")
+    rows.loc[first, ["value", "n_query"]] = [1.0, 200]
+    pooled = paper_frame(rows, TABLE).set_index("group").loc["seen", "ours"]
+    assert pooled == pytest.approx(1 - 200 / (200 + 89 * 20))
+    assert list(rows.columns) == list(COLUMNS)
+
+
+def test_within_spread_needs_both_spreads():
+    frame = pd.DataFrame(
+        {"difference": [0.04, -0.06, 0.0], "paper_spread": [0.03, 0.03, math.nan],
+         "ours_spread": [0.04, 0.04, 0.1]}
+    )  # fmt: skip
+    assert within_spread(frame).tolist() == [True, False, None]
+
+
+@pytest.mark.parametrize(("scale", "said"), [("paper", True), ("reduced", False), (None, False)])
+def test_within_is_said_at_the_papers_scale_only(make, scale, said):
+    rows = make({("pefll", "pefll"): 0.1})
+    study = {**TABLE, "scale": scale}
+    table = paper_table(paper_frame(rows, study), ["pefll"], study)
+    assert ("within the combined spread" in table.shown.columns) is said
+    assert ("ombined spread" in table.caption) is said
+    if said:
+        assert set(table.shown["within the combined spread"]) <= {"yes", "no"}
+
+
+def test_items_without_numbers_or_rows_give_an_empty_frame(make):
+    rows = make({("pefll", "pefll"): 0.1})
+    assert paper_frame(rows, {"paper": ["pefll-iclr:Figure 4"]}).empty
+    assert paper_frame(rows, {}).empty
+    assert paper_frame(rows[rows["metric"] == "none"], TABLE).empty
+    assert paper_items({}) == []
+    assert np.isfinite(paper_frame(rows, TABLE)["paper"]).all()
