@@ -19,6 +19,9 @@ from latecomer.models.unlabelled_encoders import (
     set_encoder,
 )
 
+_BLOCK = 50
+"""Samples that are embedded at a time where no gradient is wanted."""
+
 
 class Encoder(ABC):
     """A map from a client's samples to its descriptor."""
@@ -44,7 +47,13 @@ class MeanEmbedding(Encoder, ABC):
 
     def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``, ``y [c, b]``."""
-        embedded = self.embed(params, x.flatten(0, 1), y.flatten())
+        x, y_each = x.flatten(0, 1), y.flatten()
+        if torch.is_grad_enabled() or x.device.type != "cpu":
+            embedded = self.embed(params, x, y_each)
+        else:
+            # A whole support at once goes through main memory at every layer.
+            blocks = zip(torch.split(x, _BLOCK), torch.split(y_each, _BLOCK), strict=True)
+            embedded = torch.cat([self.embed(params, *block) for block in blocks])
         return embedded.view(*y.shape, -1).mean(dim=1)
 
 
@@ -92,6 +101,9 @@ class LabelChannels(MeanEmbedding):
         """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
         label = F.one_hot(y, self.n_classes).to(x.dtype)
         label = label.view(*label.shape, *(1,) * (x.dim() - 2)).expand(-1, -1, *x.shape[2:])
+        if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+            # Or else the whole would not lie channels last, and take several times as long.
+            label = label.contiguous(memory_format=torch.channels_last)
         return targets.apply(self.net, params, torch.cat([x, label], dim=1))
 
 

@@ -266,3 +266,18 @@ def test_task_decides_depth_and_normalisation(hidden: int) -> None:
     net = hypernetwork(task, 2)
     assert (net.hidden, net.spectral) == (hidden, True)
     assert sum(name.startswith("trunk") for name in net.initial(generator())) == 2 * (hidden + 1)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 8, 8)])
+def test_a_large_set_is_described_alike_in_blocks(shape: tuple[int, ...]) -> None:
+    draw = torch.Generator().manual_seed(0)
+    task = make_task(input_shape=shape, n_classes=3, dtype=torch.float64)
+    found = encoder(task, 4)
+    params = found.initial(draw)
+    x = torch.randn(2, 61, *shape, generator=draw, dtype=torch.float64)
+    y = torch.randint(0, 3, (2, 61), generator=draw)
+    whole = found(params, x, y)
+    laid = x.flatten(0, 1).to(memory_format=torch.channels_last).view(x.shape)
+    with torch.no_grad():
+        torch.testing.assert_close(found(params, x, y), whole, rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(found(params, laid, y), whole, rtol=1e-12, atol=1e-14)
