@@ -114,6 +114,7 @@ class _FileSlot:
         self._written = 0
         self._since = cell.clock()
         self._latest: Checkpoint | None = None
+        self._place = Place()
         self._unusable: list[int] = []
 
     def load(self) -> "Checkpoint | None":
@@ -138,7 +139,8 @@ class _FileSlot:
 
     def offer(self, checkpoint: "Checkpoint") -> None:
         """Take note of a checkpoint, and write it when it is time to."""
-        self._latest = checkpoint
+        # When it is written on the way out, the log may have a line about the next round already.
+        self._latest, self._place = checkpoint, self._cell.progress.place()
         every = self._cell.every
         done = checkpoint.rounds_done
         late = every.seconds is not None and self._cell.clock() - self._since >= every.seconds
@@ -180,7 +182,7 @@ class _FileSlot:
             raise _as_system_error(error, target) from None
         finally:
             draft.unlink(missing_ok=True)
-        place = self._cell.progress.place()
+        self._cell.progress.sync()
         about = {
             "format": _FORMAT,
             "cell": self._cell.cell,
@@ -197,7 +199,7 @@ class _FileSlot:
             "tables": {name: list(table) for name, table in tables.items()},
             "torch": torch.__version__,
             "device": self._facts["device"],
-            "progress": {"size": place.size, "seconds": place.seconds},
+            "progress": {"size": self._place.size, "seconds": self._place.seconds},
             "sha256": sha256,
         }
         write_atomic(self._path(done, "json"), json.dumps(about, indent=1) + "\n")

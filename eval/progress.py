@@ -83,10 +83,12 @@ class Progress:
         self._write({"note": message, "seconds": self.seconds()})
 
     def place(self) -> Place:
-        """Return where the file stands, once all of it is on the disk."""
-        file = self._open()
-        os.fsync(file.fileno())
-        return Place(file.tell(), self.seconds())
+        """Return where the file stands."""
+        return Place(self._open().tell(), self.seconds())
+
+    def sync(self) -> None:
+        """Wait until all of the file is on the disk."""
+        os.fsync(self._open().fileno())
 
     def finish(self) -> None:
         """Take back what is not kept even where no line was written since."""

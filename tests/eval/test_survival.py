@@ -137,8 +137,8 @@ def test_a_cell_that_another_run_holds_is_waited_for(double, study, tmp_path, mo
             lock = Owner("ada", "elsewhere", 8, 1, "t1", beat=number)
             (places[1] / "lock.1").write_bytes(lock.line())
             time.sleep(0.02)
-        (places[1] / "failed.json").write_text('{"message": "no luck", "details": ""}')
         shutil.copy(tmp_path / "model/cells" / places[1].name / "rows.csv", places[1])
+        (places[1] / "failed.json").write_text('{"message": "no luck", "details": ""}')
         (places[1] / "lock.1").unlink()
         for name in ("rows.csv", "done"):
             shutil.copy(tmp_path / "model/cells" / places[2].name / name, places[2])
