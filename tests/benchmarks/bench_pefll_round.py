@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import bare_rounds
 import pytest
 import torch
 from contest import Turns, compare, fastest
-from contestants import BareFederation, BarePeFLL, engine
+from contestants import BareFederation, BarePeFLL, engine, every_variant
 from populations import N_CLASSES, SHAPE, cifar_shaped
 from sample_by_sample import Transformed, batches
 
@@ -17,23 +16,22 @@ from latecomer.models.task import Clients, Task, make_task
 
 CLIENTS, SUPPORT = 100, 500
 CONFIG = TrainConfig(rounds=10_000, cohort=5, local_steps=50, batch_size=32)
-REPEATS = 7
+REPEATS = 5
 
 
-def bare(task: Task, clients: Clients, variant: str) -> Callable[[], Any]:
+def bare(task: Task, clients: Clients, data: BareFederation) -> Callable[[], Any]:
     """Return the bare loop of a variant, a round each time it is called."""
     schedule = Schedule(0, clients, CONFIG)
-    data = BareFederation.of(clients, variant)
-    loop = BarePeFLL.of(make_method("pefll"), task, clients, schedule, variant)
+    loop = BarePeFLL.of(make_method("pefll"), task, clients, schedule, data.variant)
     drawn = schedule.cohort(0)
     first, rows = drawn.descriptor_rows, drawn.rows[:, :, 0]
     return lambda: loop.round((data.x[first], data.y[first]), data.cohort(rows))
 
 
-def fed_by_loader(task: Task, clients: Clients, variant: str) -> Callable[[], Any]:
-    """Return the same loop fed by a ``DataLoader`` with per-sample transforms."""
+def fed_by_loader(task: Task, clients: Clients) -> Callable[[], Any]:
+    """Return the plain loop fed by a ``DataLoader`` with per-sample transforms."""
     schedule = Schedule(0, clients, CONFIG)
-    loop = BarePeFLL.of(make_method("pefll"), task, clients, schedule, variant)
+    loop = BarePeFLL.of(make_method("pefll"), task, clients, schedule, "plain")
     images = clients.x.permute(0, 2, 3, 1).numpy()
     members = clients.support[: CONFIG.cohort].numpy()
     own = [Transformed(images[rows], clients.y.numpy()[rows]) for rows in members]
@@ -64,10 +62,9 @@ def test_pefll_round(
     judge: Callable[..., None],
 ) -> None:
     """At most 1.10 times the best bare loop and at most half of the script-like one."""
-    rivals = {f"bare, {name}": bare(task, clients, name) for name in bare_rounds.VARIANTS}
-    rivals["DataLoader, plain"] = fed_by_loader(task, clients, "plain")
-    best_layout = list(bare_rounds.VARIANTS)[-1]
-    rivals[f"DataLoader, {best_layout}"] = fed_by_loader(task, clients, best_layout)
+    federations = every_variant(clients)
+    rivals = {f"bare, {name}": bare(task, clients, federations[name]) for name in federations}
+    rivals["DataLoader, plain"] = fed_by_loader(task, clients)
     with engine(make_method("pefll"), task, clients, CONFIG) as ours:
         turns = take_turns({"engine": ours} | rivals, repeats=REPEATS)
     best = fastest({name: turn for name, turn in turns.items() if name.startswith("bare")})
@@ -78,11 +75,6 @@ def test_pefll_round(
             turns["engine"],
             turns["DataLoader, plain"],
             note="the published script's way",
-        ),
-        compare(
-            "PeFLL round / best loop fed by DataLoader",
-            turns["engine"],
-            turns[f"DataLoader, {best_layout}"],
         ),
         *(
             compare(f"PeFLL round / {name}", turns["engine"], turns[name])

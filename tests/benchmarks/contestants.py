@@ -106,6 +106,18 @@ class BareFederation:
         return [self.batches(own) for own in rows]
 
 
+def every_variant(clients: Clients) -> dict[str, BareFederation]:
+    """Return a population's data for each bare loop; one copy of them in each layout."""
+    made: dict[torch.memory_format, BareFederation] = {}
+    for name, (layout, *_) in bare_rounds.VARIANTS.items():
+        if layout not in made:
+            made[layout] = BareFederation.of(clients, name)
+    return {
+        name: BareFederation(made[layout].x, clients.y, name)
+        for name, (layout, *_) in bare_rounds.VARIANTS.items()
+    }
+
+
 def in_layout(x: Tensor, variant: str) -> Tensor:
     """Return images, or filters, in the layout of a variant."""
     layout = bare_rounds.VARIANTS[variant][0]
