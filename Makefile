@@ -24,7 +24,8 @@ types: $(VENV)/test.stamp build/links
 	$(BIN)/mypy
 
 bench: $(VENV)/test.stamp
-	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-only
+	mkdir -p build
+	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-only --benchmark-json=build/benchmarks.json
 
 build/links: tests/check.py
 	$(PYTHON) tests/check.py links

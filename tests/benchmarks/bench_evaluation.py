@@ -19,7 +19,7 @@ from latecomer.models.state import State, part
 from latecomer.models.task import Clients, Task, make_task
 
 CLIENTS, SUPPORT, QUERY = 1_000, 50, 10
-REPEATS = 7
+REPEATS = 5
 NHWC = torch.channels_last
 
 

@@ -27,7 +27,7 @@ from latecomer.models.task import Clients, Task, make_task
 CONFIG = TrainConfig(rounds=10_000, cohort=50, local_steps=5, batch_size=10)
 LR = 0.1
 REPEATS = 9
-FLOWER_ROUNDS = 8
+FLOWER_ROUNDS = 6
 
 
 def bare(method: Method, task: Task, clients: Clients, data: BareFederation) -> Callable[[], Any]:

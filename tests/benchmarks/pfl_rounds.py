@@ -71,9 +71,7 @@ def pfl(
     model = Scored(net)
     backend = SimulatedBackend(training_data=data, val_data=data, postprocessors=[])
 
-    def run(pause: Callable[..., None]) -> None:
-        # pfl asks asyncio for the loop of its thread, which only the main thread has by itself.
-        asyncio.set_event_loop(asyncio.new_event_loop())
+    def simulate(pause: Callable[..., None]) -> None:
         FederatedAveraging().run(
             algorithm_params=NNAlgorithmParams(
                 central_num_iterations=10**6,
@@ -93,6 +91,15 @@ def pfl(
             callbacks=[_Pause(pause)],
             send_metrics_to_platform=False,
         )
+
+    def run(pause: Callable[..., None]) -> None:
+        # pfl asks asyncio for the loop of its thread, which only the main thread has by itself.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            simulate(pause)
+        finally:
+            loop.close()
 
     np.random.seed(0)  # noqa: NPY002 (pfl draws cohorts from numpy's global generator)
     return RoundByRound(run)
