@@ -10,7 +10,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.rules import BEST_OF, MEAN_RULES, RULES, check_outside, check_sampling
 from latecomer.eval.setting_types import Count, Number, Positive, Probability, sequence
-from latecomer.eval.training_routes import TRAINING_ROUTES, Progressive, Tuned
+from latecomer.eval.training_routes import TRAINING_ROUTES, Compressed, Progressive, Tuned
 
 __all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior"]
 
@@ -215,6 +215,7 @@ CertificateSettings = Annotated[
     Annotated[HeldOut, Tag("r0")]
     | Annotated[Tuned, Tag("r1")]
     | Annotated[PersonalPrior, Tag("r3")]
-    | Annotated[Progressive, Tag("r4")],
+    | Annotated[Progressive, Tag("r4")]
+    | Annotated[Compressed, Tag("r5")],
     Discriminator(_route),
 ]

@@ -10,6 +10,7 @@ from latecomer.eval.cell_parts import Outcome, Row, federation_of, task_of
 from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
 from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.client_targets import client_targets
+from latecomer.eval.compressed_cell import evaluate_compressed
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation import Federation, Group
 from latecomer.eval.held_out import score_certification
@@ -209,6 +210,7 @@ _CELLS: Mapping[str, _CellWork] = MappingProxyType(
         "split": _split_cell,
         "progressive": evaluate_progressive,
         "tuned": evaluate_tuned,
+        "compressed": evaluate_compressed,
     }
 )
 

@@ -196,7 +196,8 @@ class Study(Settings):
     evaluation: Evaluation = Evaluation()
     shifts: Shifts = Shifts()
     bounds: Annotated[
-        tuple[Literal["pefll_32", "pfedhn_eps", "ben_david"], ...], BeforeValidator(sequence)
+        tuple[Literal["pefll_32", "two_step_kl", "pfedhn_eps", "ben_david"], ...],
+        BeforeValidator(sequence),
     ] = ()
     certificates: tuple[CertificateSettings, ...] = ()
     seeds: Annotated[tuple[Seed, ...], BeforeValidator(sequence), Field(min_length=1)] = (0,)

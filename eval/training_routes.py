@@ -11,7 +11,15 @@ from latecomer.eval.progressive import plan_of
 from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.setting_types import Count, Number, Positive, sequence
 
-__all__ = ["KINDS", "TRAINING_ROUTES", "Progressive", "TrainingRoute", "Tuned", "rounds_of"]
+__all__ = [
+    "KINDS",
+    "TRAINING_ROUTES",
+    "Compressed",
+    "Progressive",
+    "TrainingRoute",
+    "Tuned",
+    "rounds_of",
+]
 
 Delta = Annotated[Number, Field(gt=0, lt=1)]
 
@@ -111,15 +119,62 @@ class Tuned(TrainingRoute):
 
     def completed(self, key: str, study: StudyLike) -> Self:
         """Refuse a cohort that the first clients cannot fill."""
-        if study.train.cohort > self.first:
-            raise InputError(
-                f"train.cohort must be at most {key}.first={self.first}, got {study.train.cohort}"
-            )
+        _check_cohort(key, self.first, study)
         return self
 
     def check_split(self, key: str, split: SplitLike) -> None:
         """Refuse a split with too few clients, or too small ones."""
         _check_arrivals(key, self.model_dump(), split)
+
+
+class Compressed(TrainingRoute):
+    """R5: a system moved by a short code that ``clients`` choose, from what ``first`` trained.
+
+    Attributes
+    ----------
+    delta : float
+        Total failure probability.
+    weights : tuple of str
+        Beginnings of the names of the server's weights that move.
+    dimension : int
+        Random directions.
+    step : float
+        Step along a direction, relative to the root mean square of each tensor.
+    tries : int
+        Codes beside the empty one that are scored.
+    folds : int
+        As for R0.
+    """
+
+    kind: ClassVar[str] = "compressed"
+
+    route: Literal["r5"]
+    rule: Literal["occam"] = "occam"
+    delta: Delta = 0.05
+    first: Count
+    clients: Count
+    weights: Annotated[tuple[str, ...], BeforeValidator(sequence), Field(min_length=1)]
+    dimension: Count = 16
+    step: Positive = 0.05
+    tries: Count = 30
+    folds: Count = 1
+    per_seed: Literal["each", "union"] = "each"
+
+    def completed(self, key: str, study: StudyLike) -> Self:
+        """Refuse a cohort that the first clients cannot fill."""
+        _check_cohort(key, self.first, study)
+        return self
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse a split with too few clients, or too small ones."""
+        _check_arrivals(key, self.model_dump(), split)
+
+
+def _check_cohort(key: str, first: int, study: StudyLike) -> None:
+    if study.train.cohort > first:
+        raise InputError(
+            f"train.cohort must be at most {key}.first={first}, got {study.train.cohort}"
+        )
 
 
 def _check_arrivals(key: str, wanted: Mapping[str, Any], split: SplitLike) -> None:
@@ -135,7 +190,7 @@ def _check_arrivals(key: str, wanted: Mapping[str, Any], split: SplitLike) -> No
 
 
 TRAINING_ROUTES: Mapping[str, type[TrainingRoute]] = MappingProxyType(
-    {"r1": Tuned, "r4": Progressive}
+    {"r1": Tuned, "r4": Progressive, "r5": Compressed}
 )
 KINDS = frozenset(model.kind for model in TRAINING_ROUTES.values())
 """Kinds of their cells."""

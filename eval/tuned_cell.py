@@ -29,7 +29,7 @@ from latecomer.eval.cross_fitting import cross_fitted, fold_groups
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation import Group
 from latecomer.eval.metrics import ClientScore
-from latecomer.eval.progressive import plan_of
+from latecomer.eval.progressive import Plan, plan_of
 from latecomer.eval.serving import MASKS, score_group
 from latecomer.eval.tuned_rows import Tuning, Variance, tuning_findings
 from latecomer.models.engine import RoundLog, TrainConfig, train
@@ -47,13 +47,13 @@ from latecomer.models.tuned_posterior import (
     tune,
 )
 
-__all__ = ["evaluate_tuned"]
+__all__ = ["System", "evaluate_tuned", "trained_system"]
 
 _TUNE, _CHOOSE, _CERTIFY, _NOVEL = range(4)
 
 
 @dataclass(frozen=True, eq=False)
-class _System:
+class System:
     """What was trained on the first clients, and how it is scored with other weights."""
 
     method: Method
@@ -100,19 +100,17 @@ def _generator(*key: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(state) >> 1)
 
 
-def evaluate_tuned(
+def trained_system(
     config: Mapping[str, Any],
-    on_round: Callable[[RoundLog], None] | None = None,
-    kept: Checkpoints = NO_CHECKPOINTS,
-) -> Outcome:
-    """Do the work of one cell of route R1.
+    on_round: Callable[[RoundLog], None] | None,
+    kept: Checkpoints,
+) -> tuple[System, Plan, Group, Group]:
+    """Train on the first clients alone; the system, who they are, tuning and novel clients.
 
     Raises
     ------
-    DivergedError
-        When the training loss stops being finite.
     InputError
-        When the split has too few clients, or the method's weights cannot be tuned.
+        When the method's weights cannot be tuned.
     """
     (wanted,) = config["certificates"]
     federation = federation_of(config)
@@ -120,7 +118,7 @@ def evaluate_tuned(
     method = make_method(**{k: v for k, v in config["method"].items() if k != "label"})
     if not isinstance(method, Differentiable) or "deterministic" not in method.predictors:
         raise InputError(
-            f"certificates r1: {method.name} makes clients' weights by no function that a bound "
+            f"certificates: {method.name} makes clients' weights by no function that a bound "
             "could be minimised through; pefll and fedavg do"
         )
     task, seed = task_of(federation, config, method), int(config["seed"])
@@ -141,7 +139,7 @@ def evaluate_tuned(
     arrived = subset(order, range(plan.first, plan.first + plan.clients))
     tuning = Group("tuning", "none", None, arrived)
     outside = Group("novel", "none", None, novel)
-    system = _System(
+    system = System(
         method=method,
         task=task,
         state=state,
@@ -150,6 +148,26 @@ def evaluate_tuned(
         fold_seed=federation.split.seed,
         seed=seed,
     )
+    return system, plan, tuning, outside
+
+
+def evaluate_tuned(
+    config: Mapping[str, Any],
+    on_round: Callable[[RoundLog], None] | None = None,
+    kept: Checkpoints = NO_CHECKPOINTS,
+) -> Outcome:
+    """Do the work of one cell of route R1.
+
+    Raises
+    ------
+    DivergedError
+        When the training loss stops being finite.
+    InputError
+        When the split has too few clients, or the method's weights cannot be tuned.
+    """
+    (wanted,) = config["certificates"]
+    system, plan, tuning, outside = trained_system(config, on_round, kept)
+    method = system.method
     variances, posterior, chosen = _chosen(system, tuning, wanted)
     folds, draws = system.folds, int(wanted["draws"])
     found = Tuning(
@@ -177,7 +195,7 @@ _BUDGET = ("rounds", "cohort", "local_steps", "batch_size")
 
 
 def _chosen(
-    system: _System, tuning: Group, wanted: Mapping[str, Any]
+    system: System, tuning: Group, wanted: Mapping[str, Any]
 ) -> tuple[tuple[Variance, ...], Posterior, int]:
     """Tune a posterior for every variance; the one whose estimated bound is the least."""
     n = len(tuning.clients)
@@ -223,7 +241,7 @@ def _plain(errors: np.ndarray[Any, Any], nats: float, settings: TuneConfig, n: i
 
 
 def _surrogate_of(
-    system: _System, tuning: Group
+    system: System, tuning: Group
 ) -> Callable[[Params, int, torch.Generator], Tensor]:
     """Return the surrogate score of a tuning client on one of its folds, drawn at random."""
     method = system.method

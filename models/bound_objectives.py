@@ -72,7 +72,8 @@ class _KlInverse(torch.autograd.Function):
 def kl_inverse(q: Tensor, budget: Tensor) -> Tensor:
     """Return the largest p with kl(q || p) <= budget, rounded up; gradients by both arguments.
 
-    >>> round(kl_inverse(torch.tensor(0.05).double(), torch.tensor(0.02).double()).item(), 10)
+    >>> q, budget = torch.tensor([0.05, 0.02], dtype=torch.float64)
+    >>> round(kl_inverse(q, budget).item(), 10)
     0.1057499398
     """
     value: Tensor = _KlInverse.apply(q, budget)  # type: ignore[no-untyped-call]

@@ -45,6 +45,7 @@ BOUNDS = {
     "r0:fraction_above": "held-out clients, share above a threshold",
     "r0:error_curve": "held-out clients, share above every threshold",
     "pefll_32": "PeFLL, Theorem 3.2",
+    "two_step_kl": "PeFLL, two nested kl inversions (R2)",
     "pfedhn_eps": "pFedHN, Theorem 1 (Baxter)",
     "ben_david": "Ben-David et al., Theorem 2",
 }

@@ -109,6 +109,19 @@ def test_published_bounds_are_there_with_inputs_and_reasons(stochastic) -> None:
     assert inputs.value["harmonic_size"] <= 100
 
 
+def test_two_step_kl_is_evaluated_and_says_why_it_is_no_certificate() -> None:
+    method = {"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3}
+    rows, artifacts = run(method, shifts={}, bounds=["two_step_kl", "pefll_32"])
+    totals = rows[(rows.metric == "certificate") & (rows.term == "")].set_index("bound")
+    assert not totals.rigorous["two_step_kl"]
+    assert "projected onto a ball" in totals.message["two_step_kl"]
+    assert totals.value["two_step_kl"] <= totals.value["pefll_32"]
+    facts = pd.DataFrame(artifacts["certificates"].table)
+    own = facts[facts.bound == "two_step_kl"]
+    assert own[own.kind == "delta"].value.sum() == pytest.approx(0.05)
+    assert own[own.name == "kl_hyper"].value.iloc[0] > 0
+
+
 def test_embedding_methods_get_the_capacity_bound() -> None:
     rows, artifacts = run(
         {"name": "pfedhn", "label": "pfedhn", "novel_rounds": 2, "novel_steps": 3}, shifts={}

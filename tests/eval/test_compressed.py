@@ -1,0 +1,92 @@
+"""Route R5: the prefix code, the certificate that pays for its bits, and its coverage."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from latecomer.bounds import occam_client
+from latecomer.eval.compressed_cell import certify_code
+from latecomer.eval.prefix_code import decode, encode
+from latecomer.eval.progressive import Plan
+from latecomer.eval.protocol import evaluate_cell
+from latecomer.eval.rows import make_row
+from latecomer.eval.study import parse_study
+
+PLAN = Plan(first=1, clients=40, block=40, pool=60, independent=True)
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=12), st.text("01", max_size=20))
+def test_a_code_word_is_read_back_whatever_follows(entries: list[int], more: str) -> None:
+    word = encode(entries)
+    assert decode(word + more, len(entries)) == (entries, len(word))
+
+
+def test_lengths_satisfy_krafts_inequality() -> None:
+    words = [encode([a, b]) for a in range(-20, 21) for b in range(-20, 21)]
+    assert len(set(words)) == len(words)
+    assert sum(2.0 ** -len(word) for word in words) <= 1
+
+
+def test_a_cell_reports_bits_and_the_decoded_systems_error() -> None:
+    study = parse_study(
+        {
+            "study": "small",
+            "data": {"name": "digits"},
+            "split": {"kind": "by_class", "clients": 24, "novel": 10, "classes_per_client": 2},
+            "methods": [{"name": "fedavg", "local_lr": 0.05}],
+            "train": {"rounds": 2, "cohort": 3, "local_steps": 3, "batch_size": 8},
+            "certificates": [
+                {
+                    "route": "r5",
+                    "first": 6,
+                    "clients": 8,
+                    "weights": ["target"],
+                    "dimension": 4,
+                    "step": 0.3,
+                    "tries": 6,
+                }
+            ],
+        }
+    )
+    cell = study.cells("")[-1]
+    assert (cell.kind, cell.label) == ("compressed", "fedavg r5:occam")
+    outcome = evaluate_cell(cell.config)
+    rows = pd.DataFrame([make_row(**row) for row in outcome.rows])
+    facts = pd.DataFrame(outcome.artifacts["certificates"].table)
+    inputs: dict[str, Any] = facts[facts.kind == "input"].set_index("name").value.to_dict()
+    total = rows[(rows.metric == "certificate") & (rows.term == "")]
+    own = rows[(rows.group == "tuning") & (rows.client != "") & (rows.metric == "error")]
+    expected = occam_client(
+        empirical_risk=own.value.astype(float).mean(),
+        bits=inputs["bits"],
+        n_clients=8,
+        delta=0.05,
+    )
+    assert total.value.tolist() == [pytest.approx(float(expected))]
+    assert total.predictor.tolist() == ["deterministic"]
+    assert inputs["codes_tried"] == 7
+    word = facts[facts.name == "bits"].text.iloc[0].rsplit(" ", 1)[-1]
+    assert len(word) == inputs["bits"]
+    assert inputs["mean_error"] <= inputs["reference_error"]
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize("honest", [True, False])
+def test_chosen_codes_are_covered_and_forgotten_bits_are_caught(honest: bool) -> None:
+    """All codes have the same true error, so that the search only picks luck."""
+    rng, delta, trials, risk = np.random.default_rng(4), 0.1, 1500, 0.3
+    words = [encode([a, b, c]) for a in range(-2, 3) for b in range(-2, 3) for c in range(-2, 3)]
+    failures = 0
+    for _ in range(trials):
+        scores = rng.binomial(1, risk, (len(words), PLAN.clients)).mean(axis=1)
+        lengths = [len(word) if honest else 0 for word in words]
+        best = int(np.argmin(scores + np.array(lengths) / PLAN.clients))
+        word = words[best] if honest else ""
+        issued = certify_code([scores[best]] * PLAN.clients, word, delta=delta, plan=PLAN)
+        failures += risk > float(issued)
+    assert (failures <= int(binom.isf(1e-6, trials, delta))) == honest
