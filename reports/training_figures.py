@@ -66,7 +66,7 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
             mean = own.groupby("round")["error"].mean()
             whole = group == "novel"
             axes.plot(
-                mean.index, 100 * mean, looks[label].mark if whole else "",
+                mean.index, 100 * mean, marker=looks[label].mark if whole else "none",
                 color=looks[label].colour, linestyle=LINES[group], linewidth=1.5 if whole else 1.0,
                 markersize=3.6,
             )  # fmt: skip
