@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from latecomer.reports.shift_figures import shift_figure as shift_figure
     from latecomer.reports.split_figures import class_figure as class_figure
     from latecomer.reports.split_figures import class_frame as class_frame
+    from latecomer.reports.training_figures import training_figure as training_figure
+    from latecomer.reports.training_figures import training_frame as training_frame
 
 _HOME = {
     "accuracy_frame": "frames",
@@ -76,6 +78,8 @@ _HOME = {
     "report": "html",
     "shift_figure": "shift_figures",
     "shift_frame": "frames",
+    "training_figure": "training_figures",
+    "training_frame": "training_figures",
 }
 
 __all__ = [*sorted(_HOME)]

@@ -6,12 +6,10 @@ from typing import Any
 import pandas as pd
 
 from latecomer.reports.bound_figures import drawable_bounds, stackable
-from latecomer.reports.figures import MOST_CURVES, NAMED, leaders, model_names
+from latecomer.reports.figures import model_names
 from latecomer.reports.frames import (
-    CONTROL,
     accuracy_frame,
     by_model,
-    first_record,
     gap_summary,
     primary_predictor,
     records,
@@ -20,7 +18,6 @@ from latecomer.reports.guarantees import bound_frame, claim
 from latecomer.reports.words import (
     METRICS,
     bound_name,
-    chance,
     count,
     listing,
     percent,
@@ -184,109 +181,3 @@ def describe_diagnostics(frame: pd.DataFrame, metric: str, labels: Sequence[str]
         f"Scatter of novel clients' error against {METRICS.get(metric, metric)}, "
         f"{low:.2g} to {high:.2g}, {count(n, 'point')} for each of {listing(list(labels))}."
     )
-
-
-def say_pairs(pairs: pd.DataFrame) -> str:
-    """Say how many pairs of models differ significantly."""
-    differing = int((pairs["p_holm"] <= 0.05).sum())
-    clients = _counts(pairs["n_clients"], "client")
-    return (
-        f"{differing} of {count(len(pairs), 'pair')} of models differ at 5% "
-        f"(paired t-test over {clients}, Holm over all pairs)."
-    )
-
-
-def _counts(values: pd.Series, noun: str) -> str:
-    low, high = int(values.min()), int(values.max())
-    text = count(high, noun) if low == high else f"{low:,} to {count(high, noun)}"
-    return text.replace("classs", "classes")
-
-
-def describe_ranks(frame: pd.DataFrame) -> str:
-    """Describe ``rank_test_figure``."""
-    names = model_names(frame)
-    said = [
-        f"{names[row['label'], row['predictor']]} {row['mean_rank']:.1f}" for row in records(frame)
-    ]
-    return f"Mean ranks over novel clients, 1 is best: {', '.join(said)}."
-
-
-def ranks_caption(frame: pd.DataFrame) -> str:
-    """Say what was tested and how to read ``rank_test_figure``."""
-    first = first_record(frame)
-    n_models, n_clients = len(frame), int(first["n_clients"])
-    p = "below 0.001" if first["p"] < 0.001 else f"{first['p']:.2g}"
-    text = (
-        f"Every novel client ranks the {n_models} models by its error, averaged over "
-        f"{count(int(first['n_seeds']), 'seed')}; marks are mean ranks over "
-        f"{count(n_clients, 'client')}, bars reach half the critical difference "
-        f"({first['critical_difference']:.2f}) to both sides. Two models differ at 5% where their "
-        "bars do not overlap (Nemenyi); all that reach the dashed line cannot be told from the "
-        f"first. Friedman test of all models alike: p {p}."
-    )
-    if first["p"] > 0.05:
-        text += " It does not reject that all serve alike, so no difference should be read here."
-    return text
-
-
-def shift_caption(frame: pd.DataFrame, shift: str) -> str:
-    """Say what in ``shift_figure`` does not explain itself: the control, grey lines."""
-    text = leaders_caption(frame, "mean")
-    if (frame["shift"] == shift + CONTROL).any():
-        text += (
-            " Dashed from the control (hollow), the same clients refilled with as many samples of "
-            "their own data, to the other data."
-        )
-    return text.strip()
-
-
-def leaders_caption(frame: pd.DataFrame, value: str) -> str:
-    """Say who is drawn in colour; empty where everyone is."""
-    others = frame["label"].nunique() - len(leaders(frame, value))
-    if not others:
-        return ""
-    return f"In colour the {NAMED} methods of least mean error; grey the {others} others."
-
-
-def describe_classes(frame: pd.DataFrame) -> str:
-    """Describe ``class_figure``."""
-    held = frame[frame["n"] > 0].groupby(["group", "client"])["class"].size()
-    sizes = frame.groupby(["group", "client"], sort=False)["n"].sum()
-    groups = [
-        f"{count(len(part), f'{group} client')}"
-        for group, part in sizes.groupby(level="group", sort=False)
-    ]
-    return (
-        f"Map of {frame['class'].nunique()} classes by clients ({', '.join(groups)}): a client "
-        f"holds {_counts(held, 'class')} and "
-        f"{_counts(sizes, 'sample')}."
-    )
-
-
-def describe_distribution(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
-    """Describe ``error_distribution_figure``: who has an error above 0 and above 10%."""
-    names, said = model_names(frame), []
-    for (label, predictor), name in names.items():
-        own = frame[(frame["label"] == label) & (frame["predictor"] == predictor)]
-        above = [float(own.loc[own["level"] <= t, "share"].iloc[-1]) for t in (0.0, 0.1)]
-        said.append(f"{name} {percent(above[0], 0)} and {percent(above[1], 0)}")
-    text = f"Share of novel clients with an error above 0 and above 10%: {'; '.join(said)}."
-    return text if band is None else f"{text} A dashed certified bound lies above each curve."
-
-
-def distribution_caption(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
-    """Say what ``error_distribution_figure`` counts and what its band is."""
-    clients = _counts(frame["n_clients"], "novel client")
-    some = frame["label"].nunique() > MOST_CURVES
-    whose = f"for each of the {MOST_CURVES} models of least mean error" if some else "per model"
-    text = (
-        f"A panel {whose}, the others in grey: the share of {clients} "
-        f"with an error above each level, {_counts(frame['n_seeds'], 'seed')} taken together."
-    )
-    if band is not None:
-        level = chance(float(band["delta"].iloc[0]))
-        text += (
-            " Dashed, one line a seed: the certified bound on that share, from the certification "
-            f"clients; for each trained model all levels hold at once with probability {level}."
-        )
-    return text

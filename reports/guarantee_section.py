@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from latecomer.eval.rows import RunRecord
-from latecomer.reports import captions, certified_shares, guarantees, tables
+from latecomer.reports import captions, certified_shares, descriptions, guarantees, tables
 from latecomer.reports.bound_figures import anatomy_figure, bound_figure, drawable_bounds
 from latecomer.reports.error_figures import error_distribution_figure, error_distribution_frame
 from latecomer.reports.figures import Looks
@@ -55,10 +55,11 @@ def guarantee_section(
 
 def ledger_of_run(run: RunRecord) -> pd.DataFrame:
     """Join what every cell wrote down about its certificates."""
-    return guarantees.ledger_frame(_tables(run, "certificates"))
+    return guarantees.ledger_frame(cell_tables(run, "certificates"))
 
 
-def _tables(run: RunRecord, kind: str) -> list[tuple[str, int, Any]]:
+def cell_tables(run: RunRecord, kind: str) -> list[tuple[str, int, Any]]:
+    """List the tables of one kind that the models' cells left: label, seed, records."""
     cells = {cell.id: cell.config for cell in run.cells}
     found = []
     for artifact in run.artifacts:
@@ -86,7 +87,7 @@ def _distribution(
     frame = in_order(error_distribution_frame(run.rows), labels)
     if frame.empty:
         return None
-    curves = certified_shares.curve_frame(_tables(run, "error_curve"))
+    curves = certified_shares.curve_frame(cell_tables(run, "error_curve"))
     band = primary_predictor(curves[curves["shift"] == "none"]) if len(curves) else None
     data = frame.assign(kind="measured on novel clients")
     if band is not None:
@@ -97,8 +98,8 @@ def _distribution(
         partial(error_distribution_figure, frame, look, band=band),
         data,
         title="Certified error distribution" if band is not None else "Error distribution",
-        alt=captions.describe_distribution(frame, band),
-        caption=captions.distribution_caption(frame, band),
+        alt=descriptions.describe_distribution(frame, band),
+        caption=descriptions.distribution_caption(frame, band),
     )
 
 

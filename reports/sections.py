@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from latecomer.eval.rows import RunRecord
-from latecomer.reports import captions, comparison_tables, guarantees, tables
+from latecomer.reports import captions, comparison_tables, descriptions, guarantees, tables
 from latecomer.reports.comparison import pair_frame, rank_test_frame
 from latecomer.reports.comparison_figures import rank_test_figure
 from latecomer.reports.figures import Looks, diagnostics_figure, gap_figure
@@ -22,11 +22,13 @@ from latecomer.reports.frames import (
     in_order,
     shift_frame,
 )
+from latecomer.reports.guarantee_section import cell_tables
 from latecomer.reports.paper import paper_frame, paper_items
 from latecomer.reports.pictures import Writer
 from latecomer.reports.shift_effects import effect_frame, lacks_frame
 from latecomer.reports.shift_figures import shift_figure
 from latecomer.reports.split_figures import class_figure, class_frame
+from latecomer.reports.training_figures import training_figure, training_frame
 from latecomer.reports.words import METRICS, file_stem, sentence_case
 
 Section = dict[str, Any]
@@ -54,6 +56,7 @@ def accuracy(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks)
         "table": writer.table(tables.accuracy_table(rows, labels)),
         "gap": gap,
         "comparison": _comparison(rows, writer, labels, look),
+        "training": _training(run, writer, labels, look),
         "paper": _paper(rows, writer, labels, run.study),
     }
 
@@ -73,15 +76,29 @@ def _comparison(
             partial(rank_test_figure, ranks, look),
             ranks,
             title="Mean ranks",
-            alt=captions.describe_ranks(ranks),
-            caption=captions.ranks_caption(ranks),
+            alt=descriptions.describe_ranks(ranks),
+            caption=descriptions.ranks_caption(ranks),
         )
     models = in_order(errors, labels)
     return {
         "picture": picture,
         "pairs": writer.table(comparison_tables.pair_table(pairs, models)),
-        "said": captions.say_pairs(pairs),
+        "said": descriptions.say_pairs(pairs),
     }
+
+
+def _training(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks) -> Any:
+    frame = in_order(training_frame(cell_tables(run, "training_curve")), labels)
+    if frame["round"].nunique() < 2:
+        return None
+    return writer.picture(
+        "training",
+        partial(training_figure, frame, look),
+        frame,
+        title="Error along the training",
+        alt=descriptions.describe_training(frame),
+        caption=descriptions.training_caption(frame),
+    )
 
 
 def _paper(
@@ -123,7 +140,7 @@ def shift(rows: pd.DataFrame, writer: Writer, labels: Sequence[str], look: Looks
             frame[frame["shift"].isin([name, name + CONTROL, "none"])],
             title=sentence_case(name),
             alt=captions.describe_shift(frame, name),
-            caption=captions.shift_caption(frame, name),
+            caption=descriptions.shift_caption(frame, name),
             small=True,
         )
         for name in sorted(shifts)
@@ -153,7 +170,7 @@ def clients(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks) 
             frame[frame["metric"] == metric],
             title=sentence_case(METRICS[metric].split(" to ")[0]),
             alt=captions.describe_diagnostics(frame, metric, labels),
-            caption=captions.leaders_caption(frame[frame["metric"] == metric], "error"),
+            caption=descriptions.leaders_caption(frame[frame["metric"] == metric], "error"),
             small=True,
         )
         for metric in DRAWN
@@ -173,7 +190,7 @@ def _class_map(run: RunRecord, writer: Writer) -> Any:
         partial(class_figure, frame),
         frame,
         title="Who holds which classes",
-        alt=captions.describe_classes(frame),
+        alt=descriptions.describe_classes(frame),
         caption="A column per client, a row per class; the fuller the colour, the larger the share "
         "of the client's samples (support, validation and query together). Novel and certification "
         "clients were not trained on.",

@@ -28,13 +28,20 @@ def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Facts:
         ("Training", f"{rounds} rounds; {_settings(train)}" if rounds else _settings(train)),
         ("Seeds", f"{count(len(seeds), 'training seed')}: {', '.join(str(s) for s in seeds)}"),
         ("Masking", f"{masking}: {MASKING.get(masking, masking)}"),
-        ("Selection", selection(rows, rounds)),
+        ("Selection", selection(rows, rounds, str(train.get("selection", "last")))),
     ]
     return [(name, words) for name, words in facts if words]
 
 
-def selection(rows: pd.DataFrame, rounds: int | None) -> str:
-    """State the selection rule as the rows bear it out."""
+def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str:
+    """State the selection rule as the rows bear it out.
+
+    ``rule`` is the study's ``train.selection``: ``last`` or ``validation``.
+    """
+    if rule == "validation":
+        kept = sorted({int(n) for n in rows.loc[rows["metric"] == "selected_round", "value"]})
+        which = f" (round {kept[0]} to {kept[-1]} of {rounds})" if kept else ""
+        return f"the round with the lowest validation error of the seen clients{which}"
     seen = sorted({int(n) for n in rows.loc[rows["method"] != "", "round"].dropna()})
     if seen and rounds is not None and seen == [int(rounds)]:
         return "none: every model is the one after the last round"
@@ -130,7 +137,8 @@ def statement(
     """
     sizes, split = group_sizes(rows), dict(study.get("split") or {})
     seeds = sorted({int(seed) for seed in rows["seed"].dropna()})
-    rounds = (study.get("train") or {}).get("rounds")
+    train = dict(study.get("train") or {})
+    rounds, rule = train.get("rounds"), str(train.get("selection", "last"))
     masking = str((study.get("evaluation") or {}).get("classes", "all"))
     said = [
         f"{count(sizes['seen'], 'seen client')} trained every model; "
@@ -141,7 +149,7 @@ def statement(
         "every method and training seed, so methods are compared on the same clients and samples.",
         f"Every method was trained with {count(len(seeds), 'training seed')} "
         f"({', '.join(map(str, seeds))}), which also draw the cohorts: the same for every method.",
-        f"Selection: {selection(rows, rounds)}. No test sample of any client enters a choice.",
+        f"Selection: {selection(rows, rounds, rule)}. No test sample enters a choice.",
         f"Masking: {MASKING.get(masking, masking)}.",
     ]
     if (study.get("evaluation") or {}).get("class_set") == "given":

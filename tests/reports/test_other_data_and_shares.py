@@ -5,9 +5,14 @@ import pytest
 
 from latecomer import reports
 from latecomer.eval.rows import make_row, read_rows, write_rows
-from latecomer.reports.captions import describe_classes, describe_distribution, shift_caption
 from latecomer.reports.certified_shares import curve_frame, fraction_table, price_table
 from latecomer.reports.comparison_tables import effect_table, lacks_table
+from latecomer.reports.descriptions import (
+    describe_classes,
+    describe_distribution,
+    describe_training,
+    shift_caption,
+)
 from latecomer.reports.shift_figures import severity_places
 from latecomer.reports.style import looks
 from latecomer.reports.words import MINUS
@@ -159,3 +164,18 @@ def test_frames_of_nothing_are_empty(read):
         assert getattr(reports, frame)(rows).empty
     assert curve_frame([]).empty
     assert MINUS != "-"
+
+
+def test_training_curves_are_means_over_seeds_by_group():
+    def table(shift):
+        return [
+            {"round": r, "group": g, "n_clients": 5, "error": e + shift, "loss": 1.0, "kept": 0}
+            for r in (5, 10) for g, e in (("seen", 0.1), ("novel", 0.2), ("validation", 0.3))
+        ]  # fmt: skip
+
+    frame = reports.training_frame([("pefll", 0, table(0.0)), ("pefll", 1, table(0.1))])
+    assert len(frame) == 12
+    lines = reports.training_figure(frame, looks(["pefll"])).axes[0].get_lines()
+    ends = sorted(float(line.get_ydata()[-1]) for line in lines)
+    assert ends == pytest.approx([15.0, 25.0, 35.0])
+    assert "pefll novel 25.0% to 25.0%" in describe_training(frame)

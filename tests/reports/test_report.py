@@ -24,10 +24,17 @@ from latecomer.reports.style import NARROW
 VOID = {"meta", "link", "br", "path", "rect", "use", "image"}
 MODULES = (
     *("bound_figures", "captions", "cards", "certified_shares", "citations", "comparison"),
-    *("comparison_figures", "comparison_tables", "error_figures", "figures", "frames"),
-    *("guarantee_section", "guarantees", "html", "paper", "pictures", "rendering"),
+    *(
+        "comparison_figures",
+        "comparison_tables",
+        "descriptions",
+        "error_figures",
+        "figures",
+        "frames",
+    ),
+    *("frames", "guarantee_section", "guarantees", "html", "paper", "pictures", "rendering"),
     *("run_comparison", "sections", "setup_facts", "shift_effects", "shift_figures"),
-    *("split_figures", "style", "table_forms", "tables", "words"),
+    *("split_figures", "style", "table_forms", "tables", "training_figures", "words"),
 )
 
 
