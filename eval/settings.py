@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -110,12 +111,21 @@ class Evaluation(Settings):
 
     ``every``: rounds between two measurements along the training; 0: only its end, or every 30
     where ``train.selection`` chooses among rounds.
+
+    ``measures``: what else to find out about each trained model, see `latecomer.eval.measures`.
     """
 
     classes: Literal["all", "known", "zero"] = "all"
     class_set: Literal["given"] | None = None
     domain_classifier: Literal["linear", "mlp"] = "linear"
     every: Annotated[int, Field(strict=True, ge=0)] = 0
+    measures: (
+        Annotated[
+            tuple[Literal["descriptors", "mix_and_match", "serving_cost"], ...],
+            BeforeValidator(sequence),
+        ]
+        | None
+    ) = None
 
 
 class DataShift(BaseModel):
@@ -167,12 +177,25 @@ class Shifts(Settings):
         return self
 
 
+# Published counterparts, shown beside our numbers; no cell depends on them.
+def _item(name: str) -> str:
+    source, _, item = name.partition(":")
+    if not source.strip() or not item.strip():
+        raise ValueError("must be source:item, as in 'pefll-iclr:Table 1a'")
+    return name
+
+
+PaperItem = Annotated[str, AfterValidator(_item)]
+
+
 class Study(Settings):
     """The study file."""
 
     study: Name
     question: str = ""
+    note: str | None = None
     scale: Literal["smoke", "reduced", "paper"] | None = None
+    paper: Annotated[tuple[PaperItem, ...], BeforeValidator(sequence)] | None = None
     data: DataSettings
     split: SplitSettings
     model: ModelSettings = ModelSettings()

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from latecomer.models import generation
 from latecomer.models.hypernetworks import embedding_length, pull_back
@@ -131,6 +131,14 @@ class PeFLL(Method):
         drawn = self._draw_networks(generation.weights_of(state.server), generator)
         made = generation.generate_one(task, {**state.server, **drawn}, support)
         return predict_with(task, self._draw_target(made, generator))
+
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor:
+        """Return the descriptor of a client's whole support, by the posterior's mean."""
+        with torch.no_grad():
+            found = generation.describe(task, state.server, support.x[None], support.labels()[None])
+        return found[0]
 
     def posterior_norms(self, task: Task, state: State, clients: Clients) -> PosteriorNorms:
         """Return the squared norms of the posterior means; ``ValueError`` without a posterior."""
