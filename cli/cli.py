@@ -81,6 +81,13 @@ def run_study(
     out: Annotated[
         Path | None, typer.Option(help="Run directory; runs/<study> unless given.")
     ] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="smoke, reduced or paper; as the study is written if not.")
+    ] = None,
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A variant that the study names; may be repeated."),
+    ] = None,
     workers: Annotated[
         int | None, _whole("--workers", "Processes; one per core unless given.")
     ] = None,
@@ -138,6 +145,8 @@ def run_study(
         study,
         overrides or [],
         out=out,
+        scale=scale,
+        variants=variant or (),
         where=choice.where,
         workers=choice.workers,
         executor=choice.executor,
@@ -202,10 +211,13 @@ def compare(
 
 @app.command("studies")
 def list_studies(as_json: Json = False) -> None:
-    """List the shipped studies."""
+    """List the shipped studies.
+
+    A study runs as written, at another of its scales by --scale, in a variant by --variant.
+    """
     from latecomer.listings import studies
 
-    _show(studies(), ("name", "scale", "question"), as_json)
+    _show(studies(), ("name", "scale", "scales", "variants", "question"), as_json)
 
 
 @app.command("methods")

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -39,14 +39,24 @@ class Display(Protocol):
 
 
 def run_and_report(
-    name: str, overrides: Iterable[str], *, out: Path | None, where: str = "", **options: Any
+    name: str,
+    overrides: Iterable[str],
+    *,
+    out: Path | None,
+    where: str = "",
+    scale: str | None = None,
+    variants: Sequence[str] = (),
+    **options: Any,
 ) -> bool:
     """Run a study, write its report and print what came out; False when a cell failed.
 
     ``options`` are those of `latecomer.eval.runner.run`; ``where`` says where its executor carries
-    out cells when that is not this machine.
+    out cells when that is not this machine. A run at a scale that was asked for has a directory of
+    its own unless told where.
     """
-    study = load_study(name, overrides)
+    study = load_study(name, overrides, variants=variants, scale=scale)
+    if out is None and scale is not None:
+        out = Path("runs") / f"{study.study}-{scale}"
     display = TableDisplay if sys.stdout.isatty() else LineDisplay
     show: Display = display(study, where)
     with show:

@@ -9,7 +9,7 @@ import yaml
 from latecomer.eval.errors import InputError
 from latecomer.eval.mistakes import short
 
-__all__ = ["override", "read_yaml"]
+__all__ = ["override", "read_yaml", "set_key"]
 
 
 class Loader(yaml.SafeLoader):
@@ -91,6 +91,25 @@ def override(raw: dict[str, Any], assignment: str) -> None:
         value = yaml.load(text, Loader=Loader)
     except yaml.YAMLError:
         raise InputError(f"{key}: {text!r} is no YAML value") from None
+    set_key(raw, key, value)
+
+
+def set_key(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Set one dotted key of plain data, in place; sections on the way to it are made.
+
+    Raises
+    ------
+    InputError
+        When the key leads through something that holds no keys.
+
+    Examples
+    --------
+    >>> raw = {"split": {"clients": 100}}
+    >>> set_key(raw, "split.clients", 10)
+    >>> set_key(raw, "train.rounds", 2)
+    >>> raw
+    {'split': {'clients': 10}, 'train': {'rounds': 2}}
+    """
     *parents, last = key.split(".")
     place: Any = raw
     for depth, part in enumerate(parents):

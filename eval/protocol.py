@@ -5,15 +5,19 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from latecomer.eval.artifacts import Artifact
 from latecomer.eval.cell_parts import Outcome, Row, federation_of, task_of
 from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
 from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.client_targets import client_targets
 from latecomer.eval.compressed_cell import evaluate_compressed
+from latecomer.eval.descriptors import correlations_of
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation import Federation, Group
 from latecomer.eval.held_out import score_certification
+from latecomer.eval.measures import measure_all
 from latecomer.eval.metrics import ClientScore, GroupScore, group_score
 from latecomer.eval.progressive_cell import evaluate_progressive
 from latecomer.eval.published import PUBLISHED
@@ -47,8 +51,23 @@ OnRound = Callable[[RoundLog], None]
 _BUDGET = ("rounds", "cohort", "local_steps", "batch_size")
 
 
-def _curve_plan(federation: Federation, config: Mapping[str, Any]) -> Plan | None:
+def _correlation(
+    method: Method, task: Task, federation: Federation, state: State
+) -> dict[str, Any]:
+    """Return the mean rank correlation of descriptors and classes; blank where none is defined."""
+    found = correlations_of(method, task, state, federation)
+    if found is None:
+        return {}
+    defined = found[np.isfinite(found)]
+    return {"spearman": float(defined.mean()) if len(defined) else ""}
+
+
+def _curve_plan(
+    method: Method, task: Task, federation: Federation, config: Mapping[str, Any]
+) -> Plan | None:
     """Say what to measure along the training; None where only its end is looked at."""
+    asked = config["evaluation"].get("measures") or ()
+    also = partial(_correlation, method, task, federation) if "descriptors" in asked else None
     chooses = config["train"].get("selection", "last") == "validation"
     every = int(config["evaluation"].get("every", 0))
     if not every:
@@ -58,7 +77,7 @@ def _curve_plan(federation: Federation, config: Mapping[str, Any]) -> Plan | Non
         raise InputError("train.selection=validation needs validation data of every seen client")
     groups = {"validation": validation, "seen": federation.seen, "novel": federation.novel}
     present = {name: group for name, group in groups.items() if len(group.clients)}
-    return Plan(present, every, int(config["train"]["rounds"]), chooses)
+    return Plan(present, every, int(config["train"]["rounds"]), chooses, also)
 
 
 def _trained(
@@ -72,7 +91,7 @@ def _trained(
     """Train the cell's method; what was measured on the way, and the state that is kept."""
     seed, clients = int(config["seed"]), federation.seen.clients
     budget = TrainConfig(**{key: config["train"][key] for key in _BUDGET})
-    plan = _curve_plan(federation, config)
+    plan = _curve_plan(method, task, federation, config)
     slot = checkpoints.slot("train", seed=seed, rounds=budget.rounds, device=str(clients.device))
     curve, resume = restored(slot.load())
     predictors = method.predictors
@@ -188,7 +207,10 @@ def _method_cell(
     rows += chosen
     trained = curve.round if chosen else config["train"]["rounds"]
     named = {"personalization": method.personalization, "round": trained}
-    artifacts = {**client_targets(method, task, state, federation), **along, **found.artifacts}
+    asked, measures = measure_all(model, config["evaluation"].get("measures") or ())
+    rows += [{"classes": classes, **row} for row in asked]
+    sizes = client_targets(method, task, state, federation)
+    artifacts = {**sizes, **along, **measures, **found.artifacts}
     if facts:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
     return Outcome([{**row, **named} for row in rows], artifacts)

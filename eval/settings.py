@@ -111,12 +111,21 @@ class Evaluation(Settings):
 
     ``every``: rounds between two measurements along the training; 0: only its end, or every 30
     where ``train.selection`` chooses among rounds.
+
+    ``measures``: what else to find out about each trained model, see `latecomer.eval.measures`.
     """
 
     classes: Literal["all", "known", "zero"] = "all"
     class_set: Literal["given"] | None = None
     domain_classifier: Literal["linear", "mlp"] = "linear"
     every: Annotated[int, Field(strict=True, ge=0)] = 0
+    measures: (
+        Annotated[
+            tuple[Literal["descriptors", "mix_and_match", "serving_cost"], ...],
+            BeforeValidator(sequence),
+        ]
+        | None
+    ) = None
 
 
 class DataShift(BaseModel):
@@ -184,6 +193,7 @@ class Study(Settings):
 
     study: Name
     question: str = ""
+    note: str | None = None
     scale: Literal["smoke", "reduced", "paper"] | None = None
     paper: Annotated[tuple[PaperItem, ...], BeforeValidator(sequence)] | None = None
     data: DataSettings

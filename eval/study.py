@@ -1,6 +1,6 @@
 """Studies: reading a declaration, overriding it, and saying in one line what is wrong with it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -13,6 +13,7 @@ from latecomer.eval.declaration import override, read_yaml
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.mistakes import explain
 from latecomer.eval.rules import check_outside
+from latecomer.eval.scales import changed, offered
 from latecomer.eval.settings import Evaluation, MethodSettings, Study
 from latecomer.eval.split_record import frozen_hash
 from latecomer.eval.split_settings import Frozen, SplitSettings
@@ -31,11 +32,14 @@ _EVERY = 30  # rounds, as PeFLL's published code
 
 @dataclass(frozen=True)
 class ShippedStudy:
-    """A study that comes with the package."""
+    """A study that comes with the package: at which scales, in which variants, of which paper."""
 
     name: str
     question: str
     scale: str
+    scales: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    paper: tuple[str, ...] = ()
 
 
 def shipped_studies() -> tuple[ShippedStudy, ...]:
@@ -49,7 +53,17 @@ def shipped_studies() -> tuple[ShippedStudy, ...]:
     found = []
     for name, text in sorted(_shipped().items()):
         raw = read_yaml(text, f"study {name}")
-        found.append(ShippedStudy(name, str(raw.get("question", "")), str(raw.get("scale") or "")))
+        variants, scales = offered(raw)
+        found.append(
+            ShippedStudy(
+                name,
+                str(raw.get("question", "")),
+                str(raw.get("scale") or ""),
+                scales,
+                variants,
+                tuple(raw.get("paper") or ()),
+            )
+        )
     return tuple(found)
 
 
@@ -62,7 +76,13 @@ def _shipped() -> dict[str, str]:
     }
 
 
-def load_study(name_or_path: str | Path, overrides: Iterable[str] = ()) -> Study:
+def load_study(
+    name_or_path: str | Path,
+    overrides: Iterable[str] = (),
+    *,
+    variants: Sequence[str] = (),
+    scale: str | None = None,
+) -> Study:
     """Load a shipped study by name or a study file by path, and check all of it.
 
     Parameters
@@ -72,6 +92,11 @@ def load_study(name_or_path: str | Path, overrides: Iterable[str] = ()) -> Study
     overrides : iterable of str
         ``"key=value"`` with dotted keys, list indices included; values are YAML:
         ``"train.rounds=300"``, ``"seeds=[0]"``, ``"methods.0.posterior=gaussian"``.
+    variants : sequence of str
+        Names under the file's ``variants``, applied in this order.
+    scale : {"smoke", "reduced", "paper"}, optional
+        One of those under the file's ``scales``, applied after variants and before overrides; as
+        written unless given.
 
     Returns
     -------
@@ -88,7 +113,7 @@ def load_study(name_or_path: str | Path, overrides: Iterable[str] = ()) -> Study
     >>> load_study("quickstart", ["train.rounds=300", "seeds=[0]"]).train.rounds
     300
     """
-    raw = _read_source(name_or_path)
+    raw = changed(_read_source(name_or_path), variants=variants, scale=scale)
     if isinstance(raw.get("methods"), list):
         raw["methods"] = [{"name": m} if isinstance(m, str) else m for m in raw["methods"]]
     for assignment in overrides:

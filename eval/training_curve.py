@@ -34,12 +34,16 @@ class Plan:
     chooses : bool
         Whether the round with the lowest mean validation error is kept, the first of equals,
         instead of the last one.
+    also : callable, optional
+        Maps a state to further numbers about the population ``novel``, by name of the column that
+        they have in the curve; always the same names.
     """
 
     groups: Mapping[str, Group]
     every: int
     rounds: int
     chooses: bool
+    also: Callable[[State], Mapping[str, Any]] | None = None
 
     def falls_on(self, rounds_done: int) -> bool:
         """Whether something is measured after this many rounds."""
@@ -81,6 +85,8 @@ def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> 
     totals = {
         name: group_score(score(checkpoint.state, group)) for name, group in plan.groups.items()
     }
+    more = plan.also(checkpoint.state) if plan.also is not None else {}
+    blank = dict.fromkeys(more, "")
     fresh = tuple(
         {
             "round": now,
@@ -88,6 +94,7 @@ def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> 
             "n_clients": total.n_clients,
             "error": total.per_client,
             "loss": total.loss,
+            **(more if name == "novel" else blank),
         }
         for name, total in totals.items()
     )

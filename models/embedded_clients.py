@@ -162,6 +162,12 @@ class EmbeddedClients(Method, ABC):
         self.refuse_predictor(predictor)
         return predict_with(task, self.weights_of(task, state, index))
 
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor | None:
+        """Return a seen client's embedding; a newcomer has none before one is fitted."""
+        return None if member is None else state.clients["embedding"][member]
+
     def weights_of(self, task: Task, state: State, index: int) -> Params:
         """Return all weights of seen client ``index``."""
         embedding, size = state.clients["embedding"][index], int(_size(state)[index])

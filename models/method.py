@@ -229,6 +229,16 @@ class Method(ABC):
             All randomness of serving.
         """
 
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor | None:
+        """Return what stands for a client, ``[dim]``: its descriptor or embedding.
+
+        ``member`` is the number of a seen client, None for a newcomer. None, here: the method has
+        nothing of the kind, or must train to get it.
+        """
+        return None
+
     def refuse_predictor(self, predictor: str) -> None:
         """Raise ``ValueError`` unless ``predictor`` is one of :attr:`predictors`."""
         if predictor not in self.predictors:

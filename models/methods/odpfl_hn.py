@@ -143,6 +143,13 @@ class ODPFLHN(Method):
                 found = with_noise(found, noise_sd(len(support), epsilon, self.dp_delta), generator)
             return predict_with(task, row(turns.weights(task, state.server, found), 0))
 
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor:
+        """Return the descriptor of the inputs of a client's whole support, without noise."""
+        with torch.no_grad():
+            return self._describe(task, support.x[None], state.server)[0]
+
     def _describe(self, task: Task, x: Tensor, table: Params) -> Tensor:
         dim = table["hyper.trunk0.weight"].shape[1]
         net = set_encoder_named(self.encoder, task, dim, self.pooled_units)

@@ -182,6 +182,14 @@ class PeFLL(Method):
         """Return the target weights made from the whole support, with their graph."""
         return row(generation.generate(task, table, support.x[None], support.labels()[None]), 0)
 
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor:
+        """Return the descriptor of a client's whole support, by the posterior's mean."""
+        with torch.no_grad():
+            found = generation.describe(task, state.server, support.x[None], support.labels()[None])
+        return found[0]
+
     def posterior_norms(self, task: Task, state: State, clients: Clients) -> PosteriorNorms:
         """Return the squared norms of the posterior means; ``ValueError`` without a posterior."""
         if self.posterior == "none":

@@ -7,6 +7,7 @@ import pickle
 import struct
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,13 +34,13 @@ def dump(path: Path, held: object, protocol: int = 2) -> None:
     save(path, pickle.dumps(held, protocol=protocol))
 
 
-def cifar10(root: Path, rng: np.random.Generator) -> None:
+def cifar10(root: Path, rng: np.random.Generator, per_class: int = 2) -> None:
     folder = root / "cifar-10-batches-py"
     titles = {f"data_batch_{i}": f"training batch {i} of 5" for i in range(1, 6)}
     for file, title in (titles | {"test_batch": "testing batch 1 of 1"}).items():
-        y = [int(v) for v in rng.permutation(np.repeat(np.arange(10), 2))]
-        held = {b"batch_label": title.encode(), b"labels": y, b"data": images(rng, 20, 3072)}
-        dump(folder / file, held | {b"filenames": [b"%d.png" % i for i in range(20)]})
+        y = [int(v) for v in rng.permutation(np.repeat(np.arange(10), per_class))]
+        held = {b"batch_label": title.encode(), b"labels": y, b"data": images(rng, len(y), 3072)}
+        dump(folder / file, held | {b"filenames": [b"%d.png" % i for i in range(len(y))]})
     dump(folder / "batches.meta", {b"label_names": list(CIFAR10), b"num_vis": 3072})
 
 
@@ -181,6 +182,7 @@ def feature_csv(name: str, width: int) -> Callable[[Path, np.random.Generator], 
 
 MAKERS: dict[str, Callable[[Path, np.random.Generator], None]] = {
     "cifar10": cifar10,
+    "cifar10-larger": partial(cifar10, per_class=10),
     "cifar10-binary": cifar10_binary,
     "cifar100": cifar100,
     "cifar100-binary": cifar100_binary,

@@ -1,0 +1,78 @@
+"""Every shipped study yields rows and a report at scale smoke, on small files of its data sets."""
+
+import shutil
+
+import pytest
+
+from latecomer.eval.executors import Report
+from latecomer.eval.rows import read_rows
+from latecomer.eval.runner import run
+from latecomer.eval.study import load_study, shipped_studies
+from latecomer.eval.work import carry_out
+from latecomer.reports import report
+
+FILES = {
+    "cifar10": "cifar10-larger",
+    "cifar100": "cifar100",
+    "mnist": "mnist",
+    "inaturalist": "inaturalist",
+    "stl10": "stl10",
+}
+STUDIES = [study.name for study in shipped_studies() if study.paper]
+JOBS = ["bound-vs-accuracy", "generalization-gap", "shift-robustness"]
+ARTIFACTS = {
+    "pefll-descriptors": {"descriptors", "training_curve"},
+    "pefll-serving-cost": {"serving_cost"},
+    "pfedhn-figure3": {"mix_and_match"},
+    "pfedhn-figure4": {"descriptors"},
+    "pfedhn-figure5": {"training_curve"},
+    "pfedhn-table2": {"target_sizes"},
+    "odpfl-figure6": {"descriptors"},
+}
+
+
+class Here:
+    """Carries cells out in this process: nothing to start, and an error is the test's own."""
+
+    def run(self, jobs, on_report):
+        for number, job in enumerate(jobs):
+            on_report(Report("start", number))
+            carry_out(job, lambda *_: None)
+            on_report(Report("done", number))
+
+
+@pytest.fixture(scope="module")
+def data(small_files, tmp_path_factory):
+    """Return overrides that read a study's data from small files."""
+    root = tmp_path_factory.mktemp("data")
+    made = {name: small_files(kind, root / name)["root"] for name, kind in FILES.items()}
+
+    def overrides(study):
+        found = [f"data.root={made[study.data.name]}"] if study.data.name in made else []
+        others = enumerate(study.shifts.dataset)
+        return [*found, *(f"shifts.dataset.{i}.root={made[one.name]}" for i, one in others)]
+
+    return overrides
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*STUDIES, *JOBS])
+def test_study_at_scale_smoke(name, data, tmp_path):
+    plain = load_study(name, scale="smoke")
+    study = load_study(name, data(plain), scale="smoke")
+    out = tmp_path / name
+    result = run(study, out=out, executor=Here())
+    assert (result.n_failed, result.n_done) == (0, result.n_cells)
+    rows = read_rows(out / "rows.csv")
+    errors = rows[(rows["metric"] == "error") & (rows["aggregation"] == "per-client")]
+    labels = {method.label for method in study.methods}
+    assert set(errors.loc[errors["group"] == "seen", "label"]) == labels
+    if study.split.novel:
+        assert set(errors.loc[errors["group"] == "novel", "label"]) == labels
+    for shift, severities in study.shifts:
+        names = [getattr(one, "label", shift) for one in severities]
+        assert set(names) <= set(rows["shift"])
+    made = {path.name.split(".")[0] for path in out.glob("cells/*/artifacts/*.manifest.json")}
+    assert ARTIFACTS.get(name, set()) <= made
+    assert report(out).stat().st_size > 10_000
+    shutil.rmtree(out)
