@@ -60,6 +60,13 @@ def unit_deep_sets(task: Task, dim: int, width: int = 200) -> UnitDeepSets:
     return UnitDeepSets(phi, psi)
 
 
+def refuse_unbounded(epsilon: float | None, encoder: str) -> None:
+    """Raise ``ValueError`` where noise is asked for and ``encoder`` is not ``unit-deepsets``."""
+    if epsilon is not None and encoder != "unit-deepsets":
+        legal = "unit-deepsets with dp_epsilon (noise does not hide max pooling or attention)"
+        raise ValueError(f"encoder must be {legal}, got encoder={encoder!r}")
+
+
 def noise_sd(n_samples: int, epsilon: float, dp_delta: float) -> float:
     """Return the noise that makes the descriptor of ``n_samples`` samples private.
 

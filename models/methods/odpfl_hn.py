@@ -1,4 +1,4 @@
-"""ODPFL-HN: a hypernetwork makes a model from a client's unlabelled data."""
+"""ODPFL-HN: a hypernetwork makes a model from unlabelled data (``model.encoder`` is not read)."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,7 @@ from latecomer.models.local import LocalSGD
 from latecomer.models.method import Method, Personalization, Predictor, Start, predict_with
 from latecomer.models.optimizers import sgd_memory
 from latecomer.models.phases import Phase
-from latecomer.models.private_descriptors import noise_sd, with_noise
+from latecomer.models.private_descriptors import noise_sd, refuse_unbounded, with_noise
 from latecomer.models.schedule import Cohort
 from latecomer.models.state import Params, State, nest, part, row
 from latecomer.models.task import Clients, Samples, Task
@@ -25,30 +25,27 @@ from latecomer.models.unlabelled_encoders import set_encoder_named
 class ODPFLHN(Method):
     """ODPFL-HN (Amosy, Eyal, Chechik, 2021).
 
-    A set encoder sees a client's inputs, no labels; the hypernetwork turns its descriptor into
-    weights; their change by local training is pulled back through both. Any client is served by a
-    forward pass over its unlabelled support, a batch in training.
+    A set encoder sees inputs, no labels; the hypernetwork makes weights of its descriptor, whose
+    change is pulled back through both. Serving is one forward pass over the unlabelled support.
 
     Attributes
     ----------
-    server_lr, server_momentum, server_weight_decay : float
+    server_lr, server_momentum, server_weight_decay, clip_norm : float
         SGD of hypernetwork, encoder and embeddings.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
-        The local step; ``clip_norm`` holds for server gradients too.
+        The local step.
     descriptor_dim : int or None
         Length of a descriptor; None: ``floor(n / 4)`` with n seen clients, at least 1.
     encoder : str
-        ``deepsets`` (mean and max), ``unit-deepsets`` (mean of unit vectors), ``dss`` or
-        ``set-transformer``; ``model.encoder`` is not read.
+        ``deepsets`` (mean and max), ``unit-deepsets`` (unit mean), ``dss``, ``set-transformer``.
     pooled_units : int
         Units of either DeepSets.
     training : str
-        ``end_to_end``, or ``two_phase``: an embedding per client, then an encoder that predicts it,
-        then the hypernetwork fine-tuned on the frozen encoder's descriptors.
+        ``end_to_end``, or ``two_phase``: embeddings, an encoder that predicts them, fine-tuning.
     encoder_share, finetune_share : float
         Rounds of the latter two for each of the first.
     dp_epsilon, dp_delta : float
-        Privacy that noise gives a newcomer's descriptor; ``dp_epsilon`` None: no noise.
+        Privacy of a newcomer's descriptor by noise; ``dp_epsilon`` None: none.
     """
 
     server_lr: float = number(1e-2, above=0)
@@ -74,9 +71,7 @@ class ODPFLHN(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dp_epsilon is not None and self.encoder != "unit-deepsets":
-            legal = "unit-deepsets with dp_epsilon (noise does not hide max pooling or attention)"
-            raise ValueError(f"encoder must be {legal}, got encoder={self.encoder!r}")
+        refuse_unbounded(self.dp_epsilon, self.encoder)
 
     @property
     def local(self) -> LocalSGD:
@@ -85,8 +80,8 @@ class ODPFLHN(Method):
 
     def phases(self, task: Task) -> tuple[Phase, ...]:
         """Return everything at once, or embeddings, encoder and fine-tuning."""
-        in_turn = turns.embedding_phases(self.encoder_share, self.finetune_share)
-        return in_turn if self.training == "two_phase" else (Phase(),)
+        shares = (self.encoder_share, self.finetune_share)
+        return turns.embedding_phases(*shares) if self.training == "two_phase" else (Phase(),)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw both networks, and embeddings where there are some."""
@@ -147,10 +142,9 @@ class ODPFLHN(Method):
         self, task: Task, state: State, support: Samples, *, member: int | None = None
     ) -> Tensor:
         """Return the descriptor of the inputs of a client's whole support, without noise."""
-        with torch.no_grad():
-            return self._describe(task, support.x[None], state.server)[0]
+        return self._describe(task, support.x[None], state.server)[0].detach()
 
     def _describe(self, task: Task, x: Tensor, table: Params) -> Tensor:
         dim = table["hyper.trunk0.weight"].shape[1]
-        net = set_encoder_named(self.encoder, task, dim, self.pooled_units)
-        return net(part(table, "encoder"), x)
+        encode = set_encoder_named(self.encoder, task, dim, self.pooled_units)
+        return encode(part(table, "encoder"), x)

@@ -1,0 +1,134 @@
+"""Training an encoder and a hypernetwork that make each client's weights from its labelled data."""
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models import generation
+from latecomer.models.hypernetworks import embedding_length, pull_back
+from latecomer.models.hyperparameters import count, number
+from latecomer.models.local import LocalSGD, clip_by_norm
+from latecomer.models.method import Method, Predictor, Start, predict_with
+from latecomer.models.objectives import ridge_decay
+from latecomer.models.optimizers import adamw, adamw_memory
+from latecomer.models.schedule import Cohort
+from latecomer.models.state import Params, State, detached, leaves, nest, part, row
+from latecomer.models.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratedClients(Method, ABC):
+    """Encoder and hypernetwork make a client's weights; local training moves both.
+
+    Local SGD starts from the generated weights, and its change is pulled back through both networks
+    once a round for the whole cohort. The regularisers are decoupled weight decays. Serving is one
+    forward pass over the support. Weights may be drawn at random around what is learnt and made.
+
+    Attributes
+    ----------
+    server_lr, local_lr, local_momentum, clip_norm : float
+        The server's AdamW and the local step; ``clip_norm`` holds for both gradients.
+    lambda_h, lambda_v, lambda_theta : float
+        Regularisers of hypernetwork, encoder and target weights.
+    descriptor_dim : int or None
+        Length of a descriptor; None: ``1 + floor(n / 4)`` with n seen clients.
+    """
+
+    server_lr: float = number(2e-4, above=0)
+    local_lr: float = number(2e-3, above=0)
+    local_momentum: float = number(0.9, least=0, below=1)
+    clip_norm: float = number(50.0, above=0)
+    lambda_h: float = number(1e-3, least=0)
+    lambda_v: float = number(1e-3, least=0)
+    lambda_theta: float = number(2.5e-5, least=0)
+    descriptor_dim: int | None = count(None)
+
+    @property
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+        decay = ridge_decay(self.lambda_theta)
+        return LocalSGD(self.local_lr, self.local_momentum, decay, self.clip_norm)
+
+    def ridges(self, start: Start) -> tuple[float, float]:
+        """Return the regularisers of hypernetwork and encoder in a round."""
+        return self.lambda_h, self.lambda_v
+
+    def draw_networks(self, eta: Params, generator: Generator) -> Params:
+        """Return the networks' weights to use; as learnt, here."""
+        return eta
+
+    def draw_target(self, theta: Params, generator: Generator) -> Params:
+        """Return the target weights to use; as made, here."""
+        return theta
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Draw both networks; standardise by the first client's descriptor, once and for all."""
+        dim = self.descriptor_dim or embedding_length(len(clients))
+        server = generation.initial_table(task, dim, clients, first, generator)
+        for section in generation.NETWORKS:
+            server |= nest(f"{section}_adamw", adamw_memory(part(server, section)))
+        return State(server)
+
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Make the cohort's weights from a batch each, keeping the graph for the way back."""
+        eta = leaves(generation.weights_of(state.server))
+        x, y = clients.inputs(cohort.descriptor_rows), clients.labels(cohort.descriptor_rows)
+        with torch.enable_grad():
+            drawn = self.draw_networks(eta, generator)
+            made = generation.generate(task, {**state.server, **drawn}, x, y)
+        return Start(self.draw_target(detached(made), generator), memory=(eta, made))
+
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Pull the changes back through both networks and take a step of AdamW."""
+        eta, made = start.memory
+        # A mean of changes is a smaller thing to divide than a mean of the networks' gradients.
+        means = {key: change / len(cohort) for key, change in uploads.items()}
+        slopes = pull_back(made, means, [*eta.values()])
+        against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
+        server = dict(state.server)
+        for section, strength in zip(generation.NETWORKS, self.ridges(start), strict=True):
+            weights, memory = adamw(
+                part(server, section),
+                part(against, section),
+                part(server, f"{section}_adamw"),
+                lr=self.server_lr,
+                weight_decay=ridge_decay(strength),
+            )
+            server |= nest(section, weights) | nest(f"{section}_adamw", memory)
+        return State(server, state.clients)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Make the client's weights from its whole support; ``gibbs`` draws all of them anew."""
+        self.refuse_predictor(predictor)
+        if predictor == "deterministic":
+            return predict_with(task, generation.generate_one(task, state.server, support))
+        drawn = self.draw_networks(generation.weights_of(state.server), generator)
+        made = generation.generate_one(task, {**state.server, **drawn}, support)
+        return predict_with(task, self.draw_target(made, generator))
+
+    def weights_for(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
+        """Return the target weights made from the whole support, with their graph."""
+        return row(generation.generate(task, table, support.x[None], support.labels()[None]), 0)
+
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor:
+        """Return the descriptor of a client's whole support, by the networks as learnt."""
+        with torch.no_grad():
+            found = generation.describe(task, state.server, support.x[None], support.labels()[None])
+        return found[0]
