@@ -41,7 +41,8 @@ def class_proportions(group: Group, n_classes: int) -> Floats:
         held = torch.cat([part.labels() for part in parts])
         counts.append(torch.bincount(held, minlength=n_classes).cpu().numpy())
     table = np.array(counts, dtype=np.float64)
-    return table / table.sum(axis=1, keepdims=True)
+    shares: Floats = table / table.sum(axis=1, keepdims=True)
+    return shares
 
 
 def rank_correlations(

@@ -125,3 +125,12 @@ def test_public_names_resolve_and_are_listed(package):
         assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = module.no_such_name
+
+
+def test_a_method_fits_on_a_few_pages():
+    longest = {
+        path.name: len(path.read_text("utf-8").splitlines())
+        for path in (ROOT / "models" / "methods").glob("*.py")
+    }
+    assert len(longest) > 17
+    assert {name: length for name, length in longest.items() if length > 150} == {}
