@@ -1,6 +1,7 @@
 """Every table and figure of the papers has a study, and every study can be run at every scale."""
 
 import csv
+import re
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from latecomer.eval.study import load_study, shipped_studies
+from latecomer.models.methods import METHODS
 
 ITEMS = yaml.safe_load(Path(__file__).with_name("paper_items.yaml").read_text("utf-8"))
 STUDIES = {study.name: study for study in shipped_studies()}
@@ -70,3 +72,10 @@ def test_every_variant_stands_at_every_scale(name):
     as_written = load_study(name)
     assert as_written == load_study(name, scale="paper")
     assert as_written.train.rounds in (500, 5000)
+
+
+@pytest.mark.parametrize("name", sorted(STUDIES))
+def test_scales_and_variants_name_methods_that_there_are(name):
+    text = (resources.files("latecomer.eval") / "studies" / f"{name}.yaml").read_text("utf-8")
+    named = set(re.findall(r"methods\.([a-z_]+)\.", text))
+    assert named <= set(METHODS)
