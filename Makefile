@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: quickstart test test-all lint types bench clean
+.PHONY: install quickstart test test-all lint types docs bench clean
+
+install: $(VENV)/run.stamp
 
 quickstart: $(VENV)/run.stamp
 	$(BIN)/latecomer run quickstart
@@ -22,6 +24,9 @@ lint: $(VENV)/test.stamp
 
 types: $(VENV)/test.stamp build/links
 	$(BIN)/mypy
+
+docs: $(VENV)/docs.stamp build/links
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/test.stamp
 	mkdir -p build
@@ -43,6 +48,10 @@ $(VENV)/run.stamp: $(VENV)/torch.stamp pyproject.toml
 
 $(VENV)/test.stamp: $(VENV)/run.stamp pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	touch $@
+
+$(VENV)/docs.stamp: $(VENV)/run.stamp pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@
 
 clean:

@@ -1,0 +1,38 @@
+"""What MkDocs calls while it builds the site; a warning given here fails a strict build."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from facts import expanded
+from mathematics import Mathematics
+from mkdocs.structure.files import File
+from pygments.formatters import HtmlFormatter
+from resources import fetched_from_elsewhere
+
+log = logging.getLogger("mkdocs.latecomer")
+
+
+def on_config(config: Any) -> Any:
+    """Add the formulas to every page and docstring."""
+    config.markdown_extensions.append(Mathematics())
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the colours of code, light and dark."""
+    light = HtmlFormatter(style="default").get_style_defs(".highlight")
+    dark = HtmlFormatter(style="github-dark").get_style_defs("[data-bs-theme=dark] .highlight")
+    files.append(File.generated(config, "code.css", content=f"{light}\n{dark}\n"))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put in what the code says."""
+    return expanded(markdown)
+
+
+def on_post_build(config: Any) -> None:
+    """Refuse a site that would load anything from elsewhere."""
+    for file, address in fetched_from_elsewhere(Path(config.site_dir)):
+        log.warning("%s loads %s", file.relative_to(config.site_dir), address)
