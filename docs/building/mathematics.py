@@ -1,7 +1,7 @@
 """Markdown extension: LaTeX becomes MathML while the site is built, so no page loads a script.
 
-Formulas are written ``$...$``, ``$$...$$`` on lines of their own, and, in docstrings, ``:math:`` and
-``.. math::``.  The roles of other references (``:func:`` and so on) become code.
+Formulas are written ``$...$``, ``$$...$$`` on lines of their own, and, in docstrings, ``:math:``
+and ``.. math::``.  The roles of other references (``:func:`` and so on) become code.
 """
 
 import re
@@ -23,11 +23,11 @@ BEFORE_BACKTICKS, BEFORE_ESCAPES, AFTER_FENCES = 195, 185, 22
 
 
 def mathml(latex: str, *, display: str = "inline") -> str:
-    """Return a formula as MathML; ValueError for a command that MathML has no word for.
+    r"""Return a formula as MathML; ValueError for a command that MathML has no word for.
 
     Examples
     --------
-    >>> "<msqrt>" in mathml(r"\\sqrt{n}")
+    >>> "<msqrt>" in mathml(r"\sqrt{n}")
     True
     """
     latex = re.sub(r"(?<![A-Za-z\\{])kl(?![A-Za-z])", r"\\operatorname{kl}", latex)
