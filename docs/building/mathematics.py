@@ -1,7 +1,7 @@
 """Markdown extension: LaTeX becomes MathML while the site is built, so no page loads a script.
 
-Formulas are written ``$...$``, ``$$...$$`` on lines of their own, and, in docstrings, ``:math:`` and
-``.. math::``.  The roles of other references (``:func:`` and so on) become code.
+Formulas are written ``$...$``, ``$$...$$`` on lines of their own, and, in docstrings, ``:math:``
+and ``.. math::``.  The roles of other references (``:func:`` and so on) become code.
 """
 
 import re
@@ -23,11 +23,11 @@ BEFORE_BACKTICKS, BEFORE_ESCAPES, AFTER_FENCES = 195, 185, 22
 
 
 def mathml(latex: str, *, display: str = "inline") -> str:
-    """Return a formula as MathML; ValueError for a command that MathML has no word for.
+    r"""Return a formula as MathML; ValueError for a command that MathML has no word for.
 
     Examples
     --------
-    >>> "<msqrt>" in mathml(r"\\sqrt{n}")
+    >>> "<msqrt>" in mathml(r"\sqrt{n}")
     True
     """
     latex = re.sub(r"(?<![A-Za-z\\{])kl(?![A-Za-z])", r"\\operatorname{kl}", latex)
@@ -40,12 +40,12 @@ def mathml(latex: str, *, display: str = "inline") -> str:
 
 
 class _Inline(InlineProcessor):
-    def handleMatch(self, m: re.Match[str], data: str) -> Any:  # type: ignore[override]  # noqa: N802
+    def handleMatch(self, m: re.Match[str], data: str) -> Any:
         return self.md.htmlStash.store(mathml(m.group(1))), m.start(0), m.end(0)
 
 
 class _Role(InlineProcessor):
-    def handleMatch(self, m: re.Match[str], data: str) -> Any:  # type: ignore[override]  # noqa: N802
+    def handleMatch(self, m: re.Match[str], data: str) -> Any:
         name = m.group(1)
         shown = name.removeprefix("~").rpartition(".")[2] if name.startswith("~") else name
         return self.md.htmlStash.store(f"<code>{shown}</code>"), m.start(0), m.end(0)
@@ -64,7 +64,7 @@ class _Blocks(Preprocessor):
 class Mathematics(Extension):
     """Formulas and roles of docstrings, for Python-Markdown."""
 
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+    def extendMarkdown(self, md: Markdown) -> None:
         """Register the patterns around those of code and escapes."""
         md.preprocessors.register(_Blocks(md), "formulas", AFTER_FENCES)
         roles = ((_Inline, "math"), (_Role, "(?:func|class|data|meth|mod|attr)"))

@@ -1,0 +1,71 @@
+"""What the site is built with: facts of bounds, public names, the search for foreign resources."""
+
+import doctest
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+import latecomer.bounds
+
+BUILDING = Path(__file__).resolve().parents[2] / "docs" / "building"
+
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(f"building_{name}", BUILDING / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["facts", "resources"])
+def test_examples_of_docstrings(name):
+    assert doctest.testmod(loaded(name)).failed == 0
+
+
+def test_formulas():
+    pytest.importorskip("latex2mathml")
+    pytest.importorskip("markdown")
+    mathematics = loaded("mathematics")
+    assert doctest.testmod(mathematics).failed == 0
+    with pytest.raises(ValueError, match="cannot say"):
+        mathematics.mathml(r"\nonsense{x}")
+    markdown = pytest.importorskip("markdown")
+    html = markdown.markdown(
+        "`$a$` costs $5, $x_1 \\le \\{y\\}$ :func:`~a.b`\n\n$$ \\frac12 $$",
+        extensions=[mathematics.Mathematics()],
+    )
+    assert html.count("<math") == 2
+    assert "<code>$a$</code> costs $5" in html
+    assert "<code>b</code>" in html
+    assert "\\" not in html
+
+
+def test_every_public_name_is_listed():
+    facts = loaded("facts")
+    page = facts.expanded("{{ members latecomer.bounds }}")
+    for name in latecomer.bounds.__all__:
+        assert f".{name}\n" in page + "\n"
+    for package in ("latecomer.models", "latecomer.eval", "latecomer.reports"):
+        assert len(dict(facts.homes(package))) > 10
+
+
+def test_foreign_resources_are_found(tmp_path):
+    resources = loaded("resources")
+    (tmp_path / "a.html").write_text(
+        '<link rel="stylesheet" href="https://x.org/a.css"><img src="b.png">'
+        '<link rel="canonical" href="https://x.org"><a href="https://x.org">x</a>'
+        "<style>@import 'https://x.org/c.css';</style>"
+        '<img srcset="b.png 1x, //x.org/b.png 2x"><p style="background:url(//x.org/d.png)">'
+    )
+    (tmp_path / "e.css").write_text("@font-face { src: url(https://x.org/f.woff2) }")
+    found = sorted(address for _, address in resources.fetched_from_elsewhere(tmp_path))
+    assert found == [
+        "//x.org/d.png",
+        "b.png 1x, //x.org/b.png 2x",
+        "https://x.org/a.css",
+        "https://x.org/c.css",
+        "https://x.org/f.woff2",
+    ]

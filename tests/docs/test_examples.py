@@ -1,0 +1,52 @@
+"""The programs that pages show run as they stand, and print what the pages say they print."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+QUICK = {"certify_your_losses"}  # the others train: each starts processes that import torch
+
+
+def test_there_are_five():
+    assert len(EXAMPLES) == 5
+    for path in EXAMPLES:
+        page = (ROOT / "docs" / "pages" / "examples" / f"{path.stem}.md").read_text("utf-8")
+        assert f'--8<-- "{path.name}"' in page
+        assert f'--8<-- "{path.stem}.txt"' in page
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else pytest.mark.slow)
+        for path in EXAMPLES
+    ],
+)
+def test_it_prints_what_is_shown(path, tmp_path, disagreement):
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = path.with_suffix(".txt").read_text("utf-8")
+    assert shown.strip()
+    assert disagreement(shown, done.stdout) == "", done.stdout
+    assert len(shown.splitlines()) == len(done.stdout.splitlines())
+
+
+def test_disagreement_is_found(disagreement):
+    printed = "a 0.10 b\nc took 3 s\n"
+    assert disagreement("a 0.12 b\nc took ... s", printed) == ""
+    assert disagreement("a 0.30 b", printed) == "a 0.30 b"
+    assert disagreement("c took ... s\na 0.10 b", printed) == "a 0.10 b"
+    assert disagreement("a 0.10", printed) == "a 0.10"
+    assert disagreement("d", printed) == "d"
