@@ -62,6 +62,10 @@ def _correlation(
     return {"spearman": float(defined.mean()) if len(defined) else ""}
 
 
+# Serving newcomers by training, time and again, would cost more than the training itself.
+_WITHOUT_TRAINING = ("forward", "global", "unlabelled")
+
+
 def _curve_plan(
     method: Method, task: Task, federation: Federation, config: Mapping[str, Any]
 ) -> Plan | None:
@@ -75,7 +79,9 @@ def _curve_plan(
     validation = federation.validation
     if chooses and not len(validation.clients):
         raise InputError("train.selection=validation needs validation data of every seen client")
-    groups = {"validation": validation, "seen": federation.seen, "novel": federation.novel}
+    groups = {"validation": validation, "seen": federation.seen}
+    if method.personalization in _WITHOUT_TRAINING:
+        groups["novel"] = federation.novel
     present = {name: group for name, group in groups.items() if len(group.clients)}
     return Plan(present, every, int(config["train"]["rounds"]), chooses, also)
 

@@ -109,8 +109,8 @@ class Train(Settings):
 class Evaluation(Settings):
     """Masking of classes absent from a client's support labels; judge of the A-distance.
 
-    ``every``: rounds between two measurements along the training; 0: only its end, or every 30
-    where ``train.selection`` chooses among rounds.
+    ``every``: rounds between two measurements along the training (of novel clients where serving
+    them takes none); 0: only its end, or every 30 where ``train.selection`` chooses among rounds.
 
     ``measures``: what else to find out about each trained model, see `latecomer.eval.measures`.
     """
