@@ -33,10 +33,35 @@ def mathml(latex: str, *, display: str = "inline") -> str:
     latex = re.sub(r"(?<![A-Za-z\\{])kl(?![A-Za-z])", r"\\operatorname{kl}", latex)
     latex = re.sub(r"frac(\d)(\d|\\[A-Za-z]+)", r"frac{\1}{\2}", latex)  # the short form
     latex = latex.replace(r"\Bigl\{", r"\left\{").replace(r"\Bigr\}", r"\right\}")
+    latex = _flat_roots(latex)
     made = convert(" ".join(latex.split()), display=display)
     if "\\" in made:
         raise ValueError(f"a formula has a command that MathML cannot say: {latex}")
     return made
+
+
+def _group(latex: str, start: int) -> tuple[str, int]:
+    """Return what stands in the braces that open at ``start``, and the place behind them."""
+    depth = 0
+    for place in range(start, len(latex)):
+        bare = latex[place - 1] != "\\"
+        depth += (latex[place] == "{" and bare) - (latex[place] == "}" and bare)
+        if depth == 0:
+            return latex[start + 1 : place], place + 1
+    raise ValueError(f"a formula has braces that do not close: {latex}")
+
+
+def _flat_roots(latex: str) -> str:
+    """Write fractions below a root with a slash: without a font for formulas, roots do not grow."""
+    head = r"\sqrt{\frac"
+    start = latex.find(head)
+    while start >= 0:
+        above, place = _group(latex, start + len(head))
+        below, place = _group(latex, place)
+        flat = "/".join(f"({part})" if len(part) > 1 else part for part in (above, below))
+        latex = f"{latex[:start]}\\sqrt{{{flat}{latex[place:]}"
+        start = latex.find(head, start + 1)
+    return latex
 
 
 class _Inline(InlineProcessor):

@@ -32,6 +32,8 @@ def test_formulas():
     assert doctest.testmod(mathematics).failed == 0
     with pytest.raises(ValueError, match="cannot say"):
         mathematics.mathml(r"\nonsense{x}")
+    assert mathematics._flat_roots(r"\sqrt{\frac{a + 1}{n}} + b") == r"\sqrt{(a + 1)/n} + b"
+    assert "<mfrac" not in mathematics.mathml(r"\sqrt{\frac{K + \ln(2\sqrt{n})}{2n}}")
     markdown = pytest.importorskip("markdown")
     html = markdown.markdown(
         "`$a$` costs $5, $x_1 \\le \\{y\\}$ :func:`~a.b`\n\n$$ \\frac12 $$",
