@@ -81,13 +81,21 @@ class ConvNet(StatelessNet):
         self.n_dense = len(dense)
         _add_dense(self, (depth * sides[0] * sides[1], *dense), n_out)
 
-    def stateless(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """Apply the net with ``params`` to images ``x [B, C, H, W]``."""
+    def stateless(
+        self, params: Mapping[str, Tensor], x: Tensor, raised: Tensor | None = None
+    ) -> Tensor:
+        """Apply the net with ``params`` to images ``x [B, C, H, W]``.
+
+        ``raised [B, filters]`` is added to what the first convolution gives, at every place.
+        """
         for number, pooled in enumerate(self.pooled, start=1):
             weight, bias = params[f"conv{number}.weight"], params[f"conv{number}.bias"]
             x = F.conv2d(x, weight, bias, padding=self.padding)
             # The larger of four comes first: ReLU is monotone, and there is less of it to do.
-            x = F.relu(F.max_pool2d(x, 2) if pooled else x)
+            x = F.max_pool2d(x, 2) if pooled else x
+            if number == 1 and raised is not None:
+                x = x + raised[:, :, None, None]
+            x = F.relu(x)
         return _dense(params, x.flatten(1), self.n_dense)
 
 

@@ -8,10 +8,28 @@ from typing import Literal, Protocol
 
 from latecomer.eval.work import Ending, Job
 
-__all__ = ["ONE_THREAD", "Executor", "Report", "Retries", "end", "one_thread"]
+__all__ = [
+    "ONE_THREAD",
+    "Executor",
+    "Report",
+    "Retries",
+    "end",
+    "worker_environment",
+    "worker_variables",
+]
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """What a process that carries out cells must find in its environment before its first import."""
+
+# Left to itself, glibc gives memory that a round frees back to the system, and the next round pays
+# for the same pages again.  Allocations up to the first size are kept for reuse, the second bounds
+# what a process may hold on to.  Other C libraries do not look at these.
+_KEPT_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),  # the most that every glibc takes
+    "MALLOC_TRIM_THRESHOLD_": str(512 * 2**20),
+    "MALLOC_TOP_PAD_": str(64 * 2**20),
+}
+_LARGER_THAN_A_LAYER = {"MALLOC_MMAP_THRESHOLD_": str(128 * 2**20)}  # glibc 2.35 and newer
 
 
 @dataclass(frozen=True)
@@ -79,11 +97,38 @@ class Retries:
         return number in self._stood
 
 
+def worker_variables(*, here: bool = False) -> dict[str, str]:
+    """Return what to set in a worker's environment: `ONE_THREAD`, and how memory is kept.
+
+    What the environment of this process says about memory stays as it is.
+
+    Parameters
+    ----------
+    here : bool
+        Whether the worker runs on this machine, with this C library.
+    """
+    if "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+        return dict(ONE_THREAD)
+    wanted = _KEPT_MEMORY | (_LARGER_THAN_A_LAYER if here and _glibc() >= (2, 35) else {})
+    kept = {name: value for name, value in wanted.items() if name not in os.environ}
+    return ONE_THREAD | kept
+
+
+def _glibc() -> tuple[int, ...]:
+    """Return the version of the C library that runs; empty where it is another one."""
+    try:
+        name, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
+        return tuple(int(part) for part in version.split(".")) if name == "glibc" else ()
+    except (ValueError, OSError):
+        return ()
+
+
 @contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Let a process started inside read one thread a library, from its first import on."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)
+def worker_environment() -> Iterator[None]:
+    """Let a process started inside find a worker's environment, from its first import on."""
+    variables = worker_variables(here=True)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

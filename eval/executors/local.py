@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from latecomer.eval.errors import InputError
-from latecomer.eval.executors.contract import Report, Retries, end, one_thread
+from latecomer.eval.executors.contract import Report, Retries, end, worker_environment
 from latecomer.eval.executors.ranges import at_least
 from latecomer.eval.stopping import GRACE_SECONDS, stop_on_sigterm
 from latecomer.eval.work import Job, attempt
@@ -144,7 +144,7 @@ class _Worker:
         self.connection, other = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(other,), daemon=True)
         self.job: int | None = None
-        with one_thread(), _no_interrupt():
+        with worker_environment(), _no_interrupt():
             self.process.start()
         other.close()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from latecomer.eval.errors import InputError
-from latecomer.eval.executors.contract import ONE_THREAD, Report
+from latecomer.eval.executors.contract import Report, worker_variables
 from latecomer.eval.executors.dispatch import Lost, dispatch
 from latecomer.eval.executors.elsewhere import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.executors.ranges import at_least
@@ -87,7 +87,7 @@ class RayExecutor:
                 memory=self._memory() or None,
                 max_retries=0,
                 name="latecomer cell",
-                runtime_env={"env_vars": ONE_THREAD},
+                runtime_env={"env_vars": worker_variables()},
             )
             dispatch(_Tasks(ray, task), jobs, on_report, at_most=self.workers)
 

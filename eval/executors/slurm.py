@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.eval.errors import InputError
-from latecomer.eval.executors.contract import ONE_THREAD, Report, one_thread
+from latecomer.eval.executors.contract import Report, worker_environment, worker_variables
 from latecomer.eval.executors.dispatch import Lost, NoRoom, dispatch
 from latecomer.eval.executors.elsewhere import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.executors.ranges import at_least, one_of
@@ -134,7 +134,7 @@ class SlurmExecutor:
             "gpus_per_node": self.gpus_per_cell or None,
             "mem_gb": self.memory_per_cell,
             "slurm_setup": [
-                *(f"export {name}={value}" for name, value in ONE_THREAD.items()),
+                *(f"export {name}={value}" for name, value in worker_variables().items()),
                 *([self.setup] if self.setup else []),
             ],
         }
@@ -173,7 +173,7 @@ class _Jobs:
         import submitit
 
         try:
-            with one_thread():
+            with worker_environment():
                 job = self._executor.submit(carry_out_in_job, errand)
         except (submitit.core.utils.FailedJobError, OSError) as error:
             said = " ".join(str(error).split())

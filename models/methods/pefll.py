@@ -57,6 +57,7 @@ class PeFLL(GeneratedClients):
     paper: ClassVar[str] = "Scott, Zakerinia, Lampert, ICLR 2024"
     personalization: ClassVar[Personalization] = "forward"
     needs_labels: ClassVar[bool] = True
+    numbers_version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()

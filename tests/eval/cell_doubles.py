@@ -91,6 +91,11 @@ def threads(config, on_round, checkpoints=None):
     return Outcome([{"metric": "error", "value": float(os.environ["OMP_NUM_THREADS"])}])
 
 
+def memory_kept(config, on_round, checkpoints=None):
+    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+    return Outcome([{"metric": "error", "value": float(os.environ[name])} for name in names])
+
+
 def saves(config, on_round, checkpoints):
     """Train ten rounds of nothing, slowly, in a slot; the rows say what the rounds added up to."""
     import torch

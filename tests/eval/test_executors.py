@@ -11,6 +11,7 @@ import pytest
 from latecomer.eval.cells import Cell
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors import LocalExecutor
+from latecomer.eval.executors.contract import ONE_THREAD, worker_variables
 from latecomer.eval.rows import read_rows
 from latecomer.eval.work import Job, is_done
 
@@ -136,6 +137,35 @@ def test_workers_have_one_thread_and_this_process_keeps_its_own(make_jobs, monke
     assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [1.0]
     assert os.environ["OMP_NUM_THREADS"] == "7"
     assert "MKL_NUM_THREADS" not in os.environ
+
+
+def test_workers_keep_freed_memory_unless_the_user_says_otherwise(make_jobs, monkeypatch):
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "4096")
+    jobs = make_jobs("memory_kept", ("local",))
+    carry_out(jobs, workers=1)
+    assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [
+        float(worker_variables(here=True)["MALLOC_MMAP_THRESHOLD_"]),
+        4096,
+    ]
+    assert "MALLOC_MMAP_THRESHOLD_" not in os.environ
+    assert os.environ["MALLOC_TRIM_THRESHOLD_"] == "4096"
+
+
+@pytest.mark.parametrize(
+    ("library", "mebibytes"),
+    [("glibc 2.28", 32), ("glibc 2.34", 32), ("glibc 2.35", 128), ("NPTL", 32), (None, 32)],
+)
+def test_no_c_library_is_told_a_threshold_that_it_refuses(monkeypatch, library, mebibytes):
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    monkeypatch.setattr(os, "confstr", lambda name: library)
+    assert int(worker_variables(here=True)["MALLOC_MMAP_THRESHOLD_"]) == mebibytes * 2**20
+    assert int(worker_variables()["MALLOC_MMAP_THRESHOLD_"]) == 32 * 2**20
+
+
+def test_tunables_of_the_users_own_leave_memory_alone(monkeypatch):
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=4096")
+    assert worker_variables() == ONE_THREAD
 
 
 def test_leaving_early_ends_the_workers(make_jobs):

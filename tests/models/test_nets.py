@@ -7,7 +7,7 @@ from torch.func import functional_call
 
 from latecomer.models.encoders import ENCODERS, encoder
 from latecomer.models.hypernetworks import Hypernetwork, embedding_length, hypernetwork
-from latecomer.models.targets import choose
+from latecomer.models.targets import apply, build, choose
 from latecomer.models.task import make_task
 
 
@@ -164,6 +164,23 @@ def test_descriptor_is_the_mean_embedding_of_labelled_samples(
     order = torch.tensor([3, 1, 5, 0, 2, 4])
     assert torch.allclose(net(params, x[:, order], y[:, order]), descriptors, atol=1e-6)
     assert not torch.allclose(net(params, x, (y + 1) % 3), descriptors, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", ["lenet", "small"])
+def test_labels_count_as_if_they_were_constant_planes(target: str) -> None:
+    shape = (3, 28, 28) if target == "lenet" else (1, 8, 8)
+    task = make_task(input_shape=shape, n_classes=3, encoder="convnet", dtype=torch.float64)
+    net = encoder(task, 4)
+    params = net.initial(generator())
+    x = torch.randn(7, *shape, dtype=torch.float64, generator=generator())
+    y = torch.randint(0, 3, (7,), generator=generator())
+    planes = nn.functional.one_hot(y, 3).double()[:, :, None, None].expand(-1, -1, *shape[1:])
+    skeleton = build("auto", (shape[0] + 3, *shape[1:]), 4).to(torch.float64)
+    expected = apply(skeleton, params, torch.cat([x, planes], dim=1))
+    torch.testing.assert_close(net.embed(params, x, y), expected, rtol=0, atol=0)
+    with torch.no_grad():
+        served = net.embed(params, x, y)
+    torch.testing.assert_close(served, expected, rtol=0, atol=1e-12)
 
 
 def test_convolutional_encoder_shares_the_trunk_of_the_target() -> None:
