@@ -17,7 +17,7 @@ ROUNDS = 60
 STUDY = f"""
 study: kills
 data: {{name: digits}}
-split: {{kind: by_class, clients: 14, certify: 3, novel: 3, classes_per_client: 2}}
+split: {{kind: by_class, clients: 21, certify: 3, novel: 10, classes_per_client: 2}}
 model: {{hypernetwork: {{hidden: 1, width: 20}}}}
 methods: [local, fedavg, fedrep, per_fedavg, knn_per, pefll,
   {{name: pefll, posterior: gaussian, label: stochastic}}]
