@@ -59,14 +59,14 @@ def test_table_and_record_say_what_was_missed():
     assert set(written["machine"]) >= {"cpu", "threads", "torch"}
 
 
-def test_committed_ratios_lie_within_their_bounds_or_are_known_misses():
+def test_committed_ratios_lie_within_their_bounds():
     entries = bounds()
     missed = {
         name
         for name, bound in entries.items()
         if bound.baseline is not None and not bound.holds(bound.baseline)
     }
-    assert missed == {"PeFLL round / plain loop fed by DataLoader"}
+    assert missed == set()
 
 
 def test_work_of_a_round_follows_from_the_shapes():
