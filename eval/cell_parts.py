@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
 from latecomer.eval.artifacts import Artifact
 from latecomer.eval.federation import Federation, build_federation, federation_settings
 from latecomer.models.method import Method
+from latecomer.models.schedule import TrainConfig
 from latecomer.models.target_sizes import largest
 from latecomer.models.task import Task, make_task
 
-__all__ = ["Outcome", "Row", "federation_of", "task_of"]
+__all__ = ["Outcome", "Row", "budget_of", "federation_of", "task_of"]
 
 Row = dict[str, Any]
 
@@ -33,6 +34,12 @@ def _federation(key: str) -> Federation:
 def federation_of(config: Mapping[str, Any]) -> Federation:
     """Return the cell's federation; cells of one study in one process share it."""
     return _federation(json.dumps(federation_settings(config), sort_keys=True))
+
+
+def budget_of(config: Mapping[str, Any]) -> TrainConfig:
+    """Return how long and in what portions the cell's configuration trains."""
+    train = config["train"]
+    return TrainConfig(**{field.name: train[field.name] for field in fields(TrainConfig)})
 
 
 @lru_cache(maxsize=2)

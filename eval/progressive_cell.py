@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from latecomer.eval.arrivals import arrivals
-from latecomer.eval.cell_parts import Outcome, federation_of, task_of
+from latecomer.eval.cell_parts import Outcome, budget_of, federation_of, task_of
 from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints, Slot
 from latecomer.eval.cross_fitting import cross_fitted
 from latecomer.eval.errors import InputError
@@ -131,7 +131,7 @@ def evaluate_progressive(
     method = make_method(**{k: v for k, v in config["method"].items() if k != "label"})
     task = task_of(federation, config, method)
     seed, classes = int(config["seed"]), config["evaluation"]["classes"]
-    start = TrainConfig(**{key: config["train"][key] for key in _BUDGET})
+    start = budget_of(config)
     further = replace(start, rounds=wanted["rounds_per_block"])
     order, novel = arrivals(federation, plan)
     offered = method.predictors
@@ -173,6 +173,3 @@ def evaluate_progressive(
     named = {"classes": classes, "personalization": method.personalization}
     final = start.rounds + len(plan.blocks) * further.rounds
     return Outcome([{**named, "round": final, **row} for row in rows], artifacts)
-
-
-_BUDGET = ("rounds", "cohort", "local_steps", "batch_size")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from latecomer.eval.artifacts import Artifact
-from latecomer.eval.cell_parts import Outcome, Row, federation_of, task_of
+from latecomer.eval.cell_parts import Outcome, Row, budget_of, federation_of, task_of
 from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
 from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.client_targets import client_targets
@@ -37,7 +37,7 @@ from latecomer.eval.training_curve import (
 )
 from latecomer.eval.tuned_cell import evaluate_tuned
 from latecomer.models.checkpoint import Checkpoint
-from latecomer.models.engine import RoundLog, TrainConfig, train
+from latecomer.models.engine import RoundLog, train
 from latecomer.models.method import Method
 from latecomer.models.methods import make_method
 from latecomer.models.state import State
@@ -46,9 +46,6 @@ from latecomer.models.task import Task
 __all__ = ["Outcome", "evaluate_cell"]
 
 OnRound = Callable[[RoundLog], None]
-
-
-_BUDGET = ("rounds", "cohort", "local_steps", "batch_size")
 
 
 def _correlation(
@@ -96,7 +93,7 @@ def _trained(
 ) -> tuple[Curve, Plan | None, State]:
     """Train the cell's method; what was measured on the way, and the state that is kept."""
     seed, clients = int(config["seed"]), federation.seen.clients
-    budget = TrainConfig(**{key: config["train"][key] for key in _BUDGET})
+    budget = budget_of(config)
     plan = _curve_plan(method, task, federation, config)
     slot = checkpoints.slot("train", seed=seed, rounds=budget.rounds, device=str(clients.device))
     curve, resume = restored(slot.load())

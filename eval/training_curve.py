@@ -64,7 +64,7 @@ class Curve:
     error : float
         Its mean validation error; infinite before anything was measured.
     state : State or None
-        Its state, a copy, where rounds are chosen among.
+        Its state, where rounds are chosen among.
     """
 
     records: tuple[dict[str, Any], ...] = ()
@@ -101,14 +101,9 @@ def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> 
     before = tuple(record for record in curve.records if record["round"] < now)
     curve = replace(curve, records=before + fresh)
     if plan.chooses and totals["validation"].per_client < curve.error:
-        # An optimizer's memory moves in place, so what is kept is a copy.
-        state = State(*({k: v.clone() for k, v in table.items()} for table in _tables(checkpoint)))
+        state = checkpoint.state
         return replace(curve, round=now, error=totals["validation"].per_client, state=state)
     return curve
-
-
-def _tables(checkpoint: Checkpoint) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    return checkpoint.state.server, checkpoint.state.clients
 
 
 def stored(curve: Curve, checkpoint: Checkpoint) -> Checkpoint:

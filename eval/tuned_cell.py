@@ -23,7 +23,7 @@ from torch import Tensor
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.unseen import single_level_kl, single_level_product
 from latecomer.eval.arrivals import arrivals
-from latecomer.eval.cell_parts import Outcome, federation_of, task_of
+from latecomer.eval.cell_parts import Outcome, budget_of, federation_of, task_of
 from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.cross_fitting import cross_fitted, fold_groups
 from latecomer.eval.errors import InputError
@@ -32,7 +32,7 @@ from latecomer.eval.metrics import ClientScore
 from latecomer.eval.progressive import Plan, plan_of
 from latecomer.eval.serving import MASKS, score_group
 from latecomer.eval.tuned_rows import Tuning, Variance, tuning_findings
-from latecomer.models.engine import RoundLog, TrainConfig, train
+from latecomer.models.engine import RoundLog, train
 from latecomer.models.growing import subset
 from latecomer.models.method import Method
 from latecomer.models.methods import make_method
@@ -123,7 +123,7 @@ def trained_system(
         )
     task, seed = task_of(federation, config, method), int(config["seed"])
     order, novel = arrivals(federation, plan)
-    budget = TrainConfig(**{key: config["train"][key] for key in _BUDGET})
+    budget = budget_of(config)
     slot = kept.slot("first", seed=seed, rounds=budget.rounds, device=str(order.device))
     state = train(
         method,
@@ -189,9 +189,6 @@ def evaluate_tuned(
         "round": config["train"]["rounds"],
     }
     return Outcome([{**named, **row} for row in rows], artifacts)
-
-
-_BUDGET = ("rounds", "cohort", "local_steps", "batch_size")
 
 
 def _chosen(

@@ -76,14 +76,6 @@ def test_the_first_of_the_lowest_validation_errors_is_kept():
     assert [record["error"] for record in curve.records] == [0.5, 0.2, 0.4, 0.2, 0.3]
 
 
-def test_what_is_kept_is_a_copy():
-    plan, score = _plan([1, 2])
-    moving = State({"round": torch.tensor(1)})
-    curve = measured(Curve(), plan, Checkpoint(1, moving), score)
-    moving.server["round"].add_(1)
-    assert int(curve.state.server["round"]) == 1
-
-
 def test_measurements_fall_on_multiples_and_on_the_end():
     curve = _run(*_plan([1] * 7, chooses=False, every=3), rounds=7)
     assert [record["round"] for record in curve.records] == [3, 6, 7]
