@@ -3,7 +3,9 @@
 - ``descriptors``: every client's descriptor, and its rank correlation with the clients' classes,
   along the training too where ``evaluation.every`` says how often;
 - ``mix_and_match``: the accuracy of each seen client's head on every other's body;
-- ``serving_cost``: seconds and bytes of serving newcomers.
+- ``serving_cost``: seconds and bytes of serving newcomers;
+- ``convergence``: what PeFLL's Theorem 3.1 speaks of, along the training alone and at the rounds
+  that ``evaluation.every`` says (``convergence.py``, ``convergence_rows.py``).
 
 Methods that a measure is not about leave it out.
 """
@@ -148,6 +150,8 @@ def measure_all(model: TrainedModel, names: Iterable[str]) -> Findings:
     rows: list[dict[str, Any]] = []
     artifacts: dict[str, Artifact] = {}
     for name in names:
+        if name not in MEASURES:
+            continue  # measured along the training alone
         found, made = MEASURES[name](model)
         rows += found
         artifacts |= made

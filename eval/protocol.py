@@ -13,6 +13,8 @@ from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
 from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.client_targets import client_targets
 from latecomer.eval.compressed_cell import evaluate_compressed
+from latecomer.eval.convergence import converging, is_about
+from latecomer.eval.convergence_rows import convergence_rows
 from latecomer.eval.descriptors import correlations_of
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation import Federation, Group
@@ -30,6 +32,7 @@ from latecomer.eval.trained_model import TrainedModel
 from latecomer.eval.training_curve import (
     Curve,
     Plan,
+    begun,
     curve_findings,
     measured,
     restored,
@@ -37,7 +40,7 @@ from latecomer.eval.training_curve import (
 )
 from latecomer.eval.tuned_cell import evaluate_tuned
 from latecomer.models.checkpoint import Checkpoint
-from latecomer.models.engine import RoundLog, train
+from latecomer.models.engine import RoundLog, initial_state, train
 from latecomer.models.method import Method
 from latecomer.models.methods import make_method
 from latecomer.models.state import State
@@ -80,7 +83,11 @@ def _curve_plan(
     if method.personalization in _WITHOUT_TRAINING:
         groups["novel"] = federation.novel
     present = {name: group for name, group in groups.items() if len(group.clients)}
-    return Plan(present, every, int(config["train"]["rounds"]), chooses, also)
+    found = None
+    if "convergence" in asked:
+        size, seed = int(config["train"]["batch_size"]), int(config["seed"])
+        found = converging(method, task, federation.seen.clients, batch_size=size, seed=seed)
+    return Plan(present, every, int(config["train"]["rounds"]), chooses, also, found)
 
 
 def _trained(
@@ -97,6 +104,9 @@ def _trained(
     plan = _curve_plan(method, task, federation, config)
     slot = checkpoints.slot("train", seed=seed, rounds=budget.rounds, device=str(clients.device))
     curve, resume = restored(slot.load())
+    if plan is not None:
+        start = partial(initial_state, method, task, clients, budget, seed=seed)
+        curve = begun(curve, plan, start)
     predictors = method.predictors
     predictor = "deterministic" if "deterministic" in predictors else predictors[0]
 
@@ -210,13 +220,19 @@ def _method_cell(
     rows += chosen
     trained = curve.round if chosen else config["train"]["rounds"]
     named = {"personalization": method.personalization, "round": trained}
+    if is_about(method):
+        portions = {key: value for key, value in vars(budget_of(config)).items() if key != "rounds"}
+        along_rows = convergence_rows(
+            curve.quantities, method, n_clients=len(federation.seen.clients), **portions
+        )
+        rows += [{"classes": classes, **row} for row in along_rows]
     asked, measures = measure_all(model, config["evaluation"].get("measures") or ())
     rows += [{"classes": classes, **row} for row in asked]
     sizes = client_targets(method, task, state, federation)
     artifacts = {**sizes, **along, **measures, **found.artifacts}
     if facts:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
-    return Outcome([{**row, **named} for row in rows], artifacts)
+    return Outcome([{**named, **row} for row in rows], artifacts)
 
 
 def _split_cell(

@@ -121,7 +121,7 @@ class Evaluation(Settings):
     every: Annotated[int, Field(strict=True, ge=0)] = 0
     measures: (
         Annotated[
-            tuple[Literal["descriptors", "mix_and_match", "serving_cost"], ...],
+            tuple[Literal["descriptors", "mix_and_match", "serving_cost", "convergence"], ...],
             BeforeValidator(sequence),
         ]
         | None

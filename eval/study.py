@@ -183,6 +183,11 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
 
 def _completed_evaluation(study: Study) -> Evaluation:
     """Fill in how often rounds that are chosen among are measured."""
+    if "convergence" in (study.evaluation.measures or ()) and not study.evaluation.every:
+        raise InputError(
+            "evaluation.every must be at least 1 for evaluation.measures=[convergence], "
+            "which is measured along the training, got 0"
+        )
     if study.train.selection == "last":
         return study.evaluation
     if not isinstance(study.split, Frozen) and not study.split.validation:

@@ -13,7 +13,7 @@ from latecomer.eval.rows import Artifact
 from latecomer.models.checkpoint import Checkpoint
 from latecomer.models.state import State, nest, part
 
-__all__ = ["Curve", "Plan", "curve_findings", "measured", "restored", "stored"]
+__all__ = ["Curve", "Plan", "begun", "curve_findings", "measured", "restored", "stored"]
 
 Score = Callable[[State, Group], Sequence[ClientScore]]
 
@@ -37,6 +37,9 @@ class Plan:
     also : callable, optional
         Maps a state to further numbers about the population ``novel``, by name of the column that
         they have in the curve; always the same names.
+    quantities : callable, optional
+        Maps a state and the rounds done to numbers about the training itself, by name; also asked
+        before the first round.
     """
 
     groups: Mapping[str, Group]
@@ -44,6 +47,7 @@ class Plan:
     rounds: int
     chooses: bool
     also: Callable[[State], Mapping[str, Any]] | None = None
+    quantities: Callable[[State, int], Mapping[str, float]] | None = None
 
     def falls_on(self, rounds_done: int) -> bool:
         """Whether something is measured after this many rounds."""
@@ -65,12 +69,22 @@ class Curve:
         Its mean validation error; infinite before anything was measured.
     state : State or None
         Its state, where rounds are chosen among.
+    quantities : tuple of dict
+        One per measurement, from round 0 on: ``round`` and the plan's quantities.
     """
 
     records: tuple[dict[str, Any], ...] = ()
     round: int = 0
     error: float = float("inf")
     state: State | None = None
+    quantities: tuple[dict[str, Any], ...] = ()
+
+
+def begun(curve: Curve, plan: Plan, first: Callable[[], State]) -> Curve:
+    """Return the curve with the quantities of the state before training, if they are asked for."""
+    if plan.quantities is None or curve.quantities:
+        return curve
+    return replace(curve, quantities=({"round": 0, **plan.quantities(first(), 0)},))
 
 
 def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> Curve:
@@ -100,6 +114,10 @@ def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> 
     )
     before = tuple(record for record in curve.records if record["round"] < now)
     curve = replace(curve, records=before + fresh)
+    if plan.quantities is not None:
+        earlier = tuple(record for record in curve.quantities if record["round"] < now)
+        found = {"round": now, **plan.quantities(checkpoint.state, now)}
+        curve = replace(curve, quantities=(*earlier, found))
     if plan.chooses and totals["validation"].per_client < curve.error:
         state = checkpoint.state
         return replace(curve, round=now, error=totals["validation"].per_client, state=state)
@@ -108,7 +126,9 @@ def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> 
 
 def stored(curve: Curve, checkpoint: Checkpoint) -> Checkpoint:
     """Return a checkpoint that holds the curve and the model kept beside the training itself."""
-    told = {"records": list(curve.records), "round": curve.round}
+    told: dict[str, Any] = {"records": list(curve.records), "round": curve.round}
+    if curve.quantities:
+        told["quantities"] = list(curve.quantities)
     if curve.state is None:
         return replace(checkpoint, selection=told)
     server = {
@@ -125,7 +145,11 @@ def restored(checkpoint: Checkpoint | None) -> tuple[Curve, Checkpoint | None]:
     if checkpoint is None:
         return Curve(), None
     told = checkpoint.selection
-    curve = Curve(tuple(told.get("records", ())), int(told.get("round", 0)))
+    curve = Curve(
+        tuple(told.get("records", ())),
+        int(told.get("round", 0)),
+        quantities=tuple(told.get("quantities", ())),
+    )
     server = checkpoint.state.server
     if "error" not in told:
         return curve, checkpoint

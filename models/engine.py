@@ -15,7 +15,16 @@ from latecomer.models.state import Params, State, row, scatter, stack
 from latecomer.models.task import Clients, Minibatches, Task
 from latecomer.models.vectorised import choose_path, train_cohort
 
-__all__ = ["Cohort", "DivergedError", "RoundLog", "Schedule", "TrainConfig", "one_round", "train"]
+__all__ = [
+    "Cohort",
+    "DivergedError",
+    "RoundLog",
+    "Schedule",
+    "TrainConfig",
+    "initial_state",
+    "one_round",
+    "train",
+]
 
 
 class DivergedError(RuntimeError):
@@ -143,6 +152,13 @@ def train(
         if on_checkpoint is not None:
             on_checkpoint(Checkpoint(number + 1, state))
     return state
+
+
+def initial_state(
+    method: Method, task: Task, clients: Clients, config: TrainConfig, *, seed: int
+) -> State:
+    """Return the state that :func:`train` with the same arguments begins with."""
+    return _begin(method, task, clients, Schedule(seed, clients, config)).state
 
 
 def _begin(method: Method, task: Task, clients: Clients, schedule: Schedule) -> Checkpoint:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from latecomer.reports.comparison import pair_frame as pair_frame
     from latecomer.reports.comparison import rank_test_frame as rank_test_frame
     from latecomer.reports.comparison_figures import rank_test_figure as rank_test_figure
+    from latecomer.reports.convergence_figures import convergence_figure as convergence_figure
+    from latecomer.reports.convergence_figures import convergence_frame as convergence_frame
     from latecomer.reports.error_figures import (
         error_distribution_figure as error_distribution_figure,
     )
@@ -57,6 +59,8 @@ _HOME = {
     "class_frame": "split_figures",
     "client_errors": "frames",
     "compare_runs": "run_comparison",
+    "convergence_figure": "convergence_figures",
+    "convergence_frame": "convergence_figures",
     "curve_frame": "certified_shares",
     "diagnostics_figure": "figures",
     "diagnostics_frame": "frames",

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from latecomer.eval.rows import RunRecord, load_run, write_atomic
 from latecomer.reports import captions, citations, sections, setup_facts
 from latecomer.reports.cards import cards
+from latecomer.reports.convergence_figures import convergence_section
 from latecomer.reports.frames import failures_frame, labels_in
 from latecomer.reports.guarantee_section import guarantee_section, ledger_of_run
 from latecomer.reports.pictures import Writer
@@ -85,6 +86,7 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
         + setup_facts.machine(run.env, [cell.timing for cell in run.cells]),
         "command": setup_facts.command(study, run.env),
         "accuracy": sections.accuracy(run, writer, labels, look),
+        "convergence": convergence_section(rows, writer, labels, look),
         "guarantees": guarantee_section(run, writer, labels, look, ledger),
         "shift": sections.shift(rows, writer, labels, look),
         "clients": sections.clients(run, writer, labels, look),

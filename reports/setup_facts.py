@@ -42,7 +42,9 @@ def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str
         kept = sorted({int(n) for n in rows.loc[rows["metric"] == "selected_round", "value"]})
         which = f" (round {kept[0]} to {kept[-1]} of {rounds})" if kept else ""
         return f"the round with the lowest validation error of the seen clients{which}"
-    seen = sorted({int(n) for n in rows.loc[rows["method"] != "", "round"].dropna()})
+    # What is measured along a training has the round that it was measured in.
+    models = rows.loc[(rows["method"] != "") & (rows["metric"] == "error"), "round"]
+    seen = sorted({int(n) for n in models.dropna()})
     if seen and rounds is not None and seen == [int(rounds)]:
         return "none: every model is the one after the last round"
     if seen:

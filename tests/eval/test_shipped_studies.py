@@ -22,6 +22,7 @@ STUDIES = [study.name for study in shipped_studies() if study.paper]
 JOBS = ["bound-vs-accuracy", "generalization-gap", "shift-robustness"]
 ARTIFACTS = {
     "pefll-descriptors": {"descriptors", "training_curve"},
+    "pefll-theorem31": {"training_curve"},
     "pefll-serving-cost": {"serving_cost"},
     "pfedhn-figure3": {"mix_and_match"},
     "pfedhn-figure4": {"descriptors"},
