@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from latecomer.reports.figures import Looks, shown, styled
 from latecomer.reports.frames import in_order
@@ -24,7 +25,7 @@ _SIDES = {
 }
 _LINES: Mapping[str, tuple[str, Any]] = {
     "mean_squared_norm": ("mean so far of the squared gradient norm", "-"),
-    "rate": ("Theorem 3.1's rate, constants estimated (no bound)", (0, (5, 1.5))),
+    "rate": ("Theorem 3.1's rate, constants estimated (no bound)", (0, (5, 2))),
 }
 _QUANTITIES = {
     "objective": "objective",
@@ -132,13 +133,20 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     figure.set_layout_engine("constrained")
     axes = figure.subplots()
     names = [str(name) for name in dict.fromkeys(frame["label"])]
-    for name in names:
+    for place, name in enumerate(names):
         mean = frame[frame["label"] == name].groupby("round")[list(COLUMNS[3:])].mean()
         look = looks[name]
-        axes.plot(mean.index, mean["squared_norm"], look.mark, color=look.colour, markersize=3.6)
+        axes.plot(
+            *(mean.index, mean["squared_norm"], look.mark),
+            color=look.colour, markersize=3.6, clip_on=False, zorder=3,
+        )  # fmt: skip
         for side, (_, line) in _LINES.items():
-            axes.plot(mean.index, mean[side], color=look.colour, linestyle=line, linewidth=1.3)
+            # Rates of models that share their constants lie on each other: dashes take turns.
+            turn = line if isinstance(line, str) else (3.5 * place, line[1])
+            axes.plot(mean.index, mean[side], color=look.colour, linestyle=turn, linewidth=1.3)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("rounds of training")
     axes.set_ylabel("squared gradient norm")
     axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)
@@ -152,6 +160,15 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=1 if width < 5 else 2)
     return figure
+
+
+def _power(value: float) -> str:
+    """Write a tick of a log scale.
+
+    >>> _power(100.0), _power(1e11), _power(0.001)
+    ('100', '1e11', '0.001')
+    """
+    return f"{value:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
 
 
 def describe_convergence(frame: pd.DataFrame) -> str:
