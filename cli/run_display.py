@@ -76,12 +76,13 @@ def plan_line(study: Study, event: Event, where: str = "") -> str:
     trained = f"{_count(len(study.methods), 'method')} x {_count(len(study.seeds), 'seed')}"
     routed = sum(hasattr(entry, "kind") for entry in study.certificates)
     own = f", {_count(routed, 'certificate')} each that trains for itself" if routed else ""
+    simulated = ", 1 simulation" if study.denoising else ""
     left = event.total - event.done
     failed = f", {event.failed} failed before" if event.failed else ""
     place = where or _count(event.workers, "worker")
     work = f"{left} to run on {place}" if left else "nothing to run"
     return (
-        f"{study.study}: {_count(event.total, 'cell')} ({trained}{own}, 1 split),"
+        f"{study.study}: {_count(event.total, 'cell')} ({trained}{own}, 1 split{simulated}),"
         f" {event.done - event.failed} done{failed}, {work}"
     )
 

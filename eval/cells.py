@@ -16,6 +16,7 @@ __all__ = ["NUMBERS_VERSION", "Cell", "cells_of", "content_id"]
 # is the class attribute ``numbers_version`` (1 when it has none).
 NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
 ROUTE_VERSION: Mapping[str, int] = {"routes": 1}
+DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
 
 # The same for single target networks; one that is not listed has never changed.
 TARGET_NUMBERS_VERSION: Mapping[str, int] = {"dense500": 2}
@@ -38,12 +39,12 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """``split`` (what does not depend on a method), ``method``, or a route's own kind."""
+        """``split`` (what depends on no method), ``method``, a route's own kind, ``denoising``."""
         return str(self.config["kind"])
 
     @property
     def label(self) -> str:
-        """Label of the method, with the route where that trains by itself, or ``split``."""
+        """Label of the method, with the route where that trains by itself, or else the kind."""
         method = self.config["method"]
         return str(method["label"]) if method else self.kind
 
@@ -80,7 +81,8 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     """List the cells of a resolved study: one for the split, one per seed and method.
 
     The split's cell holds only what it depends on: another method or seed leaves it as it is.  A
-    certificate whose route trains models of its own is a cell of its own per seed and method.
+    certificate whose route trains models of its own is a cell of its own per seed and method; the
+    simulation of ``denoising`` is one that depends on nothing else.
     """
     shared = {
         "study": resolved["study"],
@@ -140,7 +142,23 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         for config in trained
         for entry in routed
     ]
-    return tuple(Cell(content_id(config), config) for config in (split, *trained, *own))
+    simulated = [_denoising(entry)] if (entry := resolved.get("denoising")) else []
+    return tuple(Cell(content_id(config), config) for config in (split, *trained, *own, *simulated))
+
+
+def _denoising(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of the simulation, which has data and a split of its own."""
+    return {
+        "study": "linear-denoising",
+        "kind": "denoising",
+        "data": {"name": "linear regression"},
+        "split": {"kind": "simulated", "seed": settings["seed"]},
+        "denoising": settings,
+        "rows_schema": ROWS_SCHEMA_VERSION,
+        **dict.fromkeys(("model", "method", "train", "seed")),
+        **{"shifts": {}, "evaluation": {}, "bounds": [], "certificates": []},
+        "numbers_version": dict(DENOISING_VERSION),
+    }
 
 
 def _own_label(method: Mapping[str, Any], entry: Mapping[str, Any]) -> str:

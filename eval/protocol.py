@@ -19,6 +19,7 @@ from latecomer.eval.descriptors import correlations_of
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation import Federation, Group
 from latecomer.eval.held_out import score_certification
+from latecomer.eval.linear_denoising import denoising_findings
 from latecomer.eval.measures import measure_all
 from latecomer.eval.metrics import ClientScore, GroupScore, group_score
 from latecomer.eval.progressive_cell import evaluate_progressive
@@ -244,6 +245,13 @@ def _split_cell(
     return Outcome(*split_facts(federation_of(config), classifier=classifier))
 
 
+def _denoising_cell(
+    config: Mapping[str, Any], on_round: OnRound | None, checkpoints: Checkpoints
+) -> Outcome:
+    """Simulate the linear hypernetwork; no data and no method of the study have part in it."""
+    return Outcome(*denoising_findings(config["denoising"]))
+
+
 _CellWork = Callable[[Mapping[str, Any], OnRound | None, Checkpoints], Outcome]
 _CELLS: Mapping[str, _CellWork] = MappingProxyType(
     {
@@ -252,6 +260,7 @@ _CELLS: Mapping[str, _CellWork] = MappingProxyType(
         "progressive": evaluate_progressive,
         "tuned": evaluate_tuned,
         "compressed": evaluate_compressed,
+        "denoising": _denoising_cell,
     }
 )
 

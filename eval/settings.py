@@ -32,6 +32,7 @@ __all__ = [
     "SPLIT_KINDS",
     "DataSettings",
     "DataShift",
+    "Denoising",
     "Evaluation",
     "FunctionShift",
     "Hypernetwork",
@@ -177,6 +178,50 @@ class Shifts(Settings):
         return self
 
 
+class Denoising(Settings):
+    """The linear hypernetwork of pFedHN's section 4.1, simulated: see `eval.linear_denoising`.
+
+    ``draws`` federations for every ``noise`` (standard deviation of a label): ``clients`` seen and
+    ``novel`` ones with ``samples`` rows and as many ``weights``; true models have ``variances``
+    along as many directions and lie in their span. ``dimensions``: the lengths k of a descriptor;
+    ``rounds`` of gradient descent for each.
+    """
+
+    clients: Count = 100
+    novel: Count = 100
+    weights: Count = 30
+    samples: Count = 60
+    variances: Annotated[tuple[Positive, ...], Field(min_length=1)] = (4.0, 2.0, 1.0, 0.5, 0.25)
+    noise: Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+        *(0.25, 0.5, 1.0),
+    )
+    dimensions: Annotated[tuple[Count, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+        *(1, 2, 3, 4, 5, 6, 8, 12, 20, 30),
+    )
+    draws: Count = 20
+    rounds: Count = 2000
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Denoising":
+        most = min(self.clients, self.weights)
+        if max(self.dimensions) > most:
+            raise ValueError(
+                f"must have dimensions up to {most}, the smaller of clients and weights, "
+                f"got {max(self.dimensions)}"
+            )
+        if self.samples < self.weights:
+            raise ValueError(
+                f"must have samples >= weights={self.weights}, got {self.samples}: "
+                "columns are orthonormal"
+            )
+        if len(self.variances) > self.weights:
+            raise ValueError(
+                f"must have at most weights={self.weights} variances, got {len(self.variances)}"
+            )
+        return self
+
+
 # Published counterparts, shown beside our numbers; no cell depends on them.
 def _item(name: str) -> str:
     source, _, item = name.partition(":")
@@ -210,6 +255,7 @@ class Study(Settings):
         BeforeValidator(sequence),
     ] = ()
     certificates: tuple[CertificateSettings, ...] = ()
+    denoising: Denoising | None = None
     seeds: Annotated[tuple[Seed, ...], BeforeValidator(sequence), Field(min_length=1)] = (0,)
 
     def resolved(self) -> dict[str, Any]:
@@ -238,6 +284,7 @@ def sections() -> Mapping[str, type[Settings]]:
         "model.hypernetwork": Hypernetwork,
         "train": Train,
         "evaluation": Evaluation,
+        "denoising": Denoising,
         "shifts": Shifts,
         "shifts.function.*": FunctionShift,
         "certificates.*": ROUTE_SETTINGS["r0"],

@@ -56,6 +56,9 @@ class CellStatus:
     message: str = ""
 
 
+_QUICK = ("split", "denoising")  # cells that say nothing about how long a training takes
+
+
 @dataclass(frozen=True)
 class RunStatus:
     """How far a run is.
@@ -159,7 +162,7 @@ def _estimated(cells: Sequence[CellStatus]) -> tuple[tuple[CellStatus, ...], flo
         if cell.state == "done" and cell.seconds is not None:
             taken[cell.label].append(cell.seconds)
     own = {cell.id: guess for cell in cells if (guess := _by_rounds(cell)) is not None}
-    known = [mean for label, mean in _means(taken).items() if label != "split"]
+    known = [mean for label, mean in _means(taken).items() if label not in _QUICK]
     known += own.values()
     usual = sum(known) / len(known) if known else None
     filled = []

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from latecomer.reports.comparison_figures import rank_test_figure as rank_test_figure
     from latecomer.reports.convergence_figures import convergence_figure as convergence_figure
     from latecomer.reports.convergence_figures import convergence_frame as convergence_frame
+    from latecomer.reports.denoising_figures import denoising_figure as denoising_figure
+    from latecomer.reports.denoising_figures import denoising_frame as denoising_frame
     from latecomer.reports.error_figures import (
         error_distribution_figure as error_distribution_figure,
     )
@@ -62,6 +64,8 @@ _HOME = {
     "convergence_figure": "convergence_figures",
     "convergence_frame": "convergence_figures",
     "curve_frame": "certified_shares",
+    "denoising_figure": "denoising_figures",
+    "denoising_frame": "denoising_figures",
     "diagnostics_figure": "figures",
     "diagnostics_frame": "frames",
     "effect_frame": "shift_effects",

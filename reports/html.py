@@ -13,6 +13,7 @@ from latecomer.eval.rows import RunRecord, load_run, write_atomic
 from latecomer.reports import captions, citations, sections, setup_facts
 from latecomer.reports.cards import cards
 from latecomer.reports.convergence_figures import convergence_section
+from latecomer.reports.denoising_figures import denoising_section
 from latecomer.reports.frames import failures_frame, labels_in
 from latecomer.reports.guarantee_section import guarantee_section, ledger_of_run
 from latecomer.reports.pictures import Writer
@@ -87,6 +88,7 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
         "command": setup_facts.command(study, run.env),
         "accuracy": sections.accuracy(run, writer, labels, look),
         "convergence": convergence_section(rows, writer, labels, look),
+        "denoising": denoising_section(run, writer),
         "guarantees": guarantee_section(run, writer, labels, look, ledger),
         "shift": sections.shift(rows, writer, labels, look),
         "clients": sections.clients(run, writer, labels, look),

@@ -24,6 +24,7 @@ ARTIFACTS = {
     "pefll-descriptors": {"descriptors", "training_curve"},
     "pefll-theorem31": {"training_curve"},
     "pefll-serving-cost": {"serving_cost"},
+    "pfedhn-denoising": {"linear_denoising"},
     "pfedhn-figure3": {"mix_and_match"},
     "pfedhn-figure4": {"descriptors"},
     "pfedhn-figure5": {"training_curve"},

@@ -27,6 +27,8 @@ MODULES = (
     *(
         "comparison_figures",
         "comparison_tables",
+        "convergence_figures",
+        "denoising_figures",
         "descriptions",
         "error_figures",
         "figures",
