@@ -17,12 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from latecomer.eval.steepness import jacobian_norm, norm_of, pulled_back, steepest
 from latecomer.models import generation
 from latecomer.models.generated_clients import GeneratedClients
 from latecomer.models.method import Method
 from latecomer.models.objectives import ridge_decay, squared_norm
 from latecomer.models.schedule import minibatches
-from latecomer.models.state import Params, State, add, detached, leaves, subtract
+from latecomer.models.state import Params, State, detached, leaves, subtract
 from latecomer.models.task import Clients, Samples, Task
 
 __all__ = ["PROBED", "Slope", "converging", "is_about", "quantities", "slope"]
@@ -31,8 +32,6 @@ PROBED = 10
 """Clients that constants of single clients are looked for at: the first of the split's order."""
 
 _DRAWS = 4  # batches drawn of each such client
-_ITERATIONS = 2  # of the power iterations
-_PROBE = 1e-3  # how far smoothness is probed, relative to the norm of the parameters
 _STREAM = 31
 
 
@@ -103,10 +102,10 @@ def slope(method: GeneratedClients, task: Task, state: State, clients: Clients) 
         with torch.enable_grad():
             made = method.weights_for(task, {**state.server, **eta}, support)
         loss, against = _local_slope(method, task, detached(made), support)
-        own = _pulled_back(made, against, eta)
+        own = pulled_back(made, against, eta)
         total += loss / n
         spread += float(squared_norm(own)) / n
-        norms.append(_norm(against))
+        norms.append(norm_of(against))
         mean = {name: value.add_(own[name], alpha=1 / n) for name, value in mean.items()}
     spread = max(spread - float(squared_norm(mean)), 0.0)
     for name, value in eta.items():
@@ -159,7 +158,7 @@ def quantities(
         "squared_gradient_norm": float(squared_norm(here.gradient)),
         "client_dissimilarity": here.dissimilarity,
         "loss_gradient": max(here.loss_gradients),
-        "smoothness": _steepest(gradient_at, eta, here.gradient),
+        "smoothness": steepest(gradient_at, eta, here.gradient),
     }
     for index in range(min(PROBED, len(clients))):
         support = clients.support_of(index)
@@ -200,14 +199,14 @@ def _of_client(
 
         with torch.no_grad():
             noises["model"].append(float(squared_norm(gap(eta))))
-        noises["generator"].append(_jacobian_norm(gap, eta, rng) ** 2)
+        noises["generator"].append(jacobian_norm(gap, eta, rng) ** 2)
     mean = {name: float(np.mean(values)) for name, values in noises.items()}
     return {
         "loss_noise": mean["loss"] ** 0.5,
         "generator_noise": (batch_size * mean["generator"]) ** 0.5,
         "model_noise": (batch_size * mean["model"]) ** 0.5,
-        "generator_gradient": _jacobian_norm(whole, eta, rng),
-        "loss_smoothness": _steepest(
+        "generator_gradient": jacobian_norm(whole, eta, rng),
+        "loss_smoothness": steepest(
             lambda place: _local_slope(method, task, place, support)[1], theta, against
         ),
     }
@@ -227,81 +226,6 @@ def _local_slope(
         for name, value in zip(point, slopes, strict=True)
     }
     return loss.item() + method.lambda_theta * float(squared_norm(theta)), against
-
-
-def _pulled_back(
-    made: Mapping[str, Tensor], against: Mapping[str, Tensor], eta: Params, *, again: bool = False
-) -> Params:
-    """Return the transposed Jacobian of what was made, applied to ``against``."""
-    slopes = torch.autograd.grad(
-        [*made.values()],
-        [*eta.values()],
-        grad_outputs=[against[name] for name in made],
-        allow_unused=True,
-        retain_graph=again,
-    )
-    return {
-        name: torch.zeros_like(value) if found is None else found
-        for (name, value), found in zip(eta.items(), slopes, strict=True)
-    }
-
-
-def _steepest(
-    gradient_at: Callable[[Params], Params], point: Mapping[str, Tensor], gradient: Params
-) -> float:
-    """Return how fast a gradient changes: a lower estimate of its Lipschitz constant.
-
-    Differences over a short way, first along the gradient, then along the change found: a power
-    iteration for the largest curvature.
-    """
-    point, direction = detached(point), gradient
-    step, largest = _PROBE * _norm(point), 0.0
-    for _ in range(_ITERATIONS):
-        length = _norm(direction)
-        if not length > 0 or not step > 0:
-            break
-        moved = {name: value + direction[name] * (step / length) for name, value in point.items()}
-        # What rounding leaves of the step is what the change is divided by.
-        direction = subtract(gradient_at(moved), gradient)
-        largest = max(largest, _norm(direction) / _norm(subtract(moved, point)))
-    return largest
-
-
-def _jacobian_norm(
-    function: Callable[[Params], Params], point: Mapping[str, Tensor], rng: np.random.Generator
-) -> float:
-    """Return a lower estimate of the spectral norm of a Jacobian, by power iteration.
-
-    Each value looked at is the norm of the transposed Jacobian on a unit vector, so that none
-    exceeds the norm; differences only choose the next vector.
-    """
-    eta = leaves(point)
-    with torch.enable_grad():
-        made = function(eta)
-    made_here = detached(made)
-    towards = {
-        name: torch.from_numpy(rng.standard_normal(value.shape)).to(value)
-        for name, value in made_here.items()
-    }
-    step, largest = _PROBE * _norm(point), 0.0
-    for turn in range(_ITERATIONS):
-        length = _norm(towards)
-        if not length > 0:
-            break
-        unit = {name: value / length for name, value in towards.items()}
-        back = _pulled_back(made, unit, eta, again=turn + 1 < _ITERATIONS)
-        norm = _norm(back)
-        largest = max(largest, norm)
-        if turn + 1 == _ITERATIONS or not norm > 0:
-            break
-        moved = add(detached(eta), {name: value * (step / norm) for name, value in back.items()})
-        with torch.no_grad():
-            towards = subtract(function(moved), made_here)
-    return largest
-
-
-def _norm(table: Mapping[str, Tensor]) -> float:
-    return float(squared_norm(table)) ** 0.5
 
 
 def _ridge_of(method: GeneratedClients, name: str) -> float:

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from latecomer.bounds import pefll_31, pefll_31_minT
-from latecomer.eval.convergence import _jacobian_norm, _steepest, quantities, slope
+from latecomer.eval.convergence import quantities, slope
 from latecomer.eval.convergence_rows import RATE_TERMS
 from latecomer.eval.errors import InputError
 from latecomer.eval.protocol import evaluate_cell
+from latecomer.eval.steepness import jacobian_norm, steepest
 from latecomer.eval.study import parse_study
 from latecomer.models import generation
 from latecomer.models.engine import initial_state, train
@@ -110,7 +111,7 @@ def test_a_jacobians_norm_is_found_from_below():
     rng = np.random.default_rng(1)
     matrix = torch.from_numpy(np.diag([5.0, 1.0, 0.5]) @ np.linalg.qr(rng.normal(size=(3, 3)))[0])
     point = {"a": torch.from_numpy(rng.normal(size=3))}
-    found = _jacobian_norm(lambda place: {"b": matrix @ place["a"]}, point, rng)
+    found = jacobian_norm(lambda place: {"b": matrix @ place["a"]}, point, rng)
     assert 4.5 < found <= 5 + 1e-12
 
 
@@ -121,7 +122,7 @@ def test_steepness_is_found_from_below():
     def gradient_at(place):
         return {"a": curvature * place["a"]}
 
-    assert 3.9 < _steepest(gradient_at, point, gradient_at(point)) <= 4 + 1e-9
+    assert 3.9 < steepest(gradient_at, point, gradient_at(point)) <= 4 + 1e-9
 
 
 def test_noise_vanishes_where_a_batch_is_the_whole_support(tiny):

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from latecomer import reports
+from latecomer.eval.rows import read_rows, write_rows
 from latecomer.reports.convergence_figures import (
     constants_frame,
     constants_table,
@@ -17,10 +18,21 @@ from latecomer.reports.denoising_figures import (
     denoising_table,
     describe_denoising,
 )
+from latecomer.reports.frames import in_order
 from latecomer.reports.pictures import Writer
 from latecomer.reports.style import NARROW, looks
 
 NORMS = {0: 8.0, 5: 4.0, 10: 2.0}
+LABELS = ["pefll", "other step"]
+
+
+@pytest.fixture
+def read(tmp_path):
+    def make(rows):
+        write_rows(tmp_path / "rows.csv", rows)
+        return read_rows(tmp_path / "rows.csv")
+
+    return make
 
 
 def theorem_rows(label="pefll", seed=0, factor=1.0):
@@ -55,9 +67,9 @@ def test_both_sides_of_the_theorem_along_every_training(rows):
 
 
 def test_the_convergence_figure_has_marks_a_mean_and_a_rate(rows):
-    frame = reports.convergence_frame(rows)
+    frame = in_order(reports.convergence_frame(rows), LABELS)
     for width in (7.2, NARROW):
-        figure = reports.convergence_figure(frame, looks(["pefll", "other step"]), width=width)
+        figure = reports.convergence_figure(frame, looks(LABELS), width=width)
         lines = figure.axes[0].get_lines()
         assert len(lines) == 6
         # Means over seeds 0 and 1.
@@ -76,7 +88,7 @@ def test_constants_are_the_largest_and_sides_the_last(rows):
     assert frame.loc[("other step", "convergence_rate", "drift"), "mean"] == 1e4
     both = frame.loc[("pefll", "smoothness", "")]
     assert (both["mean"], both["low"], both["high"], both["n_seeds"]) == (12.0, 8.0, 16.0, 2)
-    table = constants_table(constants_frame(rows), ["pefll", "other step"])
+    table = constants_table(constants_frame(rows), LABELS)
     assert list(table.shown.columns) == ["quantity", "pefll", "other step"]
     shown = table.shown.set_index("quantity")
     assert shown.loc["L: smoothness of the objective", "pefll"] == "12 [8, 16]"
@@ -121,7 +133,7 @@ def test_errors_are_means_over_draws_with_their_standard_error(denoised):
 def test_the_denoising_figure_has_a_panel_per_noise(denoised):
     for width in (7.2, NARROW):
         figure = reports.denoising_figure(denoised, width=width)
-        assert [axes.get_title() for axes in figure.axes] == ["noise 0.5", "noise 1"]
+        assert [axes.get_title(loc="left") for axes in figure.axes] == ["noise 0.5", "noise 1"]
         curves = {bar.get_label(): bar.lines[0] for bar in figure.axes[1].containers}
         assert len(curves) == 6
         best = curves["closed-form optimum (PCA), seen clients"]
