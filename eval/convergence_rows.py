@@ -76,7 +76,7 @@ def convergence_rows(
     found = {name: max(record[name] for record in records) for name in _CONSTANTS}
     # Cross-entropy and ridges are at least 0: so is the objective's lower bound.
     inputs = {"initial_gap": float(records[0]["objective"]), **found}
-    portions = {"cohort": cohort, "local_steps": local_steps}
+    portions: dict[str, Any] = {"cohort": cohort, "local_steps": local_steps}
     heuristic = {"rigorous": False, "message": _HEURISTIC}
     later = [record for record in records if record["round"] > 0]
     for number, record in enumerate(later, start=1):
@@ -84,7 +84,9 @@ def convergence_rows(
         norms = [float(one["squared_gradient_norm"]) for one in later[:number]]
         rows.append({**now, "metric": "mean_squared_gradient_norm", "value": float(np.mean(norms))})
         for term, used in {"": tuple(inputs), **RATE_TERMS}.items():
-            kept = {name: value if name in used else 0.0 for name, value in inputs.items()}
+            kept: dict[str, Any] = {
+                name: value if name in used else 0.0 for name, value in inputs.items()
+            }
             rate = pefll_31(
                 **kept, **portions, batch_size=batch_size, n_rounds=int(record["round"])
             )

@@ -136,7 +136,7 @@ def fixed_subspace_error(variances: Floats, subspace: Floats, noise: float) -> f
     1.25
     """
     kept = float(np.trace(subspace.T @ variances @ subspace))
-    return float(np.trace(variances)) - kept + noise**2 * subspace.shape[1]
+    return float(np.trace(variances)) - kept + noise * noise * int(subspace.shape[1])
 
 
 def estimated_error(solutions: Floats, dimension: int, noise: float) -> float:
@@ -155,12 +155,12 @@ def estimated_error(solutions: Floats, dimension: int, noise: float) -> float:
         k, at most the smaller of n and d.
     noise : float
     """
-    n, d = solutions.shape
+    n, d = map(int, solutions.shape)
     squares = np.square(np.linalg.svd(solutions, compute_uv=False))
     kept, left = squares[:dimension], squares[dimension:]
     freedom = dimension * (dimension + abs(n - d))
     freedom += 2 * float((kept[:, None] / (kept[:, None] - left[None])).sum())
-    return (float(left.sum()) + 2 * noise**2 * freedom) / n - noise**2 * d
+    return (float(left.sum()) + 2 * noise * noise * freedom) / n - noise * noise * d
 
 
 def _one_draw(settings: Mapping[str, Any], noise: float, draw: int) -> list[Row]:
@@ -199,7 +199,7 @@ def _one_draw(settings: Mapping[str, Any], noise: float, draw: int) -> list[Row]
                 ),
                 "novel_gradient_descent": novel.error(newcomers @ span @ span.T),
                 # Closed forms: noise alone; the best subspace, known; what the draw itself says.
-                "local_expected": noise**2 * d,
+                "local_expected": noise * noise * d,
                 "known_subspace": _known_subspace(moments, order, k, noise),
                 "estimated": estimated_error(solutions, k, noise),
                 "novel_expected": fixed_subspace_error(moments, best.weights, noise),
@@ -216,7 +216,7 @@ def _known_subspace(moments: Floats, order: Floats, k: int, noise: float) -> flo
     The basis holds the directions of all variances; others are orthogonal to every true model.
     """
     within = fixed_subspace_error(moments, order[:, :k], noise)
-    return within + noise**2 * max(k - order.shape[1], 0)
+    return within + noise * noise * max(k - int(order.shape[1]), 0)
 
 
 def denoising_findings(settings: Mapping[str, Any]) -> tuple[list[Row], dict[str, Artifact]]:

@@ -1,5 +1,6 @@
 """How steep functions of a table of parameters are: lower estimates by power iteration."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -106,4 +107,4 @@ def jacobian_norm(
 
 def norm_of(table: Mapping[str, Tensor]) -> float:
     """Return the Euclidean norm of all entries of all tensors."""
-    return float(squared_norm(table)) ** 0.5
+    return math.sqrt(float(squared_norm(table)))

@@ -147,10 +147,11 @@ def _with_error(row: Mapping[Any, Any], name: str) -> str:
 
 def best_lengths(frame: pd.DataFrame) -> dict[float, pd.Series]:
     """Map each noise to the row of least mean error of the closed form, on seen clients."""
-    return {
-        float(noise): own.loc[own["principal_components"].idxmin()]
-        for noise, own in frame.groupby("noise")
-    }
+    found = {}
+    for noise in frame["noise"].unique().tolist():
+        own = frame[frame["noise"] == noise]
+        found[float(noise)] = own.iloc[int(own["principal_components"].to_numpy().argmin())]
+    return found
 
 
 def describe_denoising(frame: pd.DataFrame) -> str:
