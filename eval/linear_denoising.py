@@ -158,7 +158,7 @@ def estimated_error(solutions: Floats, dimension: int, noise: float) -> float:
     n, d = map(int, solutions.shape)
     squares = np.square(np.linalg.svd(solutions, compute_uv=False))
     kept, left = squares[:dimension], squares[dimension:]
-    freedom = dimension * (dimension + abs(n - d))
+    freedom = float(dimension * (dimension + abs(n - d)))
     freedom += 2 * float((kept[:, None] / (kept[:, None] - left[None])).sum())
     return (float(left.sum()) + 2 * noise * noise * freedom) / n - noise * noise * d
 
