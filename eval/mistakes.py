@@ -77,7 +77,10 @@ def _unknown_key(loc: Sequence[str]) -> str:
         if loc[-1] in model.model_fields and "*" not in place
     }
     hint = nearest(loc[-1], siblings).replace("'", "").replace("mean ", f"mean {prefix}")
-    elsewhere = sorted(homes - {_dotted(loc)})
+    # The simulation has clients and rounds of its own, which are seldom those that are meant.
+    elsewhere = sorted(
+        homes - {_dotted(loc)}, key=lambda home: (home.startswith("denoising."), home)
+    )
     if elsewhere and (not prefix or not hint):
         hint = f"; did you mean {elsewhere[0]}?"
     kind = f" of a {loc[1]} split" if loc[0] == "split" else ""

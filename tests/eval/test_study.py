@@ -136,6 +136,8 @@ def test_overrides_reach_into_sections_and_lists():
         ("train.ruonds=5", "train.ruonds is no setting; did you mean train.rounds?"),
         ("rounds=5", "rounds is no setting; did you mean train.rounds?"),
         ("certify=0.2", "did you mean split.certify?"),
+        ("clients=20", "did you mean split.clients?"),
+        ("draws=2", "did you mean denoising.draws?"),
         ("model.hypernetwork.widht=1", "did you mean model.hypernetwork.width?"),
         ("certificates.0.dleta=.1", "did you mean certificates.0.delta?"),
         ("split.class_per_client=2", "did you mean split.classes_per_client?"),
