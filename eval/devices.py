@@ -6,11 +6,15 @@ A study that says nothing computes on the CPU, so that it means the same cells o
 
 import socket
 from functools import cache
+from typing import TYPE_CHECKING
 
 from latecomer.eval.errors import InputError
 from latecomer.eval.settings import Study
 
-__all__ = ["claim", "device_name", "lacking", "settled"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["claim", "device_name", "lacking", "settled", "wait_for"]
 
 
 def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
@@ -81,6 +85,14 @@ def claim(device: str) -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.deterministic = True
+
+
+def wait_for(device: "torch.device") -> None:
+    """Wait until a device has done what it was sent, so that time can be taken."""
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize(device)
 
 
 def device_name(device: str | None) -> str:
