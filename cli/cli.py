@@ -89,7 +89,11 @@ def run_study(
         typer.Option(metavar="NAME", help="A variant that the study names; may be repeated."),
     ] = None,
     workers: Annotated[
-        int | None, _whole("--workers", "Processes; one per core unless given.")
+        int | None, _whole("--workers", "Processes; one per core unless given, one on a GPU.")
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda or auto, as train.device; cpu if the study does not say."),
     ] = None,
     executor: Annotated[
         str, typer.Option(help="Where cells are carried out: local, slurm or ray.")
@@ -143,7 +147,7 @@ def run_study(
     choice = choose_executor(executor, flags, executor_option or [])
     succeeded = run_and_report(
         study,
-        overrides or [],
+        [*(overrides or []), *([f"train.device={device}"] if device else [])],
         out=out,
         scale=scale,
         variants=variant or (),

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from latecomer.models.local import LocalSGD, local_sgd
-from latecomer.models.state import Params, State, detached, part, row
+from latecomer.models.state import Params, State, detached, move, part, row
 from latecomer.models.target_sizes import SizedHypernetwork, padded, sized_hypernetwork
 from latecomer.models.task import Clients, Task
 
@@ -243,9 +243,8 @@ def joint_error(
         rows = draws[step].to(x.device)
         return task.loss(params, x[rows], y[rows])
 
-    params, _ = local_sgd(
-        objective, task.initial(generator), n_steps=_JOINT_STEPS, rule=_JOINT_RULE
-    )
+    fresh = move(task.initial(generator), x.device)
+    params, _ = local_sgd(objective, fresh, n_steps=_JOINT_STEPS, rule=_JOINT_RULE)
     with torch.no_grad():
         errors = [
             float((task.logits(params, part_x).argmax(1) != part_y).double().mean())

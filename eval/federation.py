@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.devices import claim
 from latecomer.eval.refill import Lack
 from latecomer.eval.shifted import (
     Population,
@@ -149,8 +150,7 @@ def make_clients(
     y: NDArray[np.int64],
     rows: Sequence[ClientRows],
     scale: Standardisation,
-    *,
-    device: str = "cpu",
+    store: "Store | None" = None,
 ) -> Clients:
     """Build the tensors of a group of clients.
 
@@ -162,22 +162,45 @@ def make_clients(
         Who holds which row.
     scale : Standardisation
         Frozen mean and standard deviation.
-    device : str
-        Where the tensors live.
+    store : Store, optional
+        Puts the tensors on their device; on the CPU unless given.
     """
+    store = store or Store()
+    device = store.device
     support, support_sizes = _padded([client.support for client in rows])
     query, query_sizes = _padded([client.query for client in rows])
     return Clients(
-        x=torch.from_numpy(x).to(device),
-        y=torch.from_numpy(y).to(device),
+        x=store.put(x),
+        y=store.put(y),
         support=support.to(device),
         support_sizes=support_sizes.to(device),
         query=query.to(device),
         query_sizes=query_sizes.to(device),
         ids=torch.tensor([client.id for client in rows], dtype=torch.int64),
-        mean=torch.from_numpy(scale.mean).to(device),
-        sd=torch.from_numpy(scale.sd).to(device),
+        mean=store.put(scale.mean),
+        sd=store.put(scale.sd),
     )
+
+
+class Store:
+    """Arrays as tensors on a device, each of them there once however often it is put.
+
+    Parameters
+    ----------
+    device : str
+        Where the tensors live. On the CPU they share the arrays' memory.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = torch.device(device)
+        self._held: dict[int, tuple[NDArray[Any], torch.Tensor]] = {}
+
+    def put(self, array: NDArray[Any]) -> torch.Tensor:
+        """Return the tensor of an array."""
+        if id(array) not in self._held:
+            # The array is held on to, or another one could be given its address.
+            self._held[id(array)] = array, torch.from_numpy(array).to(self.device)
+        return self._held[id(array)][1]
 
 
 def split_options(split: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +212,9 @@ def federation_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a federation depends on of a resolved study or a cell's configuration."""
     shared = {name: config[name] for name in ("data", "split", "shifts")}
     named = [name for one in config.get("certificates") or () for name in one.get("shifts") or ()]
-    return {**shared, "certified_shifts": sorted(set(named))}
+    device = (config.get("train") or {}).get("device")
+    asked = {"device": device} if device else {}
+    return {**shared, **asked, "certified_shifts": sorted(set(named))}
 
 
 def _judged_by_validation(seen: Sequence[ClientRows]) -> Sequence[ClientRows]:
@@ -206,7 +231,8 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
     ----------
     config : mapping
         ``data``, ``split``, ``shifts`` and, if any, ``certified_shifts``: names of the shifts that
-        certification clients go through as well.
+        certification clients go through as well; ``device``: ``cuda``, or the CPU if left out.
+        Samples lie there once, whatever groups they occur in.
 
     Returns
     -------
@@ -215,15 +241,18 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
     Raises
     ------
     InputError
-        When the data cannot be read or the split cannot exist.
+        When the data cannot be read, the split cannot exist or the device is not there.
     """
+    device = config.get("device", "cpu")
+    claim(device)
+    store = Store(device)
     dataset = load_dataset(config["data"])
     options = split_options(config["split"])
     split = split_of(dataset, options)
     scale = standardisation(dataset, split.seen)
 
     def group(name: str, rows: Sequence[ClientRows]) -> Group:
-        return Group(name, "none", None, make_clients(dataset.x, dataset.y, rows, scale))
+        return Group(name, "none", None, make_clients(dataset.x, dataset.y, rows, scale, store))
 
     populations = shifted_populations(
         dataset,
@@ -243,7 +272,7 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
 
     def shifted(name: str, made: Sequence[Population]) -> tuple[Group, ...]:
         return tuple(
-            Group(name, one.shift, one.severity, make_clients(one.x, one.y, one.rows, scale))
+            Group(name, one.shift, one.severity, make_clients(one.x, one.y, one.rows, scale, store))
             for one in made
         )
 

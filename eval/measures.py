@@ -20,6 +20,7 @@ import torch
 
 from latecomer.eval.artifacts import Artifact
 from latecomer.eval.descriptors import descriptor_findings
+from latecomer.eval.devices import wait_for
 from latecomer.eval.trained_model import TrainedModel
 from latecomer.models.embedded_clients import EmbeddedClients
 from latecomer.models.heads import body_names, head_names
@@ -82,13 +83,16 @@ def _serving_cost(model: TrainedModel) -> Findings:
     for index, client in enumerate(novel.clients.ids.tolist()):
         support, query = novel.clients.support_of(index), novel.clients.query_of(index)
         generator = torch.Generator().manual_seed(model.seed)
+        wait_for(support.x.device)
         began = time.perf_counter()
         served = method.personalize(
             model.task, model.state, support, predictor=predictor, generator=generator
         )
+        wait_for(support.x.device)
         made = time.perf_counter()
         with torch.no_grad():
             served(query.x)
+        wait_for(support.x.device)
         ended = time.perf_counter()
         table.append(
             {

@@ -28,7 +28,7 @@ from latecomer.eval.route_contract import Findings, Request
 from latecomer.eval.rules import sampling_of
 from latecomer.eval.serving import MASKS, client_generator
 from latecomer.models.method import FixedWeights
-from latecomer.models.state import Params
+from latecomer.models.state import Params, sent
 from latecomer.models.task import Samples
 
 __all__ = ["certify_personal", "pooled_certificate"]
@@ -204,7 +204,8 @@ def _tuned(request: Request) -> list[_Tuned]:
     for index, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(index)
         key = np.random.SeedSequence([model.federation.split.seed, client, 0x9A, _CUT])
-        order = torch.from_numpy(np.random.default_rng(key).permutation(len(support)))
+        drawn = np.random.default_rng(key).permutation(len(support))
+        order = sent(torch.from_numpy(drawn), support.x.device)
         kept, held = order[n_measured:], order[:n_measured]
         models = []
         for own in (Samples(support.x[kept], support.labels()[kept]), support):
@@ -215,7 +216,7 @@ def _tuned(request: Request) -> list[_Tuned]:
         prior, posterior = models
         if not isinstance(prior, FixedWeights) or not isinstance(posterior, FixedWeights):
             return []
-        known = torch.zeros(model.task.n_classes, dtype=torch.bool)
+        known = torch.zeros(model.task.n_classes, dtype=torch.bool, device=support.x.device)
         # Classes that only B shows would tell the model something of the sample that judges it.
         known[support.labels()[kept]] = True
         measured = Samples(support.x[held], support.labels()[held])
@@ -232,10 +233,14 @@ def _errors(request: Request, one: _Tuned, alpha: float, draws: int, purpose: in
     errors = []
     for _ in range(draws):
         weights = {
-            k: v + deviation[k] * torch.randn(v.shape, generator=generator, dtype=v.dtype)
+            k: v + deviation[k] * sent(_noise(v, generator), v.device)
             for k, v in one.posterior.items()
         }
         with torch.no_grad():
             logits = mask(request.model.task.logits(weights, one.measured.x), one.known)
         errors.append(float((logits.argmax(1) != one.measured.labels()).double().mean()))
     return errors
+
+
+def _noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(like.shape, generator=generator, dtype=like.dtype)

@@ -10,26 +10,34 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from latecomer.eval.devices import device_name
+
 __all__ = ["environment"]
 
 _PACKAGES = ("latecomer", "torch", "numpy", "scipy", "pandas", "scikit-learn")
 
 
-def environment() -> dict[str, Any]:
+def environment(device: str | None = None) -> dict[str, Any]:
     """Describe the environment that numbers are made in; secrets of the environment stay out.
+
+    Parameters
+    ----------
+    device : str, optional
+        ``cuda`` if the study's cells compute there.
 
     Returns
     -------
     dict
         ``versions`` (package to version), ``python``, ``git_commit`` (of a source checkout, with
-        ``+changes`` when it is not clean; None otherwise), ``device``, ``threads`` a worker,
+        ``+changes`` when it is not clean; None otherwise), ``device`` (of the machine that starts
+        the run, with the GPU's name), ``threads`` a worker,
         ``cpu_count``, ``platform``, ``date`` (UTC) and ``command``.
     """
     return {
         "versions": {name: _version(name) for name in _PACKAGES},
         "python": platform.python_version(),
         "git_commit": _commit(Path(__file__).resolve().parent),
-        "device": "cpu",
+        "device": device_name(device),
         "threads": 1,
         "cpu_count": os.cpu_count(),
         "platform": platform.platform(),

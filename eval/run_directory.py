@@ -64,8 +64,12 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
         raise InputError("\n".join([f"{first} ({refused})" if extend else first, *differing]))
 
 
+# What a resolved study leaves out where it is as it always was.
+_UNSAID = {"train.device": '"cpu"'}
+
+
 def _differing(there: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    old, new = _flat(there), _flat(asked)
+    old, new = _UNSAID | _flat(there), _UNSAID | _flat(asked)
     return [
         f"  {key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} asked for"
         for key in {**old, **new}
@@ -114,7 +118,8 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -
     index = {"cells": [cell.id for cell in cells], "about": about}
     write_changed(folder / "cells.json", json.dumps(index, indent=1) + "\n")
     if fresh:
-        write_atomic(folder / "env.json", json.dumps(environment(), indent=1) + "\n")
+        about_here = environment(study.train.device)
+        write_atomic(folder / "env.json", json.dumps(about_here, indent=1) + "\n")
 
 
 def merge(folder: Path, jobs: Sequence[Job]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from latecomer.eval.adoption import check_sources
 from latecomer.eval.cell_directory import failure_of, is_done, says_storage
 from latecomer.eval.checkpoints import CheckpointEvery
+from latecomer.eval.devices import settled
 from latecomer.eval.errors import CannotWriteError, InputError
 from latecomer.eval.executors import Executor, LocalExecutor
 from latecomer.eval.locks import Watch
@@ -83,7 +84,7 @@ def run(
     out : str or Path, optional
         The run directory; ``runs/<study>`` unless given.
     workers : int, optional
-        Processes; as many as cores (or as cells to run) unless given.
+        Processes; as many as cores (or as cells to run) unless given, and one on a GPU.
     on_event : callable, optional
         Called with an `Event` in this process and thread.
     executor : Executor, optional
@@ -106,8 +107,8 @@ def run(
     Raises
     ------
     InputError
-        For data that cannot be read, a split that cannot exist, and a directory that holds another
-        study or something else.
+        For data that cannot be read, a split that cannot exist, a device that is not there, and a
+        directory that holds another study, the same on another device, or something else.
     CannotWriteError
         When the disk is full or read-only; finished cells stay finished.
     KeyboardInterrupt
@@ -119,6 +120,7 @@ def run(
     folder = Path(out) if out is not None else Path("runs") / study.study
     sources = [Path(source) for source in adopt]
     check_sources(sources)
+    study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
     check_directory(folder, study, extend=extend)
     prepared = _prepare(study)
     cells = study.cells(prepared.data_hash)
@@ -127,7 +129,9 @@ def run(
     tally = Tally(folder, jobs, on_event)
     with _stopping(tally), _writing(tally):
         tally.plan(sources, retry_failed=retry_failed)
-        n_workers = min(workers or os.cpu_count() or 1, max(len(tally.todo), 1))
+        # Processes on one GPU only take turns.
+        processes = 1 if study.train.device else os.cpu_count() or 1
+        n_workers = min(workers or processes, max(len(tally.todo), 1))
         declare(folder, study, cells, fresh=bool(tally.todo))
         tally.announce(n_workers)
         _work_off(tally, executor or LocalExecutor(n_workers))
@@ -202,9 +206,13 @@ class _Prepared:
 
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once: what cannot be made is found here."""
+    from latecomer.eval.cell_parts import task_of
     from latecomer.eval.federation import build_federation, federation_settings
+    from latecomer.models.methods import make_method
+    from latecomer.models.target_sizes import check_sizes
 
-    resolved = study.resolved()
+    # On the host, whatever the device: nothing is computed with it here.
+    resolved = study.resolved() | {"train": None}
     federation = build_federation(federation_settings(resolved))
     split = federation.split
     if study.train.cohort > len(split.seen):
@@ -214,4 +222,12 @@ def _prepare(study: Study) -> _Prepared:
         )
     for index, wanted in enumerate(study.certificates):
         wanted.check_split(f"certificates.{index}", split)
+    for index, entry in enumerate(study.methods):
+        method = make_method(entry.name, **entry.hyper())
+        try:
+            task = task_of(federation, resolved, method)
+            check_sizes(task, method.sizes, len(split.seen))
+        except ValueError as error:
+            key = f"methods.{index}.sizes" if method.sizes else "model"
+            raise InputError(f"{key}: {error}") from None
     return _Prepared(federation.data_hash, split.content_hash, len(split.certification))

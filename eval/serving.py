@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from latecomer.eval.federation import Group
+from latecomer.eval.joint_scoring import score_side_by_side
 from latecomer.eval.metrics import ClientScore
 from latecomer.models.method import Method, Predictor
 from latecomer.models.state import State
@@ -71,7 +72,7 @@ def score_group(
     seed: int,
     measured_on: Literal["query", "support"] = "query",
 ) -> list[ClientScore]:
-    """Serve and score every client of a group.
+    """Serve and score every client of a group: one after another on a CPU, side by side elsewhere.
 
     Parameters
     ----------
@@ -97,6 +98,12 @@ def score_group(
     mask = MASKS[classes]
     scores = []
     clients = group.clients
+    if clients.device.type != "cpu":
+
+        def serve(index: int, support: Samples) -> Predictor:
+            return _serve(method, task, state, group, index, support, predictor, seed)
+
+        return score_side_by_side(task, clients, serve, mask, on_support=measured_on == "support")
     for index, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(index)
         measured = clients.query_of(index) if measured_on == "query" else support

@@ -54,6 +54,11 @@ def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
+def _no_cpu(device: str | None) -> str | None:
+    """Leave out the device that a cell computes on unless told otherwise."""
+    return None if device == "cpu" else device
+
+
 class DataSettings(BaseModel):
     """The data set: its name and the options of its reader, which checks them itself."""
 
@@ -97,6 +102,9 @@ class Train(Settings):
 
     ``selection``: the model of the ``last`` round, or that of the round with the lowest mean
     ``validation`` error of the seen clients, among the rounds that ``evaluation.every`` measures.
+
+    ``device``: ``cpu``, as when it is left out; ``cuda``; or ``auto``, CUDA where the machine that
+    starts the run has it. A cell on the CPU knows nothing of it, one on CUDA is another cell.
     """
 
     rounds: Count = 5000
@@ -105,6 +113,7 @@ class Train(Settings):
     batch_size: Count = 32
     path: Literal["auto", "serial", "vectorised"] = "auto"
     selection: Literal["last", "validation"] = "last"
+    device: Annotated[Literal["auto", "cpu", "cuda"] | None, AfterValidator(_no_cpu)] = None
 
 
 class Evaluation(Settings):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Generator, Tensor
 
 from latecomer.models.checkpoint import Checkpoint
@@ -207,11 +208,25 @@ def one_round(
         final, losses = _train_locally(method, task, clients, cohort, start, phase)
     else:
         final, losses = train_cohort(method, task, clients, cohort, start, phase, chunk_size)
-    _refuse_divergence(method, clients, cohort, losses)
+    if clients.device.type == "cpu":
+        loss = _mean_loss(method, clients, cohort, losses)
+        return _aggregated(method, task, state, cohort, start, final), loss
+    # Looking at the losses is the one time in a round that the host waits for the device, so all
+    # else is on its way by then. What a diverged client made others stumble over is of no interest.
+    try:
+        state = _aggregated(method, task, state, cohort, start, final)
+    finally:
+        loss = _mean_loss(method, clients, cohort, losses)
+    return state, loss
+
+
+def _aggregated(
+    method: Method, task: Task, state: State, cohort: Cohort, start: Start, final: Params
+) -> State:
+    """Return the state that the cohort's trained weights lead to."""
     finish = method.finish(task, state, cohort, start, final)
     state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
-    state = method.aggregate(task, state, cohort, start, finish.uploads)
-    return state, sum(losses) / len(losses)
+    return method.aggregate(task, state, cohort, start, finish.uploads)
 
 
 def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> list[Phase]:
@@ -220,26 +235,28 @@ def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> lis
     return [phase for phase, span in zip(phases, spans, strict=True) for _ in range(span)]
 
 
-def _refuse_divergence(
-    method: Method, clients: Clients, cohort: Cohort, losses: list[float]
-) -> None:
-    for member, loss in zip(cohort.members, losses, strict=True):
+def _mean_loss(method: Method, clients: Clients, cohort: Cohort, losses: Tensor) -> float:
+    """Return the mean of the clients' losses ``[c]``, all of which must be finite."""
+    told: list[float] = losses.tolist()
+    for member, loss in zip(cohort.on_host(), told, strict=True):
         if not math.isfinite(loss):
             raise DivergedError(method.name, cohort.round, int(clients.ids[member]))
+    return sum(told) / len(told)
 
 
 def _train_locally(
     method: Method, task: Task, clients: Clients, cohort: Cohort, start: Start, phase: Phase
-) -> tuple[Params, list[float]]:
+) -> tuple[Params, Tensor]:
     """Train the cohort one client after another; the weights reached and each client's loss."""
     final: list[Params] = []
-    losses: list[float] = []
+    losses: list[Tensor] = []
     stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
     for place in range(len(cohort)):
         batches = Minibatches(clients, cohort.rows[place])
         context = Context(own=row(start.own, place), shared=start.shared)
         kept = cohort.kept_units(task, slice(place, place + 1))
-        params, total, taken = row(start.params, place), 0.0, 0
+        params, taken = row(start.params, place), 0
+        total = torch.zeros((), dtype=torch.float64, device=clients.device)
         for trained, n_steps in stages:
 
             def objective(
@@ -259,8 +276,8 @@ def _train_locally(
             moving = {name: params[name] for name in trained}
             reached, loss = local_sgd(objective, moving, n_steps=n_steps, rule=method.local)
             params = {**params, **reached}
-            total += loss.item() * n_steps
+            total += loss.double() * n_steps
             taken += n_steps
         losses.append(total / max(taken, 1))
         final.append(params)
-    return stack(final), losses
+    return stack(final), torch.stack(losses)

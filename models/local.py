@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from latecomer.models.schedule import minibatches, units_kept
-from latecomer.models.state import Params
+from latecomer.models.state import Params, sent
 from latecomer.models.task import Samples, Task
 
 
@@ -33,7 +33,12 @@ class LocalSGD:
 
 def clip_by_norm(slopes: list[Tensor], largest: float) -> list[Tensor]:
     """Scale tensors by one factor so that their joint Euclidean norm is at most ``largest``."""
-    norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
+    found = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
+    if found.device.type != "cpu":
+        # The host would have to wait for the device.
+        scale = largest / found.clamp_min(largest)
+        return [slope * scale for slope in slopes]
+    norm = float(found)
     # Comparing on the host costs less than multiplying by 1, which is what nearly every step does.
     return [slope * (largest / norm) for slope in slopes] if norm > largest else slopes
 
@@ -150,10 +155,10 @@ def fine_tune(
     """
     y = support.labels()
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
-    rows = torch.from_numpy(minibatches(rng, len(support), n_steps, batch_size)).to(y.device)
+    rows = sent(torch.from_numpy(minibatches(rng, len(support), n_steps, batch_size)), y.device)
     x, y = support.x[rows], y[rows]
     kept = units_kept(rng, task, n_steps, batch_size)
-    kept = kept if kept is None else kept.to(y.device)
+    kept = kept if kept is None else sent(kept, y.device)
     moving = {k: v for k, v in params.items() if trained is None or k in trained}
     if not moving:
         return dict(params)

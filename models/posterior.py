@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from latecomer.models.state import Params
+from latecomer.models.state import Params, sent
 
 
 def sample(params: Mapping[str, Tensor], alpha: float, generator: torch.Generator) -> Params:
@@ -23,7 +23,7 @@ def sample(params: Mapping[str, Tensor], alpha: float, generator: torch.Generato
     drawn: Params = {}
     for key, value in params.items():
         noise = torch.randn(value.shape, generator=generator, dtype=value.dtype)
-        drawn[key] = value + spread * noise.to(value.device)
+        drawn[key] = value + spread * sent(noise, value.device)
     return drawn
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from latecomer.models import targets
+from latecomer.models.state import sent
 from latecomer.models.task import Clients, Task
 
 _COHORT, _DESCRIPTOR, _NOISE, _INIT, _MINIBATCH = range(5)
@@ -68,6 +69,8 @@ class Cohort:
         Name of the method's phase that the round belongs to; the schedule knows nothing of it.
     seed : int
         Training seed that the round was drawn from.
+    told : tuple of (Tensor, tuple of int), optional
+        A tensor of members and its values, which the host then need not ask the device for.
     """
 
     round: int
@@ -77,6 +80,7 @@ class Cohort:
     rows: Tensor
     phase: str = "train"
     seed: int = 0
+    told: tuple[Tensor, tuple[int, ...]] | None = None
 
     def __len__(self) -> int:
         """Return the number of clients in the cohort."""
@@ -88,13 +92,21 @@ class Cohort:
         A client's masks, drawn step by step, depend on the seed, the round and the client alone:
         not on who trains beside it, nor on how. Bool ``[c, local_steps, b, units]``.
         """
+        if not targets.dropout(task.target)[0]:
+            return None
         n_steps, _, size = self.rows.shape[1:]
         drawn = [
             units_kept(_philox(self.seed, _DROPOUT, self.round, member), task, n_steps, size)
-            for member in self.members[places].tolist()
+            for member in self.on_host()[places]
         ]
         masks = [mask for mask in drawn if mask is not None]
-        return torch.stack(masks).to(self.rows.device) if masks else None
+        return sent(torch.stack(masks), self.rows.device) if masks else None
+
+    def on_host(self) -> tuple[int, ...]:
+        """Return ``members`` as numbers."""
+        if self.told is not None and self.told[0] is self.members:
+            return self.told[1]
+        return tuple(self.members.tolist())
 
 
 class Schedule:
@@ -163,20 +175,24 @@ class Schedule:
                 for i in drawn
             ]
         )
-        members = torch.from_numpy(drawn).to(self._clients.device)
+        # All that the device needs to know of the round, in one go.
+        tables = [drawn, describe, rows]
+        packed = torch.from_numpy(np.concatenate([table.ravel() for table in tables]))
+        there = torch.split(sent(packed, self._clients.device), [table.size for table in tables])
+        members = there[0]
         own = self._clients.support[members]
 
-        def absolute(places: NDArray[np.int64]) -> Tensor:
-            flat = torch.from_numpy(places).to(own.device).flatten(1)
-            return own.gather(1, flat).view(places.shape)
+        def absolute(places: Tensor, shape: tuple[int, ...]) -> Tensor:
+            return own.gather(1, places.view(len(drawn), -1)).view(shape)
 
         return Cohort(
             round=number,
             members=members,
             sizes=self._clients.support_sizes[members],
-            descriptor_rows=absolute(describe),
-            rows=absolute(rows),
+            descriptor_rows=absolute(there[1], describe.shape),
+            rows=absolute(there[2], rows.shape),
             seed=self._seed,
+            told=(members, tuple(drawn.tolist())),
         )
 
 

@@ -99,6 +99,13 @@ def weighted_mean(table: Mapping[str, Tensor], weights: Tensor) -> Params:
     }
 
 
+def sent(value: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor of the host on ``device``; the host does not wait until it is there."""
+    if device.type == "cuda":
+        return value.pin_memory().to(device, non_blocking=True)
+    return value.to(device)
+
+
 def move(table: Mapping[str, Tensor], device: torch.device) -> Params:
     """Return the table on ``device``."""
     return {key: value.to(device) for key, value in table.items()}

@@ -98,6 +98,18 @@ def dealt(sizes: Sequence[str], n_clients: int) -> Tensor:
     return torch.arange(n_clients) % max(len(sizes), 1)
 
 
+def check_sizes(task: Task, sizes: Sequence[str], n_clients: int) -> None:
+    """Refuse sizes that do not fit the task's inputs, or that not every one has a seen client of.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name in sizes:
+        shapes_of(task, name)
+    dealt(sizes, n_clients)
+
+
 def shapes_of(task: Task, size: str) -> dict[str, Shape]:
     """Return the shape of every tensor of one size's net; of the task's own for an empty name."""
     return dict(_shapes(size, task.input_shape, task.n_classes)) if size else task.shapes

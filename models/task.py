@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -104,6 +105,11 @@ class Clients:
         """Device that holds the samples."""
         return self.x.device
 
+    @cached_property
+    def sizes_on_host(self) -> tuple[list[int], list[int]]:
+        """True sizes of support and query as numbers: the device is asked once, not every time."""
+        return self.support_sizes.tolist(), self.query_sizes.tolist()
+
     def inputs(self, rows: Tensor) -> Tensor:
         """Return the standardised inputs of ``rows`` (any shape), that shape first.
 
@@ -122,12 +128,12 @@ class Clients:
 
     def support_of(self, index: int) -> Samples:
         """Return the own data of client number ``index``."""
-        rows = self.support[index, : int(self.support_sizes[index])]
+        rows = self.support[index, : self.sizes_on_host[0][index]]
         return Samples(self.inputs(rows), self.labels(rows) if self.labelled else None)
 
     def query_of(self, index: int) -> Samples:
         """Return the test data of client number ``index``; its labels are for scoring only."""
-        rows = self.query[index, : int(self.query_sizes[index])]
+        rows = self.query[index, : self.sizes_on_host[1][index]]
         return Samples(self.inputs(rows), self.labels(rows))
 
 
@@ -140,8 +146,9 @@ def _laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
 class Minibatches:
     """The minibatches of one client's round.
 
-    Every sample is standardised once, and each step gathers its own: a round's minibatches at once
-    are too many bytes for the caches of a CPU.
+    On a CPU every sample is standardised once, and each step gathers its own: a round's minibatches
+    at once are too many bytes for the caches. Elsewhere all are gathered at once, for the host must
+    wait for the device to learn which samples there are.
 
     Parameters
     ----------
@@ -152,6 +159,10 @@ class Minibatches:
     """
 
     def __init__(self, clients: Clients, rows: Tensor) -> None:
+        self._whole: Tensor | None = None
+        if rows.device.type != "cpu":
+            self._whole, self._labels = clients.inputs(rows), clients.labels(rows)
+            return
         used, places = torch.unique(rows, return_inverse=True)
         x = clients.inputs(used)
         # Rows of numbers, in the order that they lie in memory: gathering is then a plain copy.
@@ -166,6 +177,9 @@ class Minibatches:
 
     def __getitem__(self, step: int) -> tuple[Samples, ...]:
         """Return the minibatches of local step ``step``."""
+        if self._whole is not None:
+            pairs = zip(self._whole[step], self._labels[step], strict=True)
+            return tuple(Samples(x, y) for x, y in pairs)
         return tuple(Samples(self._gather(places), y) for places, y in self._steps[step])
 
     def _gather(self, places: Tensor) -> Tensor:
@@ -274,7 +288,8 @@ def make_task(
     n_classes : int
         Number of classes, at least 2.
     target : str or Module
-        A name in ``TARGETS``, ``auto``, or any module (only its structure is used).
+        A name in ``TARGETS``, ``auto``, or any module that draws nothing itself (only its structure
+        is used).
     encoder : str
         A name in ``ENCODERS`` or ``auto``.
     hypernetwork : mapping, optional
@@ -303,6 +318,7 @@ def make_task(
         )
     if isinstance(target, str):
         target = targets.build(target, tuple(input_shape), n_classes)
+    _refuse_own_draws(target)
     return Task(
         target=target.to(dtype),
         n_classes=n_classes,
@@ -310,3 +326,17 @@ def make_task(
         encoder=encoder,
         **size,
     )
+
+
+# What modules of torch draw from is one generator for the whole process: a client's draws would
+# hang on who trained before it, and a training that goes on would not be the one that stopped.
+_DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU)
+
+
+def _refuse_own_draws(target: nn.Module) -> None:
+    for name, module in target.named_modules():
+        if isinstance(module, _DRAWING) and module.training and getattr(module, "p", 1) > 0:
+            raise ValueError(
+                "target must draw nothing by itself: take dropout out or call eval() on it, got "
+                f"{type(module).__name__} in module {name!r}"
+            )

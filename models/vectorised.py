@@ -66,13 +66,14 @@ def train_cohort(
     start: Start,
     phase: Phase,
     chunk_size: int | None = None,
-) -> tuple[Params, list[float]]:
+) -> tuple[Params, Tensor]:
     """Train the cohort's clients side by side, ``chunk_size`` (None: all) of them at a time.
 
     Returns
     -------
-    tuple of (dict, list of float)
-        The weights reached, ``[c, ...]``, and each client's mean loss on the way.
+    tuple of (dict, Tensor)
+        The weights reached, ``[c, ...]``, and each client's mean loss on the way, ``[c]``; nothing
+        of it has been waited for.
     """
     size = chunk_size or len(cohort)
     parts = [
@@ -80,7 +81,7 @@ def train_cohort(
         for at in range(0, len(cohort), size)
     ]
     final = {key: torch.cat([reached[key] for reached, _ in parts]) for key in parts[0][0]}
-    return final, torch.cat([losses for _, losses in parts]).tolist()
+    return final, torch.cat([losses for _, losses in parts])
 
 
 def _cut(start: Start, places: slice) -> Start:

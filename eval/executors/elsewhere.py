@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
+from latecomer.eval.devices import lacking
 from latecomer.eval.executors.contract import ONE_THREAD
 from latecomer.eval.stopping import stop_on_sigterm
 from latecomer.eval.work import Ending, Job, attempt
@@ -192,6 +193,13 @@ def carry_out_elsewhere(errand: Errand) -> Ending | Refusal:
     trouble = errand.setting.adopt()
     if trouble:
         return Refusal(f"the worker on {where} {trouble}")
+    config = errand.job.cell.config
+    reason = lacking((config.get("train") or {}).get("device"))
+    if reason:
+        return Refusal(
+            f"the worker on {where} cannot compute with train.device=cuda: {reason}; cells get a"
+            " GPU by --gpus-per-cell"
+        )
     number, count = errand.number, errand.attempt
     errand.board.sign(number, count, kind="start", host=where, pid=str(os.getpid()))
     before = signal.getsignal(signal.SIGTERM)

@@ -19,6 +19,7 @@ from contest import Finding
 from populations import N_CLASSES, SHAPE, cifar_shaped
 from torch import Tensor
 
+from latecomer.eval.devices import claim
 from latecomer.models.engine import train
 from latecomer.models.methods import make_method
 from latecomer.models.schedule import TrainConfig
@@ -87,6 +88,7 @@ def products_flop_per_s() -> float:
 
 def test_pefll_round_on_a_gpu(benchmark: Any, judge: Callable[..., None]) -> None:
     """At most 20 ms a round."""
+    claim("cuda")
     clients = on_gpu(cifar_shaped(CLIENTS, SUPPORT, 1))
     task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
     stamps: list[float] = []

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from latecomer.eval.federation import build_federation
-from latecomer.eval.serving import MASKS, score_group
+from latecomer.eval.joint_scoring import score_side_by_side
+from latecomer.eval.serving import MASKS, client_generator, score_group
 from latecomer.models.engine import TrainConfig, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task import make_task
@@ -137,3 +138,63 @@ def test_scores_repeat_and_gibbs_draws_differ_between_clients(federation, task) 
 def test_support_scores_are_measured_on_the_support(federation, task, trained) -> None:
     scores = scores_of(trained, task, federation.seen, "fedavg", measured_on="support")
     assert all(score.n_query == score.n_support for score in scores)
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "at_most"),
+    [
+        *((name, "zero", 10**4) for name in METHODS),
+        ("pefll", "all", 1),
+        ("pefll", "known", 10**9),
+        ("pfl_sampled", "zero", 10**9),
+    ],
+)
+def test_scores_side_by_side_are_those_one_after_another(
+    federation, task, trained, name: str, classes: str, at_most: int
+) -> None:
+    method, state = trained[name]
+    predictor = method.predictors[0]
+    for group, on_support in ((federation.seen, True), (federation.novel, False)):
+
+        def serve(index, support, group=group):
+            generator = client_generator(0, int(group.clients.ids[index]))
+            options = {"predictor": predictor, "generator": generator}
+            if group.name == "seen":
+                return method.serve(task, state, index, support, **options)
+            return method.personalize(task, state, support, **options)
+
+        measured_on = "support" if on_support else "query"
+        options = {"classes": classes, "measured_on": measured_on}
+        expected = scores_of(trained, task, group, name, **options)
+        # Clients of one size would hide what padding does.
+        sizes = {score.n_query for score in expected}
+        assert len(sizes) > 1
+        found = score_side_by_side(
+            task, group.clients, serve, MASKS[classes], on_support=on_support, at_most=at_most
+        )
+        assert [replace(score, loss=0) for score in found] == [
+            replace(score, loss=0) for score in expected
+        ]
+        assert [score.loss for score in found] == pytest.approx(
+            [score.loss for score in expected], rel=1e-5
+        )
+
+
+def test_a_group_off_the_cpu_is_scored_side_by_side(
+    federation, task, trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def spied(*given, **options):
+        asked.append(options)
+        return score_side_by_side(*given, **options)
+
+    monkeypatch.setattr("latecomer.eval.serving.score_side_by_side", spied)
+    expected = scores_of(trained, task, federation.novel, "pefll", classes="known")
+    assert not asked
+    # No other device is at hand: the clients say that they lie on one, their tensors do not.
+    elsewhere = property(lambda clients: torch.device("meta"))
+    monkeypatch.setattr(type(federation.novel.clients), "device", elsewhere)
+    found = scores_of(trained, task, federation.novel, "pefll", classes="known")
+    assert asked == [{"on_support": False}]
+    assert [score.n_wrong for score in found] == [score.n_wrong for score in expected]

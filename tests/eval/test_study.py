@@ -48,6 +48,7 @@ def test_defaults(write):
         "batch_size": 32,
         "path": "auto",
         "selection": "last",
+        "device": None,
     }
     assert study.evaluation.classes == "all"
     assert study.seeds == (0,)

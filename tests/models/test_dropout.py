@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from latecomer.models import targets
@@ -219,3 +219,25 @@ def test_a_forward_pass_of_another_length_is_refused() -> None:
     batch = Samples(x, torch.zeros(8, dtype=torch.int64))
     with pytest.raises(ValueError, match=r"must be of its minibatch's 4 samples, got 8$"):
         FedAvg().objective(stepping, params, Context(), (batch,), 0)
+
+
+class OwnDropout(nn.Module):
+    """Somebody's net, which drops units by torch's generator for the whole process."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.body = nn.Linear(6, 4)
+        self.layers = nn.Sequential(nn.ReLU(), nn.Dropout(p))
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.layers(self.body(x))
+        return made
+
+
+def test_a_net_that_draws_by_itself_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^target must draw nothing .*, got Dropout in module '"):
+        make_task(input_shape=(6,), n_classes=4, target=OwnDropout())
+    with pytest.raises(ValueError, match=r"got RReLU in module '0'"):
+        make_task(input_shape=(6,), n_classes=4, target=nn.Sequential(nn.RReLU(), nn.Linear(6, 4)))
+    for net in (OwnDropout(0.0), OwnDropout().eval()):
+        assert make_task(input_shape=(6,), n_classes=4, target=net).n_parameters == 28

@@ -1,13 +1,14 @@
 """The vectorised path: the serial path's results, method by method and net by net."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from latecomer.eval.devices import claim
 from latecomer.models import client_axis, targets
 from latecomer.models.averaged_weights import AveragedWeights
 from latecomer.models.engine import DivergedError, RoundLog, train
@@ -33,6 +34,11 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("fedprox", {"mu": 2.0}),
     ("fedavg", {"clip_norm": 0.3}),
 ]
+NEEDS_GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+DEVICES = ["cpu", pytest.param("cuda", marks=NEEDS_GPU)]
 CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + VARIANTS
 
 Population = Callable[..., Clients]
@@ -60,6 +66,14 @@ def images(sizes: tuple[int, ...] = SIZES, dtype: torch.dtype = torch.float64) -
     )
 
 
+def on(device: str, clients: Clients) -> Clients:
+    """Put all tensors but the names on a device, with float32 as exact as the name says."""
+    claim(device)
+    names = [one.name for one in fields(clients) if isinstance(getattr(clients, one.name), Tensor)]
+    there = {name: getattr(clients, name).to(device) for name in names if name != "ids"}
+    return replace(clients, **there)
+
+
 def image_task(dtype: torch.dtype = torch.float64) -> Task:
     size = {"hidden": 1, "width": 10}
     return make_task(input_shape=(1, 8, 8), n_classes=4, hypernetwork=size, dtype=dtype)
@@ -79,9 +93,10 @@ def assert_alike(left: State, right: State, tolerance: float) -> None:
         )
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("name", "settings"), CASES)
-def test_three_rounds_in_double_precision(name: str, settings: dict[str, Any]) -> None:
-    method, clients, logs = make_method(name, **settings), images(), []
+def test_three_rounds_in_double_precision(name: str, settings: dict[str, Any], device: str) -> None:
+    method, clients, logs = make_method(name, **settings), on(device, images()), []
     states = [
         train(
             method,
@@ -104,9 +119,10 @@ def test_three_rounds_in_double_precision(name: str, settings: dict[str, Any]) -
         assert other.loss == pytest.approx(serial.loss, rel=1e-9)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", METHODS)
 def test_first_change_of_the_weights_in_single_precision(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method, changes = make_method(name), []
     finish = type(method).finish
@@ -116,7 +132,7 @@ def test_first_change_of_the_weights_in_single_precision(
         return finish(self, task, state, cohort, start, final)
 
     monkeypatch.setattr(type(method), "finish", recorded)
-    config, clients = replace(CONFIG, rounds=1), images(dtype=torch.float32)
+    config, clients = replace(CONFIG, rounds=1), on(device, images(dtype=torch.float32))
     for path in ("serial", "vectorised"):
         train(method, image_task(torch.float32), clients, config, seed=1, path=path)
     serial, vectorised = changes[0], changes[len(changes) // 2]
