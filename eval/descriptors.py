@@ -113,9 +113,10 @@ def descriptor_findings(
     """Return rows ``spearman`` of novel clients and the artifact ``descriptors``.
 
     The artifact has, for seen and novel clients, ``descriptor`` ``[n, dim]``,
-    ``class_proportions`` ``[n, n_classes]`` and ``novel`` ``[n]``; novel clients are left out where
-    the method must train to describe them, and there is nothing for methods without descriptors.
-    Certification clients are not looked at.
+    ``class_proportions`` ``[n, n_classes]`` and ``novel`` ``[n]``, and where classes of the data
+    set have superclasses, ``superclass`` ``[n_classes]`` (-1 for a class without samples); novel
+    clients are left out where the method must train to describe them, and there is nothing for
+    methods without descriptors. Certification clients are not looked at.
     """
     described = [
         (group, own)
@@ -131,6 +132,10 @@ def descriptor_findings(
         "class_proportions": np.concatenate(shares),
         "novel": np.concatenate([np.full(len(g.clients), g.name == "novel") for g in groups]),
     }
+    dataset = federation.dataset
+    if dataset.coarse is not None:
+        arrays["superclass"] = np.full(task.n_classes, -1)
+        arrays["superclass"][dataset.y] = dataset.coarse
     ids = [client for group in groups for client in group.clients.ids.tolist()]
     artifact = Artifact(
         kind="descriptors", arrays=arrays, axes=("client", "entry"), ids={"client": ids}

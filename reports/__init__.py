@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from latecomer.reports.comparison_figures import rank_test_figure as rank_test_figure
     from latecomer.reports.convergence_figures import convergence_figure as convergence_figure
     from latecomer.reports.convergence_figures import convergence_frame as convergence_frame
+    from latecomer.reports.correlation_figures import agreement_frame as agreement_frame
+    from latecomer.reports.correlation_figures import correlation_figure as correlation_figure
+    from latecomer.reports.correlation_figures import correlation_frame as correlation_frame
     from latecomer.reports.denoising_figures import denoising_figure as denoising_figure
     from latecomer.reports.denoising_figures import denoising_frame as denoising_frame
+    from latecomer.reports.descriptor_figures import descriptor_figure as descriptor_figure
+    from latecomer.reports.descriptor_figures import descriptor_frame as descriptor_frame
     from latecomer.reports.error_figures import (
         error_distribution_figure as error_distribution_figure,
     )
@@ -41,8 +46,12 @@ if TYPE_CHECKING:
     from latecomer.reports.guarantees import bound_frame as bound_frame
     from latecomer.reports.guarantees import ledger_frame as ledger_frame
     from latecomer.reports.html import report as report
+    from latecomer.reports.mix_figures import mix_and_match_figure as mix_and_match_figure
+    from latecomer.reports.mix_figures import mix_and_match_frame as mix_and_match_frame
     from latecomer.reports.paper import paper_frame as paper_frame
     from latecomer.reports.run_comparison import compare_runs as compare_runs
+    from latecomer.reports.serving_figures import serving_figure as serving_figure
+    from latecomer.reports.serving_figures import serving_frame as serving_frame
     from latecomer.reports.shift_effects import effect_frame as effect_frame
     from latecomer.reports.shift_effects import lacks_frame as lacks_frame
     from latecomer.reports.shift_figures import shift_figure as shift_figure
@@ -53,6 +62,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "accuracy_frame": "frames",
+    "agreement_frame": "correlation_figures",
     "anatomy_figure": "bound_figures",
     "anatomy_frame": "guarantees",
     "bound_figure": "bound_figures",
@@ -63,9 +73,13 @@ _HOME = {
     "compare_runs": "run_comparison",
     "convergence_figure": "convergence_figures",
     "convergence_frame": "convergence_figures",
+    "correlation_figure": "correlation_figures",
+    "correlation_frame": "correlation_figures",
     "curve_frame": "certified_shares",
     "denoising_figure": "denoising_figures",
     "denoising_frame": "denoising_figures",
+    "descriptor_figure": "descriptor_figures",
+    "descriptor_frame": "descriptor_figures",
     "diagnostics_figure": "figures",
     "diagnostics_frame": "frames",
     "effect_frame": "shift_effects",
@@ -77,6 +91,8 @@ _HOME = {
     "gap_frame": "frames",
     "lacks_frame": "shift_effects",
     "ledger_frame": "guarantees",
+    "mix_and_match_figure": "mix_figures",
+    "mix_and_match_frame": "mix_figures",
     "pair_frame": "comparison",
     "paper_frame": "paper",
     "price_frame": "certified_shares",
@@ -84,6 +100,8 @@ _HOME = {
     "rank_test_figure": "comparison_figures",
     "rank_test_frame": "comparison",
     "report": "html",
+    "serving_figure": "serving_figures",
+    "serving_frame": "serving_figures",
     "shift_figure": "shift_figures",
     "shift_frame": "frames",
     "training_figure": "training_figures",

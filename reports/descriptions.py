@@ -51,14 +51,24 @@ def ranks_caption(frame: pd.DataFrame) -> str:
 
 
 def shift_caption(frame: pd.DataFrame, shift: str) -> str:
-    """Say what in ``shift_figure`` does not explain itself: the control, grey lines."""
-    text = leaders_caption(frame, "mean")
+    """Say what in ``shift_figure`` does not explain itself: counts, the control, grey lines."""
+    own = frame[frame["shift"] == shift]
+    text = f"{_counts(own['n_clients'], 'novel client')}, {_counts(own['n_seeds'], 'seed')}. "
+    text += leaders_caption(frame, "mean")
     if (frame["shift"] == shift + CONTROL).any():
         text += (
             " Dashed from the control (hollow), the same clients refilled with as many samples of "
             "their own data, to the other data."
         )
     return text.strip()
+
+
+def distance_caption(frame: pd.DataFrame) -> str:
+    """Say how many clients a ``diagnostics_figure`` of one distance shows, and who is in colour."""
+    clients = count(int(frame["client"].nunique()), "novel client")
+    return (
+        f"{clients}, {_counts(frame['n_seeds'], 'seed')}. {leaders_caption(frame, 'error')}".strip()
+    )
 
 
 def leaders_caption(frame: pd.DataFrame, value: str) -> str:

@@ -13,6 +13,7 @@ import pandas as pd
 from scipy import stats
 
 from latecomer.reports.comparison import MODEL, comparison_frame, half_width
+from latecomer.reports.remembering import remembered
 from latecomer.reports.words import METRICS
 
 CONDITION = ["shift", "severity"]
@@ -36,6 +37,7 @@ def by_model(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["label"], row["predictor"]): row for row in records(frame)}
 
 
+@remembered
 def client_errors(rows: pd.DataFrame) -> pd.DataFrame:
     """Errors of single clients, one row per model, client and condition.
 
@@ -118,6 +120,7 @@ def _spread(errors: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return frame.drop(columns="half")
 
 
+@remembered
 def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Unshifted error per model and client group.
 
@@ -136,6 +139,7 @@ def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
     return frame.merge(comparison_frame(novel), on=[*MODEL, "group"], how="left")
 
 
+@remembered
 def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Generalization gap of every trained model: novel minus seen accuracy, per-client means.
 
@@ -190,6 +194,7 @@ def shift_frame(rows: pd.DataFrame) -> pd.DataFrame:
     return _spread(errors, [*MODEL, *CONDITION])
 
 
+@remembered
 def diagnostics_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Distance of every novel client to its nearest training client, beside its error.
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from latecomer.reports.comparison import MODEL
 from latecomer.reports.frames import CONDITION, client_errors, first_record, group_sizes
+from latecomer.reports.remembering import remembered
 from latecomer.reports.words import chance, count, magnitude, number, sentence_case, shift_name
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
@@ -20,6 +21,7 @@ LEDGER_COLUMNS = (
 )
 
 
+@remembered
 def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Every certificate and published bound of every trained model, beside what was measured.
 

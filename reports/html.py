@@ -10,13 +10,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from latecomer.eval.rows import RunRecord, load_run, write_atomic
-from latecomer.reports import captions, citations, sections, setup_facts
+from latecomer.reports import captions, citations, measure_sections, sections, setup_facts
 from latecomer.reports.cards import cards
 from latecomer.reports.convergence_figures import convergence_section
 from latecomer.reports.denoising_figures import denoising_section
 from latecomer.reports.frames import failures_frame, labels_in
 from latecomer.reports.guarantee_section import guarantee_section, ledger_of_run
 from latecomer.reports.pictures import Writer
+from latecomer.reports.remembering import remembering
 from latecomer.reports.style import looks
 
 # More answers than these are folded away: the first screen is for the best.
@@ -58,7 +59,9 @@ def page_of(run: RunRecord, writer: Writer) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html").render(content_of(run, writer))
+    with remembering():
+        content = content_of(run, writer)
+    return environment.get_template("report.html").render(content)
 
 
 def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
@@ -72,7 +75,12 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
     writer.files |= cards(rows, study, run.env, ledger)
     sources = list(dict.fromkeys(ledger.loc[ledger["kind"] == "source", "text"]))
     methods = sorted(set(rows.loc[rows["method"] != "", "method"]))
-    bibtex = citations.citations(methods, sources, citations.TESTS if len(labels) > 1 else ())
+    descriptors = measure_sections.descriptors(run, writer, labels, look)
+    tests = citations.TESTS if len(labels) > 1 else ()
+    if descriptors:
+        tests += citations.MAPS if descriptors["pictures"] else ()
+        tests += citations.CORRELATIONS if descriptors["table"] else ()
+    bibtex = citations.citations(methods, sources, tests)
     writer.files["references.bib"] = bibtex + "\n"
     return {
         "title": str(study.get("study", run.path.name)),
@@ -92,6 +100,9 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
         "guarantees": guarantee_section(run, writer, labels, look, ledger),
         "shift": sections.shift(rows, writer, labels, look),
         "clients": sections.clients(run, writer, labels, look),
+        "descriptors": descriptors,
+        "mixed": measure_sections.mix_and_match(run, writer, labels),
+        "serving": measure_sections.serving(run, writer, labels, look),
         "statement": setup_facts.statement(rows, study, run.scorings),
         "protocols": setup_facts.protocols(rows, study, labels),
         "commands": setup_facts.commands(rows, study, writer.files),

@@ -3,13 +3,32 @@
 import io
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import matplotlib as mpl
+from fontTools import subset
 from matplotlib.figure import Figure
 
 from latecomer.reports.style import INK, settings
 
 DPI = 200
+# Tables of a font by which letters are chosen and placed: in a PDF both is done.
+_SHAPING = ("GSUB", "GPOS", "GDEF")
+
+
+@contextmanager
+def _plain_letters() -> Iterator[None]:
+    """Leave shaping tables out of embedded fonts: to cut them down is most of a PDF's making."""
+    given = getattr(subset.Options, "_drop_tables_default", None)
+    if given is None:
+        yield
+        return
+    subset.Options._drop_tables_default = [*given, *_SHAPING]
+    try:
+        yield
+    finally:
+        subset.Options._drop_tables_default = given
 
 
 def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
@@ -33,7 +52,8 @@ def png_file(figure: Figure) -> bytes:
 
 def pdf_file(figure: Figure) -> bytes:
     """Render a PDF for papers: vectors, embedded TrueType letters, no ground."""
-    return _save(figure, "pdf", ground="none")
+    with _plain_letters():
+        return _save(figure, "pdf", ground="none")
 
 
 def svg_of(figure: Figure) -> str:

@@ -170,7 +170,7 @@ def clients(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks) 
             frame[frame["metric"] == metric],
             title=sentence_case(METRICS[metric].split(" to ")[0]),
             alt=captions.describe_diagnostics(frame, metric, labels),
-            caption=descriptions.leaders_caption(frame[frame["metric"] == metric], "error"),
+            caption=descriptions.distance_caption(frame[frame["metric"] == metric]),
             small=True,
         )
         for metric in DRAWN

@@ -19,7 +19,16 @@ from latecomer.reports.frames import (
     records,
 )
 from latecomer.reports.table_forms import PLUS_MINUS, Table
-from latecomer.reports.words import DASH, FAMILIES, METRICS, magnitude, percent, points, shift_name
+from latecomer.reports.words import (
+    DASH,
+    FAMILIES,
+    METRICS,
+    magnitude,
+    percent,
+    points,
+    shift_name,
+    signed,
+)
 
 
 def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
@@ -166,11 +175,10 @@ def rank_table(diagnostics: pd.DataFrame, labels: Sequence[str]) -> Table:
     for row in records(frame):
         if row["clients"] == "all" and not shifted:
             continue
-        value = DASH if pd.isna(row["spearman"]) else f"{row['spearman']:+.2f}"
         head = METRICS[row["metric"]].split(" to ")[0].removeprefix("label ")
         head += f" ({row['n']}{'' if row['clients'] == 'unshifted' else ', with shifts'})"
         own = shown.setdefault(row["label"], {"method": row["label"]})
-        own[head] = "0.00" if value[1:] == "0.00" else value.replace("-", "\N{MINUS SIGN}")
+        own[head] = signed(row["spearman"])
     caption = (
         "Spearman's rank correlation of a novel client's error (averaged over seeds) with its "
         "distance to the nearest training client: of labels (KL, TV, JS, Hellinger), of inputs "

@@ -79,6 +79,18 @@ def points(value: float) -> str:
     return "0.0" if text[1:] == "0.0" else text
 
 
+def signed(value: float) -> str:
+    """Write a correlation with its sign and two digits.
+
+    >>> signed(0.934), signed(-0.2) == MINUS + "0.20", signed(-0.001)
+    ('+0.93', True, '0.00')
+    """
+    if math.isnan(value):
+        return DASH
+    text = f"{value:+.2f}".replace("-", MINUS)
+    return "0.00" if text[1:] == "0.00" else text
+
+
 def magnitude(value: float) -> str:
     """Write a bound, rounded up: per cent below 1, a plain number where it is vacuous.
 

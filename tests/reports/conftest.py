@@ -178,6 +178,59 @@ def error_curve() -> Artifact:
     )
 
 
+def measured(label: str, seed: int) -> dict[str, Artifact]:
+    """Make up what ``evaluation.measures`` leave behind, for some of the methods."""
+    rng = np.random.default_rng(seed + 100)
+    late = [*GROUPS["novel"]]
+    cost = [
+        {"client": client, "n_support": 60, "n_query": 25, "predict_seconds": 0.001,
+         "personalize_seconds": 0.02 * (1 + rng.random()), "rounds": int(label != "local"),
+         "down_bytes": "" if label == "per_fedavg" else 90_000 * (label != "local"),
+         "up_bytes": "" if label == "per_fedavg" else 0}
+        for client in late
+    ]  # fmt: skip
+    made = {"serving_cost": Artifact(kind="serving_cost", table=cost)}
+    clients = [*GROUPS["seen"], *late] if label == "pefll" else [*GROUPS["seen"]]
+    shares = np.zeros((len(clients), 10))
+    for row, client in enumerate(clients):
+        shares[row, [client % 10, (client + 3) % 10]] = 0.5
+    noise = 0.1 * rng.normal(size=(len(clients), 5))
+    arrays = {"descriptor": shares @ rng.normal(size=(10, 5)) + noise,
+              "class_proportions": shares, "novel": np.isin(clients, late)}  # fmt: skip
+    if label == "pfedhn":
+        arrays["superclass"] = np.arange(10) // 2
+        heads = [*GROUPS["seen"]][:10]
+        right = 0.6 + 0.2 * rng.random((10, 10)) + 0.2 * np.eye(10)
+        right[3] = 0.5  # all bodies alike
+        low, high = (end(axis=1, keepdims=True) for end in (right.min, right.max))
+        spread = np.where(high > low, high - low, np.nan)
+        axes = ("client of the head", "client of the body")
+        made["mix_and_match"] = Artifact(
+            kind="mix_and_match", axes=axes, ids=dict.fromkeys(axes, heads),
+            arrays={"accuracy": right, "normalised": (right - low) / spread},
+        )  # fmt: skip
+    if label in ("pefll", "pfedhn"):
+        made["descriptors"] = Artifact(kind="descriptors", arrays=arrays, ids={"client": clients})
+    if label == "pefll":
+        curve = [
+            {"round": n, "group": group, "n_clients": len(GROUPS[group]), "error": 3 / n,
+             "loss": 9 / n, "spearman": 0.9 - 20 / n if group == "novel" else "", "kept": n // 150}
+            for n in (50, 100, 150) for group in ("seen", "novel")
+        ]  # fmt: skip
+        made["training_curve"] = Artifact(kind="training_curve", table=curve)
+    return made
+
+
+def correlation_rows(seed: int) -> list[dict[str, Any]]:
+    named = {"study": "made-up", "dataset": "digits", "split": "by_class", "method": "pefll",
+             "label": "pefll", "seed": seed, "group": "novel", "shift": "none", "status": "done",
+             "metric": "spearman", "cell": f"pefll-{seed}"}  # fmt: skip
+    values = {client: 0.7 + 0.01 * (client % 5) + 0.02 * seed for client in GROUPS["novel"]}
+    rows = [make_row(**named, client=client, value=value) for client, value in values.items()]
+    mean = float(np.mean(list(values.values())))
+    return [*rows, make_row(**named, aggregation="per-client", n_clients=12, value=mean)]
+
+
 def split_rows(rng: np.random.Generator) -> list[dict[str, Any]]:
     named = {"study": "made-up", "dataset": "digits", "split": "by_class", "group": "novel",
              "status": "done"}  # fmt: skip
@@ -211,6 +264,7 @@ def write_run(
     artifacts: bool = True,
     seeds: tuple[int, ...] = (0, 1, 2),
     labels: tuple[str, ...] = tuple(METHODS),
+    measures: bool = False,
 ) -> Path:
     """Write a whole made-up run; ``change`` may drop or edit rows before they are written."""
     rng = np.random.default_rng(20)
@@ -231,6 +285,10 @@ def write_run(
                 table = Artifact(kind="certificates", table=facts)
                 write_artifact(place / "artifacts", "certificates", table)
                 write_artifact(place / "artifacts", "error_curve", error_curve())
+            if measures:
+                for name, artifact in measured(label, seed).items():
+                    write_artifact(place / "artifacts", name, artifact)
+        rows += correlation_rows(seed) if measures else []
     rows += [{**row, "cell": "split"} for row in split_rows(rng)]
     write_split_cell(folder / "cells" / "split")
     write_rows(folder / "rows.csv", change(rows))
@@ -253,7 +311,7 @@ def write_run(
 
 @pytest.fixture(scope="session")
 def made_up_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_run(tmp_path_factory.mktemp("run"))
+    return write_run(tmp_path_factory.mktemp("run"), measures=True)
 
 
 @pytest.fixture(scope="session")

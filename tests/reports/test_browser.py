@@ -227,6 +227,17 @@ def test_downloads_carry_the_data(visit, page_file):
     assert text.splitlines()[0] == "label,predictor,seed,seen,novel,gap"
 
 
+def test_fold_outs_are_open_on_paper_and_closed_again_after(visit, page_file):
+    page = visit.page
+    page.goto(page_file.as_uri())
+    closed = page.locator("details:not([open])").count()
+    assert closed > 3
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details:not([open])").count() == closed
+
+
 def test_print_leaves_out_what_only_a_screen_can_use(visit):
     page = visit.page
     page.emulate_media(media="print")

@@ -7,13 +7,14 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from fontTools import subset
 from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer import reports
 from latecomer.reports.figures import binned
 from latecomer.reports.frames import in_order
-from latecomer.reports.rendering import png_file, svg_file, svg_inline, svg_of
+from latecomer.reports.rendering import pdf_file, png_file, svg_file, svg_inline, svg_of
 from latecomer.reports.shift_figures import apart, severity_places
 from latecomer.reports.style import INK, NARROW, looks
 
@@ -189,7 +190,10 @@ def test_binned_means_keep_the_overall_mean(made_up_rows):
 
 @pytest.mark.parametrize(
     "name",
-    ["gap", "bound", "anatomy", "shift", "diagnostics", "rank_test", "class", "error_distribution"],
+    [
+        *("gap", "bound", "anatomy", "shift", "diagnostics", "rank_test", "class", "training"),
+        *("error_distribution", "descriptor", "correlation", "mix_and_match", "serving"),
+    ],
 )
 def test_every_figure_has_its_frame_and_its_figure(name):
     assert callable(getattr(reports, f"{name}_frame"))
@@ -228,3 +232,11 @@ def test_wide_and_narrow_are_two_layouts(made_up_rows):
     figure = reports.gap_figure(frame, looks(LABELS), width=NARROW)
     box = figure.get_tightbbox()
     assert box.width <= NARROW + 0.05
+
+
+def test_pdf_holds_truetype_letters_and_leaves_fonttools_alone(made_up_rows):
+    before = list(subset.Options().drop_tables)
+    data = pdf_file(reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS)))
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data
+    assert subset.Options().drop_tables == before

@@ -24,19 +24,13 @@ from latecomer.reports.style import NARROW
 VOID = {"meta", "link", "br", "path", "rect", "use", "image"}
 MODULES = (
     *("bound_figures", "captions", "cards", "certified_shares", "citations", "comparison"),
-    *(
-        "comparison_figures",
-        "comparison_tables",
-        "convergence_figures",
-        "denoising_figures",
-        "descriptions",
-        "error_figures",
-        "figures",
-        "frames",
-    ),
-    *("frames", "guarantee_section", "guarantees", "html", "paper", "pictures", "rendering"),
-    *("run_comparison", "sections", "setup_facts", "shift_effects", "shift_figures"),
-    *("split_figures", "style", "table_forms", "tables", "training_figures", "words"),
+    *("comparison_figures", "comparison_tables", "convergence_figures", "correlation_figures"),
+    *("denoising_figures", "descriptions"),
+    *("descriptor_figures", "error_figures", "figures", "frames", "guarantee_section"),
+    *("guarantees", "html", "measure_sections", "measure_words", "mix_figures", "paper"),
+    *("pictures", "remembering", "rendering", "run_comparison", "sections", "serving_figures"),
+    *("setup_facts", "shift_effects", "shift_figures", "split_figures", "style", "table_forms"),
+    *("tables", "training_figures", "words"),
 )
 
 
@@ -154,7 +148,12 @@ def test_page_says_what_the_brief_asks_of_it(made):
         "for each trained model all levels hold at once with probability 95%",
         "pairs of models differ at 5%",
         "Friedman test",
+        "What serving a newcomer costs",
+        "What descriptors know of the clients",
+        "Whether bodies differ between clients",
         "@inproceedings{scott2024,",
+        "@article{maaten2008,",
+        "@article{spearman1904,",
         "cards/pefll-stochastic-2.json",
     ):
         assert words in text, words
@@ -172,7 +171,9 @@ def test_a_certificate_is_never_printed_as_a_mean(made, made_up_run):
 def test_files_beside_the_page(made_up_run):
     figures = {path.stem for path in (made_up_run / "figures").glob("*.svg")}
     assert {"gap", "bounds", "shift-blur", "shift-rotation", "shift-extrapolation"} <= figures
-    assert {"ranks", "classes", "error-distribution"} <= figures
+    assert {"ranks", "classes", "error-distribution", "serving-cost"} <= figures
+    assert {"descriptors-pefll", "descriptors-pfedhn", "descriptor-correlation"} <= figures
+    assert "mix-and-match-pfedhn" in figures
     for name in figures:
         assert (made_up_run / "figures" / f"{name}.pdf").read_bytes()[:5] == b"%PDF-"
         assert (made_up_run / "figures" / f"{name}.csv").is_file()

@@ -1,0 +1,46 @@
+"""Frames that several sections ask for are made once a page.
+
+Frames are pure functions of the rows; within ``remembering()`` one that was asked for the same rows
+before gives the same frame again.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+
+import pandas as pd
+
+__all__ = ["remembered", "remembering"]
+
+Frames = dict[tuple[str, int], tuple[pd.DataFrame, pd.DataFrame]]
+_known: ContextVar[Frames | None] = ContextVar("known", default=None)
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Keep frames for the time of a ``with`` block, in which rows must not be changed."""
+    token = _known.set({})
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def remembered(
+    make: Callable[[pd.DataFrame], pd.DataFrame],
+) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Let a function of the rows be remembered; who gets a frame may change it as its own."""
+
+    @wraps(make)
+    def once(rows: pd.DataFrame) -> pd.DataFrame:
+        known = _known.get()
+        if known is None:
+            return make(rows)
+        key = (make.__qualname__, id(rows))
+        if key not in known:
+            # The rows are kept with the frame, or another object could come to bear their id.
+            known[key] = (rows, make(rows))
+        return known[key][1].copy()
+
+    return once
