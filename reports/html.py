@@ -76,7 +76,7 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
     sources = list(dict.fromkeys(ledger.loc[ledger["kind"] == "source", "text"]))
     methods = sorted(set(rows.loc[rows["method"] != "", "method"]))
     descriptors = measure_sections.descriptors(run, writer, labels, look)
-    tests = citations.TESTS if len(labels) > 1 else ()
+    tests: tuple[str, ...] = citations.TESTS if len(labels) > 1 else ()
     if descriptors:
         tests += citations.MAPS if descriptors["pictures"] else ()
         tests += citations.CORRELATIONS if descriptors["table"] else ()

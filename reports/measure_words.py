@@ -1,5 +1,8 @@
 """Words for figures of descriptors, mixed bodies and serving: what they show, how to read them."""
 
+from dataclasses import dataclass
+
+import numpy as np
 import pandas as pd
 
 from latecomer.reports.descriptor_figures import PERPLEXITY, SEED, main_superclass, panel_classes
@@ -9,6 +12,25 @@ from latecomer.reports.serving_figures import duration, serving_summary, size
 from latecomer.reports.words import count, listing, percent
 
 
+@dataclass(frozen=True)
+class Neighbours:
+    """How often a client's nearest neighbour in a map is of its kind.
+
+    Attributes
+    ----------
+    alike : float
+        Share of the clients of which it is.
+    chance : float
+        The same share for a neighbour picked at random.
+    kind : str
+        What clients are told apart by.
+    """
+
+    alike: float
+    chance: float
+    kind: str
+
+
 def describe_descriptors(frame: pd.DataFrame, label: str) -> str:
     """Describe ``descriptor_figure``: who is drawn, and who is a client's nearest neighbour."""
     own = frame[frame["label"] == label]
@@ -16,20 +38,16 @@ def describe_descriptors(frame: pd.DataFrame, label: str) -> str:
     who = listing([count(int(n), f"{group} client") for group, n in kinds.items()])
     near = neighbours_alike(own)
     return (
-        f"Map of {who} of {label} by their descriptors (t-SNE). {percent(near['alike'], 0)} of "
-        f"clients have a nearest neighbour in the map with the same {near['what']}; "
-        f"by chance {percent(near['chance'], 0)} would."
+        f"Map of {who} of {label} by their descriptors (t-SNE). {percent(near.alike, 0)} of "
+        f"clients have a nearest neighbour in the map with the same {near.kind}; "
+        f"by chance {percent(near.chance, 0)} would."
     )
 
 
-def neighbours_alike(own: pd.DataFrame) -> dict[str, float | str]:
-    """Share of clients whose nearest neighbour in one method's map is of their kind.
+def neighbours_alike(own: pd.DataFrame) -> Neighbours:
+    """Compare each client of one method's map with the client nearest to it in the map.
 
-    Returns
-    -------
-    dict
-        ``alike``, and ``chance`` of the same for a neighbour picked at random; ``what`` makes a
-        client's kind: the superclass that it has most of, or else the class.
+    They are told apart by the superclass that they have most of, or else by the class.
     """
     by = "superclass" if own["superclass"].notna().any() else "class"
     if by == "superclass":
@@ -39,11 +57,13 @@ def neighbours_alike(own: pd.DataFrame) -> dict[str, float | str]:
         clients = order.drop_duplicates("client").sort_values("client", ignore_index=True)
     place, kind = clients[["x", "y"]].to_numpy(), clients[by].to_numpy()
     apart = ((place[:, None] - place[None]) ** 2).sum(axis=2)
-    apart[range(len(apart)), range(len(apart))] = float("inf")
+    np.fill_diagonal(apart, np.inf)
     same = kind[:, None] == kind[None]
-    chance = (same.sum(axis=1) - 1).mean() / (len(kind) - 1)
-    alike = (kind[apart.argmin(axis=1)] == kind).mean()
-    return {"alike": float(alike), "chance": float(chance), "what": f"main {by}"}
+    return Neighbours(
+        alike=float((kind[apart.argmin(axis=1)] == kind).mean()),
+        chance=float((same.sum(axis=1) - 1).mean() / (len(kind) - 1)),
+        kind=f"main {by}",
+    )
 
 
 def descriptors_caption(frame: pd.DataFrame, label: str) -> str:
@@ -64,8 +84,8 @@ def descriptors_caption(frame: pd.DataFrame, label: str) -> str:
     n = own["client"].nunique()
     near = neighbours_alike(own)
     return (
-        f"{text} {percent(near['alike'], 0)} of {count(n, 'client')} have a nearest neighbour in "
-        f"this map with the same {near['what']}, by chance {percent(near['chance'], 0)}. The model "
+        f"{text} {percent(near.alike, 0)} of {count(n, 'client')} have a nearest neighbour in "
+        f"this map with the same {near.kind}, by chance {percent(near.chance, 0)}. The model "
         f"of seed {int(own['seed'].iloc[0])}; t-SNE with perplexity "
         f"{min(PERPLEXITY, (n - 1) / 3):.3g} and seed {SEED} keeps neighbours together, not "
         "distances."

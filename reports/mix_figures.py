@@ -111,12 +111,13 @@ def mix_and_match_figure(
     for place in range(n):
         edge = Rectangle((place, place), 1, 1, fill=False, edgecolor=INK, linewidth=0.9)
         axes.add_patch(edge)
-    for row, column in np.argwhere(np.isfinite(values)) if n <= MOST_NUMBERS else ():
-        value = values[row, column]
-        axes.text(
-            column + 0.5, row + 0.5, _short(value), ha="center", va="center",
-            fontsize=7, color="white" if value > FULL else INK,
-        )  # fmt: skip
+    if n <= MOST_NUMBERS:
+        for row, column in np.argwhere(np.isfinite(values)):
+            value = values[row, column]
+            axes.text(
+                column + 0.5, row + 0.5, _short(value), ha="center", va="center",
+                fontsize=7, color="white" if value > FULL else INK,
+            )  # fmt: skip
     axes.set_xlim(0, n)
     axes.set_ylim(n, 0)
     every = 1 if n <= MOST_NAMES else n // 10

@@ -13,7 +13,8 @@ import pandas as pd
 
 __all__ = ["remembered", "remembering"]
 
-Frames = dict[tuple[str, int], tuple[pd.DataFrame, pd.DataFrame]]
+Make = Callable[[pd.DataFrame], pd.DataFrame]
+Frames = dict[tuple[Make, int], tuple[pd.DataFrame, pd.DataFrame]]
 _known: ContextVar[Frames | None] = ContextVar("known", default=None)
 
 
@@ -27,9 +28,7 @@ def remembering() -> Iterator[None]:
         _known.reset(token)
 
 
-def remembered(
-    make: Callable[[pd.DataFrame], pd.DataFrame],
-) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def remembered(make: Make) -> Make:
     """Let a function of the rows be remembered; who gets a frame may change it as its own."""
 
     @wraps(make)
@@ -37,7 +36,7 @@ def remembered(
         known = _known.get()
         if known is None:
             return make(rows)
-        key = (make.__qualname__, id(rows))
+        key = (make, id(rows))
         if key not in known:
             # The rows are kept with the frame, or another object could come to bear their id.
             known[key] = (rows, make(rows))

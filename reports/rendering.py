@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import matplotlib as mpl
-from fontTools import subset
+from fontTools import subset  # type: ignore[import-untyped, unused-ignore]
 from matplotlib.figure import Figure
 
 from latecomer.reports.style import INK, settings

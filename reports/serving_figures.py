@@ -210,13 +210,13 @@ def serving_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         shown_rows.append(
             {
                 "method": row["label"],
-                "rounds of messages": f"{row['rounds']:.0f}" if known else DASH,
+                "message rounds": f"{row['rounds']:.0f}" if known else DASH,
                 "down": size(row["down_bytes"]) if known else DASH,
                 "up": size(row["up_bytes"]) if known else DASH,
-                "until it has its model (ms)": _milliseconds(row["seconds"]),
+                "model after (ms)": _milliseconds(row["seconds"]),
                 "fastest to slowest (ms)": f"{_milliseconds(row['seconds_low'])} to "
                 f"{_milliseconds(row['seconds_high'])}",
-                "to predict its query data (ms)": _milliseconds(row["predict_seconds"]),
+                "prediction (ms)": _milliseconds(row["predict_seconds"]),
                 "novel error": f"{percent(row['error'])} {PLUS_MINUS} {sd}",
                 "95% over clients": f"{percent(row['lower'])} to {percent(row['upper'])}",
                 "clients": str(row["n_clients"]),
@@ -224,7 +224,8 @@ def serving_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
             }
         )
     caption = (
-        "What serving one novel client takes. Bytes follow from the sizes of what each method's "
+        "What serving one novel client takes until it has its model, and until its query data are "
+        "predicted. Bytes follow from the sizes of what each method's "
         "protocol sends; seconds are measured on this machine, the server's work included and the "
         "network's not, and do not repeat. Medians over clients and seeds; error: mean over "
         f"clients, then over seeds, {PLUS_MINUS} one standard deviation over seeds in points; the "

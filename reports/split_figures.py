@@ -15,6 +15,8 @@ from latecomer.reports.style import MUTED, WIDE
 
 # More columns than these are narrower than a pixel of a phone.
 MOST_CLIENTS = 300
+# Letters to an inch, at most, and less than an inch of axes to an inch of figure.
+_LETTERS = 12.5
 _BLUE = "#2f6fe0"
 # From nothing to blue: an empty cell shows the ground, whichever it is.
 SHARES = LinearSegmentedColormap.from_list("shares", [to_rgba(_BLUE, 0.0), to_rgba(_BLUE, 1.0)])
@@ -88,7 +90,7 @@ def class_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     axes.set_ylabel("class")
     axes.set_xticks([])
     axes.set_xlabel(f"clients{'' if step == 1 else f', one in {step} drawn'}")
-    _group_names(axes, clients["group"])
+    _group_names(axes, clients["group"], width)
     bar = figure.colorbar(mesh, ax=axes, location="bottom", shrink=0.5, aspect=40, pad=0.04)
     bar.set_label("share of the client's samples (%)")
     bar.set_ticks([0, most / 2, most], labels=[f"{100 * x:.3g}" for x in (0, most / 2, most)])
@@ -96,13 +98,15 @@ def class_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     return figure
 
 
-def _group_names(axes: Axes, groups: pd.Series) -> None:
+def _group_names(axes: Axes, groups: pd.Series, width: float) -> None:
     """Write each group's name over its clients, with a line between groups."""
     start = 0
     for group, part in groups.groupby(groups, sort=False):
         end = start + len(part)
+        room = len(part) / len(groups) * width * _LETTERS
+        names = (f"{group} ({len(part)})", str(group), f"{str(group)[:4]}.")
         axes.annotate(
-            f"{group} ({len(part)})" if len(part) > 0.1 * len(groups) else str(group)[:5] + ".",
+            next((name for name in names if len(name) <= room), names[-1]),
             ((start + end) / 2, 1.0), (0, 4), xycoords=axes.get_xaxis_transform(),
             textcoords="offset points", ha="center",
         )  # fmt: skip

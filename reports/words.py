@@ -203,10 +203,10 @@ def file_stem(name: str) -> str:
 def sentence_case(text: str) -> str:
     """Raise the first letter of a plain word and leave names as they are.
 
-    >>> sentence_case("proxy A-distance"), sentence_case("pFedHN")
-    ('Proxy A-distance', 'pFedHN')
+    >>> sentence_case("proxy A-distance"), sentence_case("pFedHN"), sentence_case("a bound")
+    ('Proxy A-distance', 'pFedHN', 'A bound')
     """
-    return text[:1].upper() + text[1:] if text[1:2].islower() else text
+    return text[:1].upper() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
 _NUMBER = re.compile(r"[-+]?(?:infinite|(?:\d[\d,]*)(?:\.\d+)?(?:e[-+]?\d+)?)(%?)")

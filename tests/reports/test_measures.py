@@ -44,12 +44,12 @@ def test_every_client_has_one_place_and_its_shares(places):
 def test_clients_alike_are_neighbours_in_the_map(places):
     # Made up as noisy mixtures of their classes' vectors: the map must keep that, and say so.
     pefll = measure_words.neighbours_alike(places[places["label"] == "pefll"])
-    assert pefll["alike"] > 2 * pefll["chance"] > 0
+    assert pefll.alike > 2 * pefll.chance > 0
     shuffled = places[places["label"] == "pefll"].copy()
     kinds = shuffled.groupby("client")[["class", "share"]].apply(lambda own: own.to_numpy())
     mixed = dict(zip(kinds.index, np.random.default_rng(0).permutation(list(kinds)), strict=True))
     shuffled["class"] = np.concatenate([mixed[c][:, 0] for c in shuffled["client"].unique()])
-    assert measure_words.neighbours_alike(shuffled)["alike"] < pefll["alike"] - 0.3
+    assert measure_words.neighbours_alike(shuffled).alike < pefll.alike - 0.3
 
 
 def test_map_has_a_panel_a_class_that_marks_its_holders(places):
