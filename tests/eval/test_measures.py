@@ -1,10 +1,16 @@
 """Measures of trained models: descriptors along a training, heads on other bodies, serving."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from latecomer.eval.descriptors import class_proportions, rank_correlations
+from latecomer.eval.descriptors import (
+    class_proportions,
+    descriptor_findings,
+    rank_correlations,
+)
 from latecomer.eval.federation import build_federation
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.study import parse_study
@@ -96,6 +102,23 @@ def test_embeddings_are_of_seen_clients_only():
     assert not held["novel"].any()
     assert not [row for row in found.rows if row["metric"] == "spearman"]
     assert "spearman" not in found.artifacts["training_curve"].table[0]
+
+
+class Sizes:
+    """Describes a client by how much support data it has."""
+
+    def describe(self, task, state, support, member):
+        return torch.tensor([float(len(support))])
+
+
+def test_descriptors_name_superclasses_where_the_data_have_some():
+    federation = build_federation(parse_study({**RAW, "methods": ["fedavg"]}).resolved())
+    task = make_task(input_shape=(1, 8, 8), n_classes=10)
+    _, made = descriptor_findings(Sizes(), task, None, federation)
+    assert "superclass" not in made["descriptors"].arrays
+    dataset = replace(federation.dataset, coarse=federation.dataset.y // 2)
+    _, made = descriptor_findings(Sizes(), task, None, replace(federation, dataset=dataset))
+    assert made["descriptors"].arrays["superclass"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
 def test_mixed_heads_and_bodies_have_own_accuracy_on_the_diagonal():
