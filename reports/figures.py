@@ -131,10 +131,11 @@ def _inside(axes: Axes, row: float, x: float, side: str, text: str) -> None:
 def diagnostics_figure(
     frame: pd.DataFrame, metric: str, looks: Looks, *, width: float = NARROW
 ) -> Figure:
-    """Draw error against one distance to the nearest training client, a faint mark per client.
+    """Draw error against one distance to the nearest training client, a mark per client.
 
-    The lines join means of up to five groups of clients of about equal size.  Of more than eight
-    methods the five of least error are named, the others are grey lines.
+    Marks are the fainter the more there are.  The lines join means of up to five groups of
+    clients of about equal size.  Of more than eight methods the five of least error are named, the
+    others are grey lines.
 
     Parameters
     ----------
@@ -163,7 +164,7 @@ def diagnostics_figure(
         if not crowded:
             axes.plot(
                 part["distance"], 100 * part["error"], look.mark, color=look.colour,
-                markersize=3.0, alpha=0.28, markeredgewidth=0,
+                markersize=3.0, alpha=max(0.28, min(0.85, 60 / len(own))), markeredgewidth=0,
                 # Thousands of vector marks make a slow page.
                 rasterized=len(own) > 3000,
             )  # fmt: skip
