@@ -110,8 +110,9 @@ def distribution_caption(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
     clients = _counts(frame["n_clients"], "novel client")
     some = frame["label"].nunique() > MOST_CURVES
     whose = f"for each of the {MOST_CURVES} models of least mean error" if some else "per model"
+    whose = f"A panel {whose}, the others in grey: the" if len(model_names(frame)) > 1 else "The"
     text = (
-        f"A panel {whose}, the others in grey: the share of {clients} "
+        f"{whose} share of {clients} "
         f"with an error above each level, {_counts(frame['n_seeds'], 'seed')} taken together."
     )
     if band is not None:
