@@ -43,8 +43,9 @@ def serving_frame(
         for label, seed, table in tables
         for record in table
     ]
-    columns = ["label", "seed", "client", *NUMBERS]
-    frame = pd.DataFrame(told, columns=columns)
+    if not told:
+        return pd.DataFrame(columns=["label", "seed", "client", *NUMBERS, "bytes", "error"])
+    frame = pd.DataFrame(told)[["label", "seed", "client", *NUMBERS]]
     for name in NUMBERS:
         frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
     frame["client"] = [f"{float(name):.0f}" for name in frame["client"]]
