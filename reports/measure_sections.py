@@ -3,7 +3,7 @@
 Each function returns what the template shows, or None where the run has nothing for it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -44,6 +44,21 @@ def cell_artifacts(run: RunRecord, kind: str) -> Iterator[tuple[str, int, Artifa
             yield config["method"]["label"], config["seed"], artifact.load()
 
 
+def stems(labels: Iterable[str]) -> dict[str, str]:
+    """Name each label's figure; labels that differ only in signs no file name bears get their own.
+
+    >>> stems(["a b", "a/b", "a b"])
+    {'a b': 'a-b', 'a/b': 'a-b_'}
+    """
+    found: dict[str, str] = {}
+    for label in dict.fromkeys(labels):
+        stem = file_stem(label)
+        while stem in found.values():
+            stem += "_"
+        found[label] = stem
+    return found
+
+
 def descriptors(
     run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks
 ) -> Section | None:
@@ -55,14 +70,14 @@ def descriptors(
         return None
     pictures = [
         writer.picture(
-            f"descriptors-{file_stem(label)}",
+            f"descriptors-{stem}",
             partial(descriptor_figure, frame, label, look),
             frame[frame["label"] == label],
             title=f"Clients by their descriptors, {label}",
             alt=measure_words.describe_descriptors(frame, label),
             caption=measure_words.descriptors_caption(frame, label),
         )
-        for label in dict.fromkeys(frame["label"])
+        for label, stem in stems(frame["label"]).items()
     ]
     correlation = None
     if along["round"].nunique() > 1:
@@ -86,14 +101,14 @@ def mix_and_match(run: RunRecord, writer: Writer, labels: Sequence[str]) -> Sect
     classes = held_classes(run)
     pictures = [
         writer.picture(
-            f"mix-and-match-{file_stem(label)}",
+            f"mix-and-match-{stem}",
             partial(mix_and_match_figure, frame, label, classes=classes),
             frame[frame["label"] == label],
             title=f"Heads on other clients' bodies, {label}",
             alt=measure_words.describe_mix(frame, label),
             caption=measure_words.mix_caption(frame, label),
         )
-        for label in dict.fromkeys(frame["label"])
+        for label, stem in stems(frame["label"]).items()
     ]
     return {"pictures": pictures, "table": writer.table(mix_and_match_table(frame))}
 

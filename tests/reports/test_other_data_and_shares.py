@@ -74,7 +74,8 @@ def test_control_stands_before_the_other_data_and_is_named(other_data):
     dashed = [line for line in axes.get_lines() if list(line.get_xdata()) == [1.0, 2.0]]
     assert list(dashed[0].get_ydata()) == pytest.approx([15.0, 55.0])
     assert "refilled" in shift_caption(frame, "natural")
-    assert shift_caption(frame, "blur") == ""
+    alone = frame[frame["shift"] != "natural-control"]
+    assert shift_caption(alone, "natural") == "2 novel clients, 2 seeds."
 
 
 COUNTS = [
