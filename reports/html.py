@@ -90,7 +90,7 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
         "convergence": convergence_section(rows, writer, labels, look),
         "denoising": denoising_section(run, writer),
         "guarantees": guarantee_section(run, writer, labels, look, ledger),
-        "shift": sections.shift(rows, writer, labels, look),
+        "shift": sections.shift(rows, writer, labels, look, study),
         "clients": sections.clients(run, writer, labels, look),
         "statement": setup_facts.statement(rows, study, run.scorings),
         "protocols": setup_facts.protocols(rows, study, labels),

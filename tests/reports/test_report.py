@@ -23,7 +23,8 @@ from latecomer.reports.style import NARROW
 
 VOID = {"meta", "link", "br", "path", "rect", "use", "image"}
 MODULES = (
-    *("bound_figures", "captions", "cards", "certified_shares", "citations", "comparison"),
+    *("bound_figures", "bound_slack", "captions", "cards", "certificate_parts"),
+    *("certified_shares", "citations", "comparison", "shift_bounds"),
     *(
         "comparison_figures",
         "comparison_tables",
