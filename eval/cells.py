@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """``split`` (what no method changes), ``method``, ``whole``, a route's own, ``denoising``."""
+        """``split`` (no method changes it), ``method``, ``whole``, a route's own, ``denoising``."""
         return str(self.config["kind"])
 
     @property

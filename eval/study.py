@@ -293,14 +293,14 @@ def _check_methods(study: Study) -> None:
 
 
 def _check_asked(study: Study) -> None:
-    """Refuse a certificate that is asked of a method which the study does not have."""
+    """Refuse misspelt labels; others may be of methods that the study was cut down by."""
     labels = [str(entry.label) for entry in study.methods]
     for index, entry in enumerate(study.certificates):
         for name in getattr(entry, "methods", None) or ():
-            if name not in labels:
+            hint = nearest(name, labels)
+            if name not in labels and hint:
                 raise InputError(
-                    f"certificates.{index}.methods must be labels among {', '.join(labels)}, got "
-                    f"{name!r}{nearest(name, labels)}"
+                    f"certificates.{index}.methods must be labels of methods, got {name!r}{hint}"
                 )
 
 

@@ -40,24 +40,21 @@ def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     Parameters
     ----------
     configs : iterable of mapping
-        Configurations of the run's cells.
+        Configurations of the run's cells; those of the split do not matter.
     """
     kinds: dict[str, str] = {}
     whole: dict[str, str] = {}
     routed: dict[str, str] = {}
-    for config in configs:
-        if not config.get("method"):
-            continue
+    made = [config for config in configs if config.get("method")]
+    for config in made:
         label = str(config["method"]["label"])
-        kinds[label] = str(config["kind"])
-        if config["kind"] == "whole":
+        kinds[label] = kind = str(config.get("kind", "method"))
+        if kind == "whole":
             whole[str(config["of"])] = label
-        elif config["kind"] != "method":
+        elif kind != "method":
             entry = config["certificates"][0]
             routed[label] = label.removesuffix(f" {entry['route']}:{entry['rule']}")
-    held_out = any(
-        (config.get("split") or {}).get("certify") for config in configs if config.get("method")
-    )
+    held_out = any((config.get("split") or {}).get("certify") for config in made)
     found = dict(whole)
     for label, own in routed.items():
         if own in whole:

@@ -36,6 +36,10 @@ MEANT = {
 """What the calculators' terms pay for; others keep their names."""
 
 
+FEW = 6
+"""So many certificates of a bound are columns; more are rows."""
+
+
 def parts_frame(ledger: pd.DataFrame) -> pd.DataFrame:
     """Spread what every certificate wrote down over columns.
 
@@ -86,12 +90,12 @@ def _with_divergences(wide: pd.DataFrame) -> pd.DataFrame:
 def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str]) -> Table | None:
     """Show how each value of one bound is made up; None where a value has but one part.
 
-    A row per certificate: errors, divergences and variances that went in, the value with its terms
-    in points of error, and the failure probability event by event.
+    Errors, divergences and variances that went in, the value with its terms in points of error, and
+    the failure probability event by event: a column per certificate where they are few, else a row.
     """
     own = in_order(parts[parts["bound"] == bound], labels).dropna(axis="columns", how="all")
-    terms = [column for column in own if str(column).startswith("term ")]
-    events = [column for column in own if str(column).startswith("delta ")]
+    terms = [name for name in map(str, own) if name.startswith("term ")]
+    events = [name for name in map(str, own) if name.startswith("delta ")]
     if own.empty or (len(terms) < 2 and len(events) < 2):
         return None
     shifted = bool((own["shift"] != "none").any())
@@ -117,8 +121,30 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
         "How each value is made up: what went in, the terms that add up to the value (in points of "
         "error; from 100 on as plain numbers), and the failure probability that each event may use."
     )
-    words_ = ("method", "condition", "predictor")
-    return Table(name, caption, own, pd.DataFrame(shown), words_)
+    if len(shown) > FEW:
+        return Table(name, caption, own, pd.DataFrame(shown), ("method", "condition", "predictor"))
+    return Table(name, caption, own, _upright(shown), ("part",))
+
+
+def _upright(shown: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+    """Turn a few certificates into columns, so that a phone shows them whole."""
+    names = [key for key in ("method", "condition", "predictor") if key in shown[0]]
+    alike = [key for key in names if len({cells[key] for cells in shown}) == 1]
+    heads = [
+        ", ".join([*(cells[key] for key in names if key not in alike), f"seed {cells['seed']}"])
+        for cells in shown
+    ]
+    parts = [key for key in shown[0] if key not in (*names, "seed")]
+    columns = {
+        head: [cells[part] for part in parts] for head, cells in zip(heads, shown, strict=True)
+    }
+    # Two levels of one bound share their head; both must stay.
+    if len(columns) < len(shown):
+        columns = {
+            f"{head} ({place})": [cells[part] for part in parts]
+            for place, (head, cells) in enumerate(zip(heads, shown, strict=True), start=1)
+        }
+    return pd.DataFrame({"part": parts, **columns})
 
 
 def _term(column: str) -> str:

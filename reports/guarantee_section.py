@@ -30,9 +30,17 @@ from latecomer.reports.words import bound_name, file_stem, sentence_case
 
 
 def guarantee_section(
-    run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks, ledger: pd.DataFrame
+    run: RunRecord,
+    writer: Writer,
+    labels: Sequence[str],
+    look: Looks,
+    ledger: pd.DataFrame,
+    everything: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Show every certificate and bound of a run; lists are empty where it has none."""
+    """Show every certificate and bound of a run; lists are empty where it has none.
+
+    ``everything`` holds, beside the rows of ``run``, those of models trained with nobody held out.
+    """
     bounds = in_order(guarantees.bound_frame(run.rows), labels)
     terms = in_order(guarantees.anatomy_frame(run.rows), labels)
     if len(bounds):
@@ -63,7 +71,7 @@ def guarantee_section(
         "picture": picture,
         "distribution": _distribution(run, writer, labels, look),
         "bounds": [shown(name) for name in _order(run, bounds)],
-        **_beside_measured(run, writer, labels, bounds),
+        **_beside_measured(run, writer, labels, everything),
         "fractions": writer.table(
             certified_shares.fraction_table(fractions, labels) if len(fractions) else None
         ),
@@ -74,10 +82,10 @@ def guarantee_section(
 
 
 def _beside_measured(
-    run: RunRecord, writer: Writer, labels: Sequence[str], bounds: pd.DataFrame
+    run: RunRecord, writer: Writer, labels: Sequence[str], everything: pd.DataFrame
 ) -> dict[str, Any]:
     """Break down the distance of bounds from measured errors, and say how both order models."""
-    slack = slack_frame(run.rows, references([cell.config for cell in run.cells]))
+    slack = slack_frame(everything, references([cell.config for cell in run.cells]))
     order = order_frame(run.rows)
     ranked = bool(order[["tau_gap", "tau_error"]].notna().any(axis=None))
     variances = variance_frame(cell_tables(run, "tuning"))

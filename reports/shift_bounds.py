@@ -121,12 +121,13 @@ def say_certified(certified: pd.DataFrame) -> str:
 
 def describe_certified(certified: pd.DataFrame) -> str:
     """Describe the certificates for readers who cannot see them; empty without any."""
-    said = []
-    for (label, severity), own in certified[~certified["together"]].groupby(
-        ["label", "severity"], sort=False, dropna=False
-    ):
-        at = "" if np.isnan(severity) else f" at {severity:g}"
-        said.append(f"{label} {span(list(own['value']))}{at}")
+    alone = certified[~certified["together"]].assign(
+        at=lambda f: ["" if pd.isna(s) else f" at {s:g}" for s in f["severity"]]
+    )
+    said = [
+        f"{label} {span(list(own['value']))}{at}"
+        for (label, at), own in alone.groupby(["label", "at"], sort=False)
+    ]
     return f" Certified at most: {'; '.join(said)}." if said else ""
 
 

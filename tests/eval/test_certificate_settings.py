@@ -156,8 +156,11 @@ def test_a_route_that_trains_is_asked_of_the_methods_it_names() -> None:
     # Who else is in the study changes no cell.
     assert tuned(asked) == tuned(everybody)
     assert parse_study(asked.resolved()) == asked
-    with pytest.raises(InputError, match=r"certificates.0.methods must be labels among pefll, fed"):
+    with pytest.raises(InputError, match=r"certificates.0.methods must be labels .*'pefll'"):
         study({**R1, "methods": ["pefl"]}, methods=TWO, shifts={})
+    # One model of a study can be made again by itself.
+    alone = study({**R1, "methods": ["pefll"]}, methods=TWO[1:], shifts={})
+    assert {cell.kind for cell in alone.cells("data")} == {"split", "method"}
 
 
 def test_published_bounds_of_one_method_leave_the_others_cells_alone() -> None:

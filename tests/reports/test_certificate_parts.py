@@ -1,12 +1,15 @@
 """What certificates are made of, how far they are from measurements, what holds under shift."""
 
+import io
+import json
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import Markup
 
-from latecomer.eval.rows import make_row, read_rows, write_rows
+from latecomer.eval.rows import load_run, make_row, read_rows, write_rows
 from latecomer.reports.bound_slack import (
     order_frame,
     order_table,
@@ -14,6 +17,7 @@ from latecomer.reports.bound_slack import (
     slack_frame,
     slack_table,
 )
+from latecomer.reports.cards import model_command
 from latecomer.reports.certificate_parts import (
     parts_frame,
     parts_table,
@@ -21,6 +25,9 @@ from latecomer.reports.certificate_parts import (
     variance_table,
 )
 from latecomer.reports.guarantees import bound_frame, claim, ledger_frame
+from latecomer.reports.html import page_of
+from latecomer.reports.pictures import Picture, Writer, download
+from latecomer.reports.setup_facts import _exceptions
 from latecomer.reports.shift_bounds import certified_under, say_certified, say_terms
 from latecomer.reports.words import DASH
 
@@ -72,22 +79,33 @@ def r1_facts(total=0.3, delta=0.04):
 
 def test_a_certificate_shows_errors_divergence_variance_terms_and_ledger():
     parts = parts_frame(ledger_frame([("a", 0, r1_facts())]))
-    (row,) = parts_table(parts, "t", "r1:product", ["a"]).shown.to_dict("records")
-    assert row == {
-        "method": "a",
-        "seed": "0",
-        "error of drawn models": "10.0%",
-        "error of the mean weights": "8.0%",
-        "KL of the system (nats)": "0.75",
-        "variance taken": "0.03",
-        "variances tried": "3",
-        "measured error": "10.0",
-        "+ Monte Carlo": "5.0",
-        "+ choice of clients": "15.0",
-        "value": "30.0%",
-        "delta: draws": "0.01",
-        "delta: clients": "0.04",
-    }
+    shown = parts_table(parts, "t", "r1:product", ["a"]).shown
+    assert dict(zip(shown["part"], shown["seed 0"], strict=True)) == PARTS
+
+
+PARTS = {
+    "error of drawn models": "10.0%",
+    "error of the mean weights": "8.0%",
+    "KL of the system (nats)": "0.75",
+    "variance taken": "0.03",
+    "variances tried": "3",
+    "measured error": "10.0",
+    "+ Monte Carlo": "5.0",
+    "+ choice of clients": "15.0",
+    "value": "30.0%",
+    "delta: draws": "0.01",
+    "delta: clients": "0.04",
+}
+
+
+def test_many_certificates_are_rows_and_a_few_are_columns():
+    many = ledger_frame([("a", seed, r1_facts()) for seed in range(7)])
+    shown = parts_table(parts_frame(many), "t", "r1:product", ["a"]).shown
+    assert shown.iloc[0].to_dict() == {"method": "a", "seed": "0", **PARTS}
+    assert len(shown) == 7
+    two = ledger_frame([("b", 0, r1_facts()), ("a", 0, [*r1_facts(), *r1_facts(total=0.4)])])
+    shown = parts_table(parts_frame(two), "t", "r1:product", ["a", "b"]).shown
+    assert list(shown) == ["part", "a, seed 0 (1)", "a, seed 0 (2)", "b, seed 0 (3)"]
 
 
 def test_two_levels_of_one_bound_are_two_rows_that_do_not_mix():
@@ -234,3 +252,54 @@ def test_the_heuristics_reason_is_said():
     said = say_terms(pd.DataFrame({"term": ["deviation"]}))
     assert "depends on the target client's sample" in said
     assert "at most the divergence" in said
+
+
+def test_models_of_routes_are_made_again_with_their_method():
+    study = {
+        "methods": [{"name": "pefll", "label": "mine", "posterior": "gaussian"}],
+        "certificates": [{"route": "r1", "rule": "product", "methods": ["mine"]}],
+        "evaluation": {"given_up": True},
+        "split": {"kind": "environment"},
+    }
+    for label in ("mine", "mine r1:product"):
+        assert "methods=[{name: pefll, label: mine, posterior" in model_command(study, label, 0)
+    joined, routes = _exceptions(study)
+    assert "nothing of them is certified" in joined
+    assert routes.startswith("R1 train")
+    assert _exceptions({"certificates": study["certificates"]}) == []
+
+
+def test_models_trained_on_everybody_stand_in_the_slack_alone(tmp_path, run_writer):
+    def add(rows):
+        more = [
+            {**row, "label": "pefll, all clients", "cell": "whole-0"}
+            for row in rows
+            if row["label"] == "pefll" and row["group"] == "novel" and row["metric"] == "error"
+            and row["seed"] == 0 and row["shift"] == "none"
+        ]  # fmt: skip
+        return rows + more
+
+    folder = run_writer(tmp_path / "run", change=add, seeds=(0,), labels=("pefll", "fedavg"))
+    place = folder / "cells" / "whole-0"
+    place.mkdir()
+    config = {"kind": "whole", "of": "pefll", "seed": 0, "method": {"label": "pefll, all clients"}}
+    (place / "config.json").write_text(json.dumps(config))
+    (place / "done").write_text("")
+    cells = json.loads((folder / "cells.json").read_text())["cells"]
+    (folder / "cells.json").write_text(json.dumps({"cells": [*cells, "whole-0"]}))
+    writer = Plain()
+    page = page_of(load_run(folder), writer)
+    assert "all clients" not in writer.files["tables/accuracy.csv"]
+    slack = pd.read_csv(io.StringIO(writer.files["tables/slack.csv"])).set_index("label")
+    # The copy has the very same errors: nothing was given up, and that is known for PeFLL alone.
+    assert slack.loc["pefll", "given_up"] == 0.0
+    assert math.isnan(slack.loc["fedavg", "given_up"])
+    for said in ("How far bounds are", "How each value is made up", "Kendall"):
+        assert said in page
+
+
+class Plain(Writer):
+    """Draws nothing."""
+
+    def picture(self, name, draw, data, *, title, alt, caption="", small=False):
+        return Picture(name, title, alt, caption, Markup(""), None, download(name, ""))
