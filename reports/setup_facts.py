@@ -173,7 +173,8 @@ def _exceptions(study: Mapping[str, Any]) -> list[str]:
     if (study.get("evaluation") or {}).get("given_up"):
         said.append(
             "Every method was trained once more on the certification clients as well. These models "
-            "stand only where it is said what holding clients out costs; nothing of them is certified."
+            "stand only where it is said what holding clients out costs; nothing of them is "
+            "certified."
         )
     routes = {entry.get("route") for entry in study.get("certificates") or ()}
     own = sorted(routes & {"r1", "r4", "r5"})

@@ -294,8 +294,8 @@ def test_models_trained_on_everybody_stand_in_the_slack_alone(tmp_path, run_writ
     # The copy has the very same errors: nothing was given up, and that is known for PeFLL alone.
     assert slack.loc["pefll", "given_up"] == 0.0
     assert math.isnan(slack.loc["fedavg", "given_up"])
-    for said in ("How far bounds are", "How each value is made up", "Kendall"):
-        assert said in page
+    assert "How far bounds are" in page
+    assert "Kendall" not in page  # two trained models cannot be ranked
 
 
 class Plain(Writer):
