@@ -24,17 +24,12 @@ class PeFLL(GeneratedClients):
 
     Minimises ``lambda_h |eta_h|^2 + lambda_v |eta_v|^2 + sum_i [L(theta_i; S_i) + lambda_theta
     |theta_i|^2]``, ``theta_i = h(v(S_i; eta_v); eta_h)`` (equation 1), by Algorithm 2: local SGD
-    from ``theta_i``, its change pulled back once a round for the whole cohort; the regularisers
-    are decoupled weight decays. Serving is one forward pass over the support (Algorithm 1).
+    from ``theta_i``, its change pulled back once a round. Serving is Algorithm 1.
 
     Attributes
     ----------
-    server_lr, local_lr, local_momentum, clip_norm : float
-        The server's AdamW and the local step; ``clip_norm`` holds for both gradients.
-    lambda_h, lambda_v, lambda_theta : float
-        Regularisers of hypernetwork, encoder and target weights.
-    descriptor_dim : int or None
-        Length of a descriptor; None: ``1 + floor(n / 4)`` with n seen clients.
+    server_lr, local_lr, local_momentum, clip_norm, lambda_h, lambda_v, lambda_theta, descriptor_dim
+        As for :class:`~latecomer.models.generated_clients.GeneratedClients`.
     posterior : str
         ``none``, or ``gaussian``: hyper-posterior N(eta_h, alpha_h I) x N(eta_v, alpha_v I) drawn
         once a round, client posterior N(theta, alpha_theta I) drawn once a client and round.
@@ -63,14 +58,12 @@ class PeFLL(GeneratedClients):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        stochastic = self.posterior != "none"
-        if self.by_bound and not (stochastic and min(self.variances) > 0):
+        if self.by_bound and (self.posterior == "none" or min(self.variances) <= 0):
             raise ValueError(
                 "training_objective must be pefll without a gaussian posterior of variances above "
                 f"0, got training_objective={self.training_objective!r}"
             )
-
-        if self.weight_radius is not None and not stochastic:
+        if self.weight_radius is not None and self.posterior == "none":
             raise ValueError(f"weight_radius needs a gaussian posterior, got {self.weight_radius}")
 
     @property
