@@ -20,13 +20,8 @@ from latecomer.reports.guarantees import MEASURED_TERMS, bound_frame
 from latecomer.reports.table_forms import Table
 from latecomer.reports.words import DASH, MINUS, bound_name, magnitude, percent, points
 
-PAID = {
-    "price": "client_sampling",
-    "clients": "client_sampling",
-    "samples": "sample_level",
-    "deviation": "sample_level",
-    "draws": "monte_carlo",
-}
+PAID = {"samples": "sample_level", "deviation": "sample_level", "draws": "monte_carlo"}
+"""What terms pay for; all others pay for the choice of clients."""
 PARTS = ("given_up", "other_clients", "client_sampling", "sample_level", "monte_carlo")
 FEWEST = 3  # models that can be ranked
 
@@ -105,8 +100,8 @@ def slack_frame(rows: pd.DataFrame, reference: Mapping[str, str]) -> pd.DataFram
         for term, value in zip(same["term"], same["value"], strict=True):
             if term in MEASURED_TERMS:
                 start = float(value)
-            elif term in PAID:
-                parts[PAID[term]] += float(value)
+            else:
+                parts[PAID.get(term, "client_sampling")] += float(value)
         key = (row["label"], row["predictor"], row["seed"])
         half = float(halves.get(key, np.nan))
         parts["other_clients"] = start - row["measured"]
