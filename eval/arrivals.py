@@ -9,7 +9,7 @@ from latecomer.eval.progressive import Plan
 from latecomer.models.growing import subset
 from latecomer.models.task import Clients
 
-__all__ = ["arrivals"]
+__all__ = ["arrivals", "joined"]
 
 
 def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:
@@ -26,6 +26,16 @@ def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:
     mean, sd = (torch.from_numpy(v).to(seen.device) for v in (scale.mean, scale.sd))
     order = subset(seen, range(plan.first + plan.clients))
     return replace(order, mean=mean, sd=sd), replace(federation.novel.clients, mean=mean, sd=sd)
+
+
+def joined(federation: Federation) -> tuple[Clients, Clients]:
+    """Return seen and certification clients as one population, and the novel ones, scaled alike."""
+    split = federation.split
+    scale = standardisation(federation.dataset, [*split.seen, *split.certification])
+    everyone = _joined(federation.seen.clients, federation.certification.clients)
+    mean, sd = (torch.from_numpy(v).to(everyone.device) for v in (scale.mean, scale.sd))
+    novel = replace(federation.novel.clients, mean=mean, sd=sd)
+    return replace(everyone, mean=mean, sd=sd), novel
 
 
 def _joined(left: Clients, right: Clients) -> Clients:

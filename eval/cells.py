@@ -9,7 +9,10 @@ from typing import Any
 from latecomer.eval.rows import ROWS_SCHEMA_VERSION
 from latecomer.eval.training_routes import KINDS, TRAINING_ROUTES, rounds_of
 
-__all__ = ["NUMBERS_VERSION", "Cell", "cells_of", "content_id"]
+__all__ = ["NUMBERS_VERSION", "WHOLE", "Cell", "cells_of", "content_id"]
+
+WHOLE = "whole"
+"""Kind of the cells that train on certification clients as well, to say what these would give."""
 
 # Raised when the code gives other numbers for the same configuration ("Numbers changed" of the
 # changelog): finished cells of the older numbers are then no longer reused.  A method's own version
@@ -39,7 +42,7 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """``split`` (what depends on no method), ``method``, a route's own kind, ``denoising``."""
+        """``split`` (no method changes it), ``method``, ``whole``, a route's own, ``denoising``."""
         return str(self.config["kind"])
 
     @property
@@ -81,7 +84,8 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     """List the cells of a resolved study: one for the split, one per seed and method.
 
     The split's cell holds only what it depends on: another method or seed leaves it as it is.  A
-    certificate whose route trains models of its own is a cell of its own per seed and method; the
+    certificate whose route trains models of its own is a cell of its own per seed and method (of
+    those it names, if it does), and so is training with nobody held out (``given_up``); the
     simulation of ``denoising`` is one that depends on nothing else.
     """
     shared = {
@@ -93,6 +97,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         "rows_schema": ROWS_SCHEMA_VERSION,
     }
     evaluation = dict(resolved["evaluation"])
+    given_up = evaluation.pop("given_up", False)
     split: dict[str, Any] = {
         **shared,
         "kind": "split",
@@ -119,10 +124,10 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             **shared,
             "kind": "method",
             "model": resolved["model"],
-            "method": method,
+            "method": {key: value for key, value in method.items() if key != "bounds"},
             "train": resolved["train"],
             "evaluation": evaluation,
-            "bounds": resolved["bounds"],
+            "bounds": method.get("bounds", resolved["bounds"]),
             "certificates": held,
             "seed": seed,
             "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]], **of_target},
@@ -136,14 +141,28 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "kind": TRAINING_ROUTES[entry["route"]].kind,
             "method": {**config["method"], "label": _own_label(config["method"], entry)},
             "bounds": [],
-            "certificates": [entry],
+            "certificates": [{key: value for key, value in entry.items() if key != "methods"}],
             "numbers_version": {**config["numbers_version"], **ROUTE_VERSION},
         }
         for config in trained
         for entry in routed
+        if config["method"]["label"] in entry.get("methods", [config["method"]["label"]])
+    ]
+    whole = [
+        {
+            **config,
+            "kind": WHOLE,
+            "method": {**config["method"], "label": f"{config['method']['label']}, all clients"},
+            "of": config["method"]["label"],
+            "bounds": [],
+            "certificates": [],
+        }
+        for config in trained
+        if given_up
     ]
     simulated = [_denoising(entry)] if (entry := resolved.get("denoising")) else []
-    return tuple(Cell(content_id(config), config) for config in (split, *trained, *own, *simulated))
+    made = (split, *trained, *own, *whole, *simulated)
+    return tuple(Cell(content_id(config), config) for config in made)
 
 
 def _denoising(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from latecomer.eval.rules import BEST_OF, MEAN_RULES, RULES, check_outside, chec
 from latecomer.eval.setting_types import Count, Number, Positive, Probability, sequence
 from latecomer.eval.training_routes import TRAINING_ROUTES, Compressed, Progressive, Tuned
 
-__all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior"]
+__all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior", "TwoLevel"]
 
 _DELTA = 0.05
 _ALPHA = 0.1
@@ -191,6 +191,32 @@ class PersonalPrior(RouteSettings):
             )
 
 
+class TwoLevel(RouteSettings):
+    """Route R2: certification clients' support makes stochastic models and measures them too.
+
+    Attributes
+    ----------
+    delta, draws_share, client_share : float
+        Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
+    draws : int
+        Systems, and a model of each, drawn for each client.
+    """
+
+    needs_certification: ClassVar[bool] = True
+
+    route: Literal["r2"]
+    rule: Literal["two_step_kl"] = "two_step_kl"
+    delta: Probability = _DELTA
+    draws_share: Probability = 0.2
+    client_share: Probability = 0.5
+    draws: Count = 20
+    per_seed: Literal["each", "union"] = "each"
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse too few clients."""
+        check_outside(split.kind, len(split.certification), len(split.novel))
+
+
 def _shift_names(shifts: Any) -> dict[str, str]:
     """Map the names that shifts go by to their sections of ``shifts``."""
     names = {}
@@ -201,7 +227,7 @@ def _shift_names(shifts: Any) -> dict[str, str]:
 
 
 ROUTE_SETTINGS: Mapping[str, type[RouteSettings]] = MappingProxyType(
-    {"r0": HeldOut, "r3": PersonalPrior, **TRAINING_ROUTES}
+    {"r0": HeldOut, "r2": TwoLevel, "r3": PersonalPrior, **TRAINING_ROUTES}
 )
 
 
@@ -214,6 +240,7 @@ def _route(value: Any) -> str:
 CertificateSettings = Annotated[
     Annotated[HeldOut, Tag("r0")]
     | Annotated[Tuned, Tag("r1")]
+    | Annotated[TwoLevel, Tag("r2")]
     | Annotated[PersonalPrior, Tag("r3")]
     | Annotated[Progressive, Tag("r4")]
     | Annotated[Compressed, Tag("r5")],

@@ -24,6 +24,7 @@ from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.personal_priors import personal_prior_pooled
 from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
+from latecomer.eval.federation import Group
 from latecomer.eval.route_contract import Findings, Request
 from latecomer.eval.rules import sampling_of
 from latecomer.eval.serving import MASKS, client_generator
@@ -33,7 +34,7 @@ from latecomer.models.task import Samples
 
 __all__ = ["certify_personal", "pooled_certificate"]
 
-_CUT, _CHOOSE, _CERTIFY = range(3)
+_CUT, _CHOOSE, _CERTIFY, _NOVEL = range(4)
 BOUND = "r3:pooled"
 
 
@@ -131,7 +132,8 @@ def certify_personal(request: Request) -> Findings:
     model, entry = request.model, request.entry
     if model.method.personalization not in ("finetune", "local"):
         return Findings([], [])
-    tuned = _tuned(request)
+    federation = model.federation
+    tuned = _tuned(request, federation.certification)
     if not tuned or not all(one.fixed for one in tuned):
         return Findings([], [])
     delta = float(entry["delta"]) / request.n_seeds
@@ -148,6 +150,9 @@ def certify_personal(request: Request) -> Findings:
     def drawn(alpha: float, draws: int, purpose: int) -> NDArray[np.float64]:
         return np.array([_errors(request, one, alpha, draws, purpose) for one in tuned])
 
+    def at_means(one: _Tuned) -> float:
+        return _error(request, one, one.posterior)
+
     tried = {
         alpha: float(
             pooled_certificate(drawn(alpha, 1, _CHOOSE), distances, alpha=alpha, **settings)
@@ -157,7 +162,7 @@ def certify_personal(request: Request) -> Findings:
     alpha = min(tried, key=tried.__getitem__)
     errors = drawn(alpha, int(entry["draws"]), _CERTIFY)
     issued = pooled_certificate(errors, distances, alpha=alpha, **settings)
-    split = model.federation.split
+    split = federation.split
     sampling = sampling_of(split.kind)
     pool = len(split.certification) + len(split.novel)
     issued = replace(
@@ -176,26 +181,68 @@ def certify_personal(request: Request) -> Findings:
     )
     where = {
         "classes": request.config["evaluation"]["classes"],
-        **model.federation.certification.condition(),
+        **federation.certification.condition(),
         "n_clients": len(tuned),
     }
+    means = float(np.mean([at_means(one) for one in tuned]))
     inputs = [
         ("alpha", alpha, "variance taken, relative to each tensor's mean square in the prior"),
         ("n_priors", float(len(alphas)), "variances tried"),
         ("sum_kl", sum(distances) / (2 * alpha), "sum over clients of KL(posterior || prior)"),
         ("gibbs_error", float(errors.mean()), "mean error of drawn models on evaluation data"),
+        (
+            "mean_parameter_error",
+            means,
+            "mean error of the fine-tuned weights on evaluation data, which they were tuned on as "
+            "well; not certified",
+        ),
         ("n_clients", float(len(tuned)), "certification clients"),
         ("n_samples", float(n_samples), "evaluation samples of every client"),
         ("n_draws", float(errors.size), "models drawn, over all clients"),
         ("pool_size", float(pool), "clients not trained on, certified ones included"),
     ]
     rows = certificate_rows(issued, bound=BOUND, common=where)
+    rows += _novel_rows(request, alpha)
     return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
 
 
-def _tuned(request: Request) -> list[_Tuned]:
+def _novel_rows(request: Request, alpha: float) -> list[dict[str, Any]]:
+    """Rows of the novel clients' errors on their query data, by models drawn as certified ones."""
+    group = request.model.federation.novel
+    tuned = _tuned(request, group) if len(group.clients) else []
+    scores = []
+    for place, one in enumerate(tuned):
+        query = group.clients.query_of(place)
+        asked = replace(one, measured=query)
+        drawn = _errors(request, asked, alpha, int(request.entry["draws"]), _NOVEL)
+        scores.append((one.client, len(query), float(np.mean(drawn))))
+    common = {
+        "classes": request.config["evaluation"]["classes"],
+        **group.condition(),
+        "predictor": "gibbs",
+        "metric": "error",
+    }
+    rows: list[dict[str, Any]] = [
+        {
+            **common,
+            "client": client,
+            "n_support": int(group.clients.support_sizes[place]),
+            "n_query": n_query,
+            "value": error,
+        }
+        for place, (client, n_query, error) in enumerate(scores)
+    ]
+    if scores:
+        mean = float(np.mean([error for *_, error in scores]))
+        rows.append(
+            {**common, "n_clients": len(scores), "aggregation": "per-client", "value": mean}
+        )
+    return rows
+
+
+def _tuned(request: Request, group: Group) -> list[_Tuned]:
     model = request.model
-    clients = model.federation.certification.clients
+    clients = group.clients
     least = int(clients.support_sizes.min())
     n_measured = int(float(request.entry["measured_share"]) * least)
     found: list[_Tuned] = []
@@ -228,7 +275,6 @@ def _errors(request: Request, one: _Tuned, alpha: float, draws: int, purpose: in
     """Errors on B of models drawn from one client's posterior."""
     key = np.random.SeedSequence([request.model.seed, one.client, 0x9A, purpose])
     generator = torch.Generator().manual_seed(int(key.generate_state(1, np.uint64)[0]) >> 1)
-    mask = MASKS[request.config["evaluation"]["classes"]]
     deviation = {k: (alpha * v.square().mean()).sqrt() for k, v in one.prior.items()}
     errors = []
     for _ in range(draws):
@@ -236,10 +282,16 @@ def _errors(request: Request, one: _Tuned, alpha: float, draws: int, purpose: in
             k: v + deviation[k] * sent(_noise(v, generator), v.device)
             for k, v in one.posterior.items()
         }
-        with torch.no_grad():
-            logits = mask(request.model.task.logits(weights, one.measured.x), one.known)
-        errors.append(float((logits.argmax(1) != one.measured.labels()).double().mean()))
+        errors.append(_error(request, one, weights))
     return errors
+
+
+def _error(request: Request, one: _Tuned, weights: Params) -> float:
+    """Return the error of some weights on what a client is measured on."""
+    mask = MASKS[request.config["evaluation"]["classes"]]
+    with torch.no_grad():
+        logits = mask(request.model.task.logits(weights, one.measured.x), one.known)
+    return float((logits.argmax(1) != one.measured.labels()).double().mean())
 
 
 def _noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -40,6 +40,7 @@ from latecomer.eval.training_curve import (
     stored,
 )
 from latecomer.eval.tuned_cell import evaluate_tuned
+from latecomer.eval.whole_cell import evaluate_whole
 from latecomer.models.checkpoint import Checkpoint
 from latecomer.models.engine import RoundLog, initial_state, train
 from latecomer.models.method import Method
@@ -261,6 +262,7 @@ _CELLS: Mapping[str, _CellWork] = MappingProxyType(
         "tuned": evaluate_tuned,
         "compressed": evaluate_compressed,
         "denoising": _denoising_cell,
+        "whole": evaluate_whole,
     }
 )
 

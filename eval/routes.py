@@ -7,10 +7,13 @@ from latecomer.eval.artifacts import Artifact
 from latecomer.eval.held_out import certify_held_out
 from latecomer.eval.personal_priors import certify_personal
 from latecomer.eval.route_contract import Findings, Request, Route
+from latecomer.eval.two_level import certify_two_level
 
 __all__ = ["ROUTES", "certify_all"]
 
-ROUTES: Mapping[str, Route] = MappingProxyType({"r0": certify_held_out, "r3": certify_personal})
+ROUTES: Mapping[str, Route] = MappingProxyType(
+    {"r0": certify_held_out, "r2": certify_two_level, "r3": certify_personal}
+)
 
 
 def certify_all(requests: Iterable[Request]) -> Findings:

@@ -59,6 +59,12 @@ def _no_cpu(device: str | None) -> str | None:
     return None if device == "cpu" else device
 
 
+Bounds = Annotated[
+    tuple[Literal["pefll_32", "two_step_kl", "pfedhn_eps", "ben_david"], ...],
+    BeforeValidator(sequence),
+]
+
+
 class DataSettings(BaseModel):
     """The data set: its name and the options of its reader, which checks them itself."""
 
@@ -83,11 +89,15 @@ class ModelSettings(Settings):
 
 
 class MethodSettings(BaseModel):
-    """A method, the label it goes by, and its own hyper-parameters, checked by the method."""
+    """A method, the label it goes by, and its own hyper-parameters, checked by the method.
+
+    ``bounds``: published bounds on this entry's models, in place of the study's.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
     label: Annotated[str, StringConstraints(min_length=1)] | None = None
+    bounds: Bounds | None = None
 
     def hyper(self) -> dict[str, Any]:
         """Only the hyper-parameters that the study sets."""
@@ -122,6 +132,9 @@ class Evaluation(Settings):
     ``every``: rounds between two measurements along the training (of novel clients where serving
     them takes none); 0: only its end, or every 30 where ``train.selection`` chooses among rounds.
 
+    ``given_up``: train each method once more on seen and certification clients together, to see
+    what holding these out costs the novel ones.
+
     ``measures``: what else to find out about each trained model, see `latecomer.eval.measures`.
     """
 
@@ -129,6 +142,7 @@ class Evaluation(Settings):
     class_set: Literal["given"] | None = None
     domain_classifier: Literal["linear", "mlp"] = "linear"
     every: Annotated[int, Field(strict=True, ge=0)] = 0
+    given_up: Annotated[bool, Field(strict=True)] | None = None
     measures: (
         Annotated[
             tuple[Literal["descriptors", "mix_and_match", "serving_cost", "convergence"], ...],
@@ -259,10 +273,7 @@ class Study(Settings):
     train: Train = Train()
     evaluation: Evaluation = Evaluation()
     shifts: Shifts = Shifts()
-    bounds: Annotated[
-        tuple[Literal["pefll_32", "two_step_kl", "pfedhn_eps", "ben_david"], ...],
-        BeforeValidator(sequence),
-    ] = ()
+    bounds: Bounds = ()
     certificates: tuple[CertificateSettings, ...] = ()
     denoising: Denoising | None = None
     seeds: Annotated[tuple[Seed, ...], BeforeValidator(sequence), Field(min_length=1)] = (0,)
@@ -271,7 +282,12 @@ class Study(Settings):
         """Every setting as plain data; what is not set at all is left out."""
         plain = self.model_dump(mode="json", exclude_none=True)
         plain["methods"] = [
-            {"name": method.name, "label": method.label, **method.hyper()}
+            {
+                "name": method.name,
+                "label": method.label,
+                **({} if method.bounds is None else {"bounds": list(method.bounds)}),
+                **method.hyper(),
+            }
             for method in self.methods
         ]
         return plain

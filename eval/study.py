@@ -178,6 +178,7 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
     study = study.model_copy(update={"evaluation": _completed_evaluation(study)})
     _check_groups(study)
     _check_methods(study)
+    _check_asked(study)
     return study
 
 
@@ -229,6 +230,8 @@ def _check_folds(study: Study) -> None:
 
 def _check_groups(study: Study) -> None:
     split = study.split
+    if study.evaluation.given_up and not isinstance(split, Frozen) and not split.certify:
+        raise InputError("evaluation.given_up needs clients to give up: split.certify above 0")
     if isinstance(split, Frozen):
         return  # its groups are known once the file is read
     held_out = any(entry.needs_certification for entry in study.certificates)
@@ -287,6 +290,18 @@ def _check_methods(study: Study) -> None:
         except (ValueError, TypeError) as error:
             raise InputError(f"{key}: {' '.join(str(error).split())}") from None
         _check_masking(study, key, entry, method.personalization)
+
+
+def _check_asked(study: Study) -> None:
+    """Refuse misspelt labels; others may be of methods that the study was cut down by."""
+    labels = [str(entry.label) for entry in study.methods]
+    for index, entry in enumerate(study.certificates):
+        for name in getattr(entry, "methods", None) or ():
+            hint = nearest(name, labels)
+            if name not in labels and hint:
+                raise InputError(
+                    f"certificates.{index}.methods must be labels of methods, got {name!r}{hint}"
+                )
 
 
 def _check_masking(study: Study, key: str, entry: MethodSettings, protocol: str) -> None:

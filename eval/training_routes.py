@@ -25,9 +25,16 @@ Delta = Annotated[Number, Field(gt=0, lt=1)]
 
 
 class TrainingRoute(RouteSettings):
-    """An entry of ``certificates`` that is a cell of its own for each method and seed."""
+    """An entry of ``certificates`` that is a cell of its own for each method and seed.
+
+    ``methods``: labels of those that it is asked of; all of the study's unless given.
+    """
 
     kind: ClassVar[str]
+
+    methods: Annotated[tuple[str, ...], BeforeValidator(sequence), Field(min_length=1)] | None = (
+        None
+    )
 
     def rounds(self, trained: int) -> int:
         """Return the rounds of the whole cell, of which ``train.rounds`` are ``trained``."""

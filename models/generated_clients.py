@@ -12,7 +12,7 @@ from latecomer.models.hypernetworks import embedding_length, pull_back
 from latecomer.models.hyperparameters import count, number
 from latecomer.models.local import LocalSGD, clip_by_norm
 from latecomer.models.method import Method, Predictor, Start, predict_with
-from latecomer.models.objectives import ridge_decay
+from latecomer.models.objectives import ridge_decay, squared_norm
 from latecomer.models.optimizers import adamw, adamw_memory
 from latecomer.models.schedule import Cohort
 from latecomer.models.state import Params, State, detached, leaves, nest, part, row
@@ -64,6 +64,19 @@ class GeneratedClients(Method, ABC):
         """Return the target weights to use; as made, here."""
         return theta
 
+    def confine(self, made: Params) -> Params:
+        """Return the weights made for several clients, ``[c, ...]``, to use; all of them, here."""
+        return made
+
+    def make(self, task: Task, table: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Params:
+        """Return target weights ``[c, ...]`` for sets ``x [c, b, ...]``, ``y [c, b]``."""
+        return self.confine(generation.generate(task, table, x, y))
+
+    def make_one(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
+        """Return the target weights of one client from its whole support, without a graph."""
+        with torch.no_grad():
+            return row(self.make(task, detached(table), support.x[None], support.labels()[None]), 0)
+
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw both networks; standardise by the first client's descriptor, once and for all."""
         dim = self.descriptor_dim or embedding_length(len(clients))
@@ -80,7 +93,7 @@ class GeneratedClients(Method, ABC):
         x, y = clients.inputs(cohort.descriptor_rows), clients.labels(cohort.descriptor_rows)
         with torch.enable_grad():
             drawn = self.draw_networks(eta, generator)
-            made = generation.generate(task, {**state.server, **drawn}, x, y)
+            made = self.make(task, {**state.server, **drawn}, x, y)
         return Start(self.draw_target(detached(made), generator), memory=(eta, made))
 
     def aggregate(
@@ -116,14 +129,27 @@ class GeneratedClients(Method, ABC):
         """Make the client's weights from its whole support; ``gibbs`` draws all of them anew."""
         self.refuse_predictor(predictor)
         if predictor == "deterministic":
-            return predict_with(task, generation.generate_one(task, state.server, support))
+            return predict_with(task, self.make_one(task, state.server, support))
         drawn = self.draw_networks(generation.weights_of(state.server), generator)
-        made = generation.generate_one(task, {**state.server, **drawn}, support)
+        made = self.make_one(task, {**state.server, **drawn}, support)
         return predict_with(task, self.draw_target(made, generator))
 
     def weights_for(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
         """Return the target weights made from the whole support, with their graph."""
-        return row(generation.generate(task, table, support.x[None], support.labels()[None]), 0)
+        return row(self.make(task, table, support.x[None], support.labels()[None]), 0)
+
+    def squared_norms(
+        self, task: Task, table: Mapping[str, Tensor], clients: Clients
+    ) -> tuple[float, float, list[float]]:
+        """Return the squared norms of hypernetwork, encoder and each client's target weights."""
+        theta = [
+            squared_norm(self.make_one(task, table, clients.support_of(index))).item()
+            for index in range(len(clients))
+        ]
+        hyper, embedding = (
+            squared_norm(part(table, section)).item() for section in generation.NETWORKS
+        )
+        return hyper, embedding, theta
 
     def describe(
         self, task: Task, state: State, support: Samples, *, member: int | None = None

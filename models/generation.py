@@ -11,7 +11,6 @@ from torch import Generator, Tensor
 
 from latecomer.models.encoders import encoder
 from latecomer.models.hypernetworks import hypernetwork
-from latecomer.models.objectives import squared_norm
 from latecomer.models.schedule import Cohort
 from latecomer.models.state import Params, detached, move, nest, part, row
 from latecomer.models.task import Clients, Samples, Task
@@ -61,15 +60,3 @@ def generate_one(task: Task, table: Mapping[str, Tensor], support: Samples) -> P
     with torch.no_grad():
         made = generate(task, detached(table), support.x[None], support.labels()[None])
     return row(made, 0)
-
-
-def squared_norms(
-    task: Task, table: Mapping[str, Tensor], clients: Clients
-) -> tuple[float, float, list[float]]:
-    """Return the squared norms of hypernetwork, encoder and each client's target weights."""
-    theta = [
-        squared_norm(generate_one(task, table, clients.support_of(index))).item()
-        for index in range(len(clients))
-    ]
-    hyper, embedding = (squared_norm(part(table, section)).item() for section in NETWORKS)
-    return hyper, embedding, theta

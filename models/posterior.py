@@ -27,6 +27,23 @@ def sample(params: Mapping[str, Tensor], alpha: float, generator: torch.Generato
     return drawn
 
 
+def in_ball(params: Mapping[str, Tensor], radius: float) -> Params:
+    """Project tables ``[c, ...]`` onto the ball of norms up to ``radius`` around 0, row by row.
+
+    The nearest point of the ball, with its graph; a row inside it comes back exactly.
+
+    >>> in_ball({"a": torch.tensor([[3.0], [0.3]]), "b": torch.tensor([[4.0], [0.4]])}, 1.0)["a"]
+    tensor([[0.6000],
+            [0.3000]])
+    """
+    squares = [value.flatten(1).square().sum(1) for value in params.values()]
+    norms = torch.stack(squares).sum(0).sqrt()
+    factors = radius / norms.clamp(min=radius)
+    return {
+        key: value * factors.view(-1, *(1,) * (value.dim() - 1)) for key, value in params.items()
+    }
+
+
 @dataclass(frozen=True, eq=False)
 class PosteriorNorms:
     """What the Kullback-Leibler terms of stochastic PeFLL are made of; priors have mean 0.

@@ -37,10 +37,16 @@ def stem_of(label: str, seed: int) -> str:
 
 
 def model_command(study: Mapping[str, Any], label: str, seed: int) -> str:
-    """Give the command that trains and measures one model of a run again, from ``study.yaml``."""
+    """Give the command that trains and measures one model of a run again, from ``study.yaml``.
+
+    A model that a route trains by itself comes with its method's own.
+    """
+    own = label
+    for certificate in study.get("certificates") or ():
+        own = own.removesuffix(f" {certificate.get('route')}:{certificate.get('rule')}")
     entry = next(
-        (m for m in study.get("methods") or () if isinstance(m, dict) and m.get("label") == label),
-        {"name": label},
+        (m for m in study.get("methods") or () if isinstance(m, dict) and m.get("label") == own),
+        {"name": own},
     )
     methods = yaml.safe_dump([entry], default_flow_style=True, width=10**6, sort_keys=False)
     words = ["latecomer", "run", "study.yaml", f"methods={methods.strip()}", f"seeds=[{seed}]"]

@@ -9,6 +9,19 @@ import pandas as pd
 from latecomer.eval.rows import RunRecord
 from latecomer.reports import captions, certified_shares, descriptions, guarantees, tables
 from latecomer.reports.bound_figures import anatomy_figure, bound_figure, drawable_bounds
+from latecomer.reports.bound_slack import (
+    order_frame,
+    order_table,
+    references,
+    slack_frame,
+    slack_table,
+)
+from latecomer.reports.certificate_parts import (
+    parts_frame,
+    parts_table,
+    variance_frame,
+    variance_table,
+)
 from latecomer.reports.error_figures import error_distribution_figure, error_distribution_frame
 from latecomer.reports.figures import Looks
 from latecomer.reports.frames import in_order, primary_predictor
@@ -17,9 +30,17 @@ from latecomer.reports.words import bound_name, file_stem, sentence_case
 
 
 def guarantee_section(
-    run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks, ledger: pd.DataFrame
+    run: RunRecord,
+    writer: Writer,
+    labels: Sequence[str],
+    look: Looks,
+    ledger: pd.DataFrame,
+    everything: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Show every certificate and bound of a run; lists are empty where it has none."""
+    """Show every certificate and bound of a run; lists are empty where it has none.
+
+    ``everything`` holds, beside the rows of ``run``, those of models trained with nobody held out.
+    """
     bounds = in_order(guarantees.bound_frame(run.rows), labels)
     terms = in_order(guarantees.anatomy_frame(run.rows), labels)
     if len(bounds):
@@ -38,18 +59,40 @@ def guarantee_section(
             "a published formula without a proof for this model. Below the dashed line a bound "
             "would be below the measured error.",
         )
+    parts = parts_frame(ledger)
+
+    def shown(name: str) -> dict[str, Any]:
+        made_up = parts_table(parts, f"parts-{file_stem(name)}", name, labels)
+        return _bound(writer, bounds, terms, ledger, name) | {"parts": writer.table(made_up)}
+
     fractions = certified_shares.fraction_frame(run.rows)
     prices = certified_shares.price_frame(run.rows)
     return {
         "picture": picture,
         "distribution": _distribution(run, writer, labels, look),
-        "bounds": [_bound(writer, bounds, terms, ledger, name) for name in _order(run, bounds)],
+        "bounds": [shown(name) for name in _order(run, bounds)],
+        **_beside_measured(run, writer, labels, everything),
         "fractions": writer.table(
             certified_shares.fraction_table(fractions, labels) if len(fractions) else None
         ),
         "prices": writer.table(
             certified_shares.price_table(prices, labels) if len(prices) else None
         ),
+    }
+
+
+def _beside_measured(
+    run: RunRecord, writer: Writer, labels: Sequence[str], everything: pd.DataFrame
+) -> dict[str, Any]:
+    """Break down the distance of bounds from measured errors, and say how both order models."""
+    slack = slack_frame(everything, references([cell.config for cell in run.cells]))
+    order = order_frame(run.rows)
+    ranked = bool(order[["tau_gap", "tau_error"]].notna().any(axis=None))
+    variances = variance_frame(cell_tables(run, "tuning"))
+    return {
+        "slack": writer.table(slack_table(slack, labels) if len(slack) else None),
+        "order": writer.table(order_table(order) if ranked else None),
+        "variances": writer.table(variance_table(variances, labels) if len(variances) else None),
     }
 
 

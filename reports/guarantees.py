@@ -101,7 +101,7 @@ clients not trained on is at most 25.0%.
 
 def claims(own: pd.DataFrame) -> list[str]:
     """Say what the rows of one bound state: one sentence per kind of statement among them."""
-    kinds = ["population", "sampling", "delta", "n_clients", "rigorous"]
+    kinds = ["population", "sampling", "delta", "n_clients", "rigorous", "group"]
     plain = {**UNNAMED, "predictor": ""}
     said = [
         claim(first_record(part) | plain, "the value below")
@@ -138,6 +138,11 @@ def status(own: pd.DataFrame) -> dict[str, str]:
 def _population(certificate: Mapping[str, Any]) -> str:
     kind = certificate["population"]
     if kind == "unseen-client":
+        if certificate["sampling"] == "finite-pool" and certificate.get("group") == "tuning":
+            return (
+                "the mean error over all clients but those that the system was first trained on, "
+                "the ones that it was tuned on included,"
+            )
         if certificate["sampling"] == "finite-pool":
             return f"the mean error over the {count(certificate['pool'], 'client')} not trained on"
         if certificate["sampling"] == "martingale":

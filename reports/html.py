@@ -4,6 +4,7 @@ The page holds everything: figures are inline SVG, data are links that carry the
 asks the network for nothing and needs no other file.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,17 @@ def page_of(run: RunRecord, writer: Writer) -> str:
 
 def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
     """Everything the template shows."""
-    rows, study = run.rows, run.study
+    everything, study = run.rows, run.study
+    # What holding clients out costs is no method of its own: it stands beside certificates alone.
+    configs = [cell.config for cell in run.cells]
+    whole = [one["method"]["label"] for one in configs if one.get("kind") == "whole"]
+    rows = everything[~everything["label"].isin(whole)]
+    run = replace(run, rows=rows)
     labels = labels_in(rows, study.get("methods") or ())
     look = looks(labels)
     ledger = ledger_of_run(run)
     answers = captions.answers(rows, study)
-    failures = failures_frame(rows)
+    failures = failures_frame(everything)
     writer.files |= cards(rows, study, run.env, ledger)
     sources = list(dict.fromkeys(ledger.loc[ledger["kind"] == "source", "text"]))
     methods = sorted(set(rows.loc[rows["method"] != "", "method"]))
@@ -97,8 +103,8 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
         "accuracy": sections.accuracy(run, writer, labels, look),
         "convergence": convergence_section(rows, writer, labels, look),
         "denoising": denoising_section(run, writer),
-        "guarantees": guarantee_section(run, writer, labels, look, ledger),
-        "shift": sections.shift(rows, writer, labels, look),
+        "guarantees": guarantee_section(run, writer, labels, look, ledger, everything),
+        "shift": sections.shift(rows, writer, labels, look, study),
         "clients": sections.clients(run, writer, labels, look),
         "descriptors": descriptors,
         "mixed": measure_sections.mix_and_match(run, writer, labels),

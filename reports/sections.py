@@ -25,6 +25,12 @@ from latecomer.reports.frames import (
 from latecomer.reports.guarantee_section import cell_tables
 from latecomer.reports.paper import paper_frame, paper_items
 from latecomer.reports.pictures import Writer
+from latecomer.reports.shift_bounds import (
+    certified_under,
+    describe_certified,
+    say_certified,
+    say_terms,
+)
 from latecomer.reports.shift_effects import effect_frame, lacks_frame
 from latecomer.reports.shift_figures import shift_figure
 from latecomer.reports.split_figures import class_figure, class_frame
@@ -118,8 +124,14 @@ def _paper(
     }
 
 
-def shift(rows: pd.DataFrame, writer: Writer, labels: Sequence[str], look: Looks) -> Section | None:
-    """Show errors under every shift, effects of other data, and what those lacked."""
+def shift(
+    rows: pd.DataFrame,
+    writer: Writer,
+    labels: Sequence[str],
+    look: Looks,
+    study: Mapping[str, Any],
+) -> Section | None:
+    """Show errors under every shift, what is certified there, effects of other data and lacks."""
     frame = in_order(shift_frame(rows), labels)
     present = [name for name in dict.fromkeys(frame["shift"]) if name != "none"]
     shifts = [
@@ -131,20 +143,35 @@ def shift(rows: pd.DataFrame, writer: Writer, labels: Sequence[str], look: Looks
         return None
     bounds = guarantees.bound_frame(rows)
     ben_david = bounds[bounds["bound"] == "ben_david"]
-    pictures = [
-        writer.picture(
+    terms = guarantees.anatomy_frame(rows)
+    terms = terms[terms["bound"] == "ben_david"]
+    declared = study.get("certificates") or ()
+    pictures = []
+    for name in sorted(shifts):
+        certified = certified_under(bounds, name, declared)
+        parts = terms[terms["shift"] == name]
+        draw = partial(
+            shift_figure,
+            frame,
+            name,
+            look,
+            heuristic=ben_david[ben_david["shift"] == name],
+            certified=certified,
+            terms=parts,
+        )
+        curves = frame[frame["shift"].isin([name, name + CONTROL, "none"])]
+        picture = writer.picture(
             f"shift-{file_stem(name)}",
-            partial(
-                shift_figure, frame, name, look, heuristic=ben_david[ben_david["shift"] == name]
-            ),
-            frame[frame["shift"].isin([name, name + CONTROL, "none"])],
+            draw,
+            _beside(curves, certified, parts),
             title=sentence_case(name),
-            alt=captions.describe_shift(frame, name),
-            caption=descriptions.shift_caption(frame, name),
+            alt=captions.describe_shift(frame, name) + describe_certified(certified),
+            caption=descriptions.shift_caption(frame, name)
+            + say_certified(certified)
+            + say_terms(parts),
             small=True,
         )
-        for name in sorted(shifts)
-    ]
+        pictures.append(picture)
     effects, lacks = effect_frame(rows), lacks_frame(rows)
     return {
         "pictures": pictures,
@@ -155,6 +182,15 @@ def shift(rows: pd.DataFrame, writer: Writer, labels: Sequence[str], look: Looks
         "lacks": writer.table(comparison_tables.lacks_table(lacks)) if len(lacks) else None,
         "heuristic": bool(len(ben_david)),
     }
+
+
+def _beside(curves: pd.DataFrame, certified: pd.DataFrame, terms: pd.DataFrame) -> pd.DataFrame:
+    """Put what a shift's figure draws into one table: curves, certificates, terms."""
+    if certified.empty and terms.empty:
+        return curves
+    keys = ["label", "predictor", "seed", "shift", "severity", "bound", "value"]
+    drawn = [certified[[*keys, "together", "delta"]], terms[[*keys, "term"]]]
+    return pd.concat([curves, *(part for part in drawn if len(part))], ignore_index=True)
 
 
 def clients(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks) -> Section | None:

@@ -158,11 +158,32 @@ def statement(
         said.append("The set of a client's classes is side information here (class_set: given).")
     if sizes["certification"]:
         said.append(_scored(scorings))
+    said += _exceptions(study)
     said.append(
         "Means are over clients first, then over seeds. Spread is named beside every number: one "
         "standard deviation over seeds, or a 95% t-interval over clients. A certificate belongs "
         "to one trained model and is never averaged."
     )
+    return said
+
+
+def _exceptions(study: Mapping[str, Any]) -> list[str]:
+    """Say which models did see certification clients, as parts of some studies do."""
+    said = []
+    if (study.get("evaluation") or {}).get("given_up"):
+        said.append(
+            "Every method was trained once more on the certification clients as well. These models "
+            "stand only where it is said what holding clients out costs; nothing of them is "
+            "certified."
+        )
+    routes = {entry.get("route") for entry in study.get("certificates") or ()}
+    own = sorted(routes & {"r1", "r4", "r5"})
+    if own and (study.get("split") or {}).get("kind") == "environment":
+        named = listing([route.upper() for route in own])
+        said.append(
+            f"{named} train models of their own, which take the certification clients for the ones "
+            "that they tune on or let join; these models' certificates account for it."
+        )
     return said
 
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from latecomer.reports.figures import Looks, leaders, styled
 from latecomer.reports.frames import CONTROL
+from latecomer.reports.shift_bounds import draw_certified, draw_terms
 from latecomer.reports.style import MUTED, NARROW
 from latecomer.reports.words import span
 
@@ -28,6 +29,8 @@ def shift_figure(
     looks: Looks,
     *,
     heuristic: pd.DataFrame | None = None,
+    certified: pd.DataFrame | None = None,
+    terms: pd.DataFrame | None = None,
     width: float = NARROW,
 ) -> Figure:
     """Draw error against severity for one shift: a curve per method, a ribbon of one sd over seeds.
@@ -44,14 +47,23 @@ def shift_figure(
         Colour and mark per label.
     heuristic : pandas.DataFrame, optional
         Rows of ``bound_frame`` of the Ben-David value for this shift.
+    certified : pandas.DataFrame, optional
+        ``certified_under`` this shift.
+    terms : pandas.DataFrame, optional
+        Rows of ``anatomy_frame`` of the Ben-David value for this shift; drawn below.
     width : float
         Inches.
     """
     labels = list(dict.fromkeys(frame["label"]))
     named = leaders(frame, "mean")
-    figure = Figure(figsize=(width, 0.78 * width))
+    below = terms is not None and len(terms) > 0
+    figure = Figure(figsize=(width, (1.12 if below else 0.78) * width))
     figure.set_layout_engine("constrained")
-    axes = figure.subplots()
+    axes: Axes
+    if below:
+        axes, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2.6, 1])
+    else:
+        axes = figure.subplots()
     place = severity_places(frame, shift)
     top, ends = 0.0, {}
     for label in labels:
@@ -97,15 +109,22 @@ def shift_figure(
             top = max(top, float(pair.max()))
         top = max(top, float((mean + spread).max()), 100 * float(control["mean"].max()))
         ends[label] = float(mean[-1])
+    if certified is not None and len(certified):
+        drawn = {label: looks[label] for label in named}
+        top = max(top, draw_certified(axes, certified, place, drawn))
     top = min(max(top * 1.06, 1.0), 100.0)
     axes.set_ylim(0, top)
     axes.set_ylabel("error of novel clients (%)")
-    axes.set_xlabel(SHIFT_AXES.get(shift, f"{shift}: severity"))
-    _severity_ticks(axes, place, shift)
+    bottom = lower if below else axes
+    bottom.set_xlabel(SHIFT_AXES.get(shift, f"{shift}: severity"))
+    _severity_ticks(bottom, place, shift)
     axes.grid(axis="y")
     if heuristic is not None and len(heuristic):
         _heuristic(axes, heuristic, place, looks, top)
-    _direct_labels(axes, ends, looks, top, figure.get_figheight())
+    if below and terms is not None:
+        draw_terms(lower, terms, place)
+    height = figure.get_figheight() * (0.6 if below else 1.0)
+    _direct_labels(axes, ends, looks, top, height)
     return figure
 
 

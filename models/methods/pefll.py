@@ -7,13 +7,12 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models import generation
 from latecomer.models.bound_training import bounded_loss, cohort_strengths
 from latecomer.models.generated_clients import GeneratedClients
 from latecomer.models.hyperparameters import choice, number
 from latecomer.models.local import LocalSGD
 from latecomer.models.method import Context, Personalization, Start
-from latecomer.models.posterior import PosteriorNorms, sample
+from latecomer.models.posterior import PosteriorNorms, in_ball, sample
 from latecomer.models.schedule import Cohort
 from latecomer.models.state import Params, State, detached, nest, part
 from latecomer.models.task import Clients, Samples, Task
@@ -25,17 +24,12 @@ class PeFLL(GeneratedClients):
 
     Minimises ``lambda_h |eta_h|^2 + lambda_v |eta_v|^2 + sum_i [L(theta_i; S_i) + lambda_theta
     |theta_i|^2]``, ``theta_i = h(v(S_i; eta_v); eta_h)`` (equation 1), by Algorithm 2: local SGD
-    from ``theta_i``, its change pulled back once a round for the whole cohort; the regularisers
-    are decoupled weight decays. Serving is one forward pass over the support (Algorithm 1).
+    from ``theta_i``, its change pulled back once a round. Serving is Algorithm 1.
 
     Attributes
     ----------
-    server_lr, local_lr, local_momentum, clip_norm : float
-        The server's AdamW and the local step; ``clip_norm`` holds for both gradients.
-    lambda_h, lambda_v, lambda_theta : float
-        Regularisers of hypernetwork, encoder and target weights.
-    descriptor_dim : int or None
-        Length of a descriptor; None: ``1 + floor(n / 4)`` with n seen clients.
+    server_lr, local_lr, local_momentum, clip_norm, lambda_h, lambda_v, lambda_theta, descriptor_dim
+        As for :class:`~latecomer.models.generated_clients.GeneratedClients`.
     posterior : str
         ``none``, or ``gaussian``: hyper-posterior N(eta_h, alpha_h I) x N(eta_v, alpha_v I) drawn
         once a round, client posterior N(theta, alpha_theta I) drawn once a client and round.
@@ -45,6 +39,8 @@ class PeFLL(GeneratedClients):
         ``pefll``: equation 1. With a posterior also ``bound`` (the right-hand side of Theorem B.1)
         and ``bound_kl`` (the two-step kl form): the loss is bounded and the regularisers'
         strengths are the bound's derivatives, taken anew each round; ``lambda_*`` are not used.
+    weight_radius : float, optional
+        Wherever mean target weights are made they are projected onto this ball around 0 (R2).
     """
 
     posterior: str = choice("none", "gaussian")
@@ -52,6 +48,7 @@ class PeFLL(GeneratedClients):
     alpha_v: float = number(1e-4, least=0)
     alpha_theta: float = number(1e-4, least=0)
     training_objective: str = choice("pefll", "bound", "bound_kl")
+    weight_radius: float | None = number(None, above=0)
 
     name: ClassVar[str] = "pefll"
     paper: ClassVar[str] = "Scott, Zakerinia, Lampert, ICLR 2024"
@@ -66,6 +63,8 @@ class PeFLL(GeneratedClients):
                 "training_objective must be pefll without a gaussian posterior of variances above "
                 f"0, got training_objective={self.training_objective!r}"
             )
+        if self.weight_radius is not None and self.posterior == "none":
+            raise ValueError(f"weight_radius needs a gaussian posterior, got {self.weight_radius}")
 
     @property
     def variances(self) -> tuple[float, float, float]:
@@ -105,6 +104,10 @@ class PeFLL(GeneratedClients):
         """Draw target weights from a client's posterior."""
         return theta if self.posterior == "none" else sample(theta, self.alpha_theta, generator)
 
+    def confine(self, made: Params) -> Params:
+        """Project the weights made for clients onto the ball; as made where there is none."""
+        return made if self.weight_radius is None else in_ball(made, self.weight_radius)
+
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
@@ -143,5 +146,5 @@ class PeFLL(GeneratedClients):
         """Return the squared norms of the posterior means; ``ValueError`` without a posterior."""
         if self.posterior == "none":
             raise ValueError("posterior must be gaussian to have norms, got posterior='none'")
-        eta_h, eta_v, theta = generation.squared_norms(task, state.server, clients)
+        eta_h, eta_v, theta = self.squared_norms(task, state.server, clients)
         return PosteriorNorms(eta_h, eta_v, np.array(theta, dtype=np.float64), *self.variances)

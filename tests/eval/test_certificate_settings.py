@@ -141,6 +141,68 @@ def test_every_route_has_settings_and_one_way_to_be_followed() -> None:
         assert get_args(model.model_fields["route"].annotation) == (name,)
 
 
+R1 = {"route": "r1", "first": 20, "clients": 16, "weights": ["hyper.trunk"]}
+TWO = [{"name": "pefll"}, {"name": "fedavg"}]
+
+
+def test_a_route_that_trains_is_asked_of_the_methods_it_names() -> None:
+    asked = study({**R1, "methods": ["pefll"]}, methods=TWO, shifts={})
+    everybody = study(R1, methods=TWO[:1], shifts={})
+
+    def tuned(found):
+        return {(c.label, c.seed): c.id for c in found.cells("data") if c.kind == "tuned"}
+
+    assert set(tuned(asked)) == {("pefll r1:product", seed) for seed in (0, 1, 2)}
+    # Who else is in the study changes no cell.
+    assert tuned(asked) == tuned(everybody)
+    assert parse_study(asked.resolved()) == asked
+    with pytest.raises(InputError, match=r"certificates.0.methods must be labels .*'pefll'"):
+        study({**R1, "methods": ["pefl"]}, methods=TWO, shifts={})
+    # One model of a study can be made again by itself.
+    alone = study({**R1, "methods": ["pefll"]}, methods=TWO[1:], shifts={})
+    assert {cell.kind for cell in alone.cells("data")} == {"split", "method"}
+
+
+def test_published_bounds_of_one_method_leave_the_others_cells_alone() -> None:
+    stochastic = {"name": "pefll", "posterior": "gaussian", "label": "drawn"}
+    alone = study(methods=["pefll"])
+    both = study(methods=["pefll", {**stochastic, "bounds": ["pefll_32"]}])
+    ids = {cell.id for cell in both.cells("data")}
+    assert {cell.id for cell in alone.cells("data")} < ids
+    asked = {cell.label: cell.config for cell in both.cells("data") if cell.kind == "method"}
+    assert (asked["pefll"]["bounds"], asked["drawn"]["bounds"]) == ([], ["pefll_32"])
+    assert asked["drawn"]["method"] == stochastic
+    assert parse_study(both.resolved()) == both
+    with pytest.raises(InputError, match=r"methods.0.bounds.0"):
+        study(methods=[{**stochastic, "bounds": ["pefll32"]}])
+
+
+def test_what_holding_out_costs_is_trained_once_more_and_changes_no_other_cell() -> None:
+    plain = study({"rule": "product"})
+    also = study({"rule": "product"}, evaluation={"given_up": True})
+    before = {cell.id for cell in plain.cells("data")}
+    more = [cell for cell in also.cells("data") if cell.id not in before]
+    assert before < {cell.id for cell in also.cells("data")}
+    assert [(c.kind, c.label, c.seed) for c in more] == [
+        ("whole", "fedavg, all clients", seed) for seed in (0, 1, 2)
+    ]
+    assert more[0].config["certificates"] == []
+    with pytest.raises(InputError, match=r"given_up needs clients to give up"):
+        study(split={**SPLIT, "certify": 0}, evaluation={"given_up": True})
+
+
+def test_the_published_bound_has_a_study_on_the_certificates_very_clients() -> None:
+    for variants, name in (
+        ([], "certificates-cifar10"),
+        (["50"], "certificates-cifar10-50"),
+        (["mnist"], "certificates-mnist"),
+        (["no-holdout"], "certificates-no-holdout-cifar10"),
+    ):
+        found, of = load_study("certificates-published", variants=variants), load_study(name)
+        assert (found.data, found.split, found.evaluation) == (of.data, of.split, of.evaluation)
+        assert found.bounds == ("pefll_32", "two_step_kl")
+
+
 @pytest.mark.parametrize("name", ["certificates-cifar10", "certificates-cifar10-50"])
 def test_shipped_studies_of_certificates_say_all_beforehand(name: str) -> None:
     assert name in {one.name for one in shipped_studies()}

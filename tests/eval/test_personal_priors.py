@@ -58,6 +58,12 @@ def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl() -> None:
         "draws": pytest.approx(0.01),
     }
     assert facts[facts.name == "sum_kl"].value.iloc[0] > 0
+    assert {"gibbs_error", "mean_parameter_error", "alpha"} <= set(facts.name)
+    # Novel clients are served by models drawn as the certified ones are: 10 of them and their mean.
+    novel = rows[(rows.group == "novel") & (rows.predictor == "gibbs") & (rows.metric == "error")]
+    each, mean = novel[novel.client != ""], novel[novel.aggregation == "per-client"]
+    assert (len(each), len(mean)) == (10, 1)
+    assert each.value.astype(float).mean() == pytest.approx(float(mean.value.iloc[0]))
 
 
 def test_methods_that_do_not_fine_tune_get_none() -> None:
@@ -69,8 +75,10 @@ def test_the_prior_does_not_see_what_measures_it(monkeypatch: pytest.MonkeyPatch
     kept: list[Any] = []
     original = personal_priors._tuned
 
-    def spoilt(request: Any) -> Any:
-        clean = original(request)
+    def spoilt(request: Any, asked: Any) -> Any:
+        clean = original(request, asked)
+        if asked.name != "certification":
+            return clean
         clients = request.model.federation.certification.clients
         y = clients.y.clone()
         for index in range(len(clients)):
@@ -83,7 +91,8 @@ def test_the_prior_does_not_see_what_measures_it(monkeypatch: pytest.MonkeyPatch
                     y[row] = (y[row] + 3) % 10
         group = replace(request.model.federation.certification, clients=replace(clients, y=y))
         federation = replace(request.model.federation, certification=group)
-        moved = original(replace(request, model=replace(request.model, federation=federation)))
+        again = replace(request, model=replace(request.model, federation=federation))
+        moved = original(again, group)
         kept.append((clean, moved))
         return clean
 

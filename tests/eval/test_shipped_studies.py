@@ -70,7 +70,8 @@ def test_study_at_scale_smoke(name, data, tmp_path):
     labels = {method.label for method in study.methods}
     assert set(errors.loc[errors["group"] == "seen", "label"]) == labels
     if study.split.novel:
-        assert set(errors.loc[errors["group"] == "novel", "label"]) == labels
+        # Routes that train, and training with nobody held out, add models of their own.
+        assert set(errors.loc[errors["group"] == "novel", "label"]) >= labels
     for shift, severities in study.shifts:
         names = [getattr(one, "label", shift) for one in severities]
         assert set(names) <= set(rows["shift"])

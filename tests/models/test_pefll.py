@@ -296,3 +296,49 @@ def test_a_round_moves_along_what_clients_sent(
         )
         along = sum(float((moved[k] * row(deltas, place)[k]).sum()) for k in moved)
         assert along > 0
+
+
+def test_a_ball_holds_mean_weights_wherever_they_are_made(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population((12, 3, 1))
+    free = PeFLL(posterior="gaussian", alpha_h=0.0, alpha_v=0.0, alpha_theta=0.0)
+    wide, tight = replace(free, weight_radius=1e6), replace(free, weight_radius=0.5)
+    states = {m.weight_radius: train(m, task, clients, CONFIG, seed=0) for m in (free, wide, tight)}
+    for key, value in states[None].server.items():
+        assert torch.equal(states[1e6].server[key], value)
+    assert any(not torch.equal(states[0.5].server[k], v) for k, v in states[None].server.items())
+    support, x = clients.support_of(0), clients.query_of(0).x
+    made = generate_one(task, states[0.5].server, support)
+    length = sum(float(v.double().square().sum()) for v in made.values()) ** 0.5
+    assert length > 0.5
+    inside = {key: value * (0.5 / length) for key, value in made.items()}
+    for predictor in tight.predictors:
+        served = tight.personalize(
+            task, states[0.5], support, predictor=predictor, generator=generator()
+        )
+        torch.testing.assert_close(served(x), task.logits(inside, x))
+    norms = tight.posterior_norms(task, states[0.5], clients).theta_squared
+    assert max(norms) <= 0.25 * (1 + 1e-5)
+    by_table = tight.weights_for(task, states[0.5].server, support)
+    torch.testing.assert_close({k: v.detach() for k, v in by_table.items()}, inside)
+
+
+def test_training_starts_inside_the_ball_and_its_gradient_passes(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, method = make_population(), PeFLL(posterior="gaussian", weight_radius=0.5)
+    deltas = {k: v.float() for k, v in random_deltas(task, 3).items()}
+    before, after, schedule = one_round(method, task, clients, deltas)
+    start = method.start(task, before, clients, schedule.cohort(0), generator())
+    _, made = start.memory
+    squares = torch.stack([v.detach().flatten(1).square().sum(1) for v in made.values()]).sum(0)
+    torch.testing.assert_close(squares.sqrt(), torch.full_like(squares, 0.5))
+    assert any(not torch.equal(after.server[k], v) for k, v in before.server.items())
+
+
+def test_a_ball_needs_a_posterior() -> None:
+    with pytest.raises(ValueError, match="weight_radius needs a gaussian posterior, got 1"):
+        PeFLL(weight_radius=1.0)
+    with pytest.raises(ValueError, match="weight_radius must be above 0"):
+        PeFLL(posterior="gaussian", weight_radius=0.0)

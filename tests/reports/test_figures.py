@@ -168,6 +168,32 @@ def test_heuristic_value_is_drawn_dotted_where_it_fits_and_named_where_not(made_
     assert fits.axes[0].get_title(loc="left") == "dotted: Ben-David value (heuristic)"
 
 
+def test_certificates_under_a_shift_are_ticks_and_their_band_dashed_edges(made_up_rows):
+    frame, bounds = reports.shift_frame(made_up_rows), reports.bound_frame(made_up_rows)
+    product = bounds[(bounds["bound"] == "r0:product") & (bounds["label"] == "pefll")]
+    each = [
+        product.assign(shift="blur", severity=severity, value=value, vacuous=False, together=held)
+        for severity in (0.5, 1.0)
+        for value, held in ((0.3, False), (0.4, True))
+    ]
+    certified = pd.concat(each, ignore_index=True)
+    certified.loc[certified["seed"] == 1, "value"] += 0.05
+    terms = reports.anatomy_frame(made_up_rows)
+    terms = terms[(terms["bound"] == "ben_david") & (terms["shift"] == "blur")]
+    figure = reports.shift_figure(frame, "blur", looks(LABELS), certified=certified, terms=terms)
+    upper, lower = figure.axes
+    dashed = [line for line in upper.get_lines() if line.get_linewidth() == 0.9]
+    assert [list(line.get_ydata()) for line in dashed] == [[40.0, 40.0], [45.0, 45.0]]
+    ticks = [line for line in upper.get_lines() if line.get_marker() == "_"]
+    assert sorted(ticks[0].get_ydata()) == [30.0] * 4 + [35.0] * 2
+    assert upper.get_ylim()[1] > 45
+    assert lower.get_yscale() == "log"
+    assert len(lower.get_legend().get_texts()) == terms["term"].nunique() == 4
+    none = certified.assign(vacuous=True)
+    plain = reports.shift_figure(frame, "blur", looks(LABELS), certified=none).axes[0]
+    assert not [line for line in plain.get_lines() if line.get_marker() == "_"]
+
+
 def test_shift_without_severity_stands_beside_the_control(made_up_rows):
     frame = reports.shift_frame(made_up_rows)
     bare = frame[frame["shift"].isin(["none", "blur"]) & (frame["severity"] != 0.5)]

@@ -23,14 +23,14 @@ from latecomer.reports.style import NARROW
 
 VOID = {"meta", "link", "br", "path", "rect", "use", "image"}
 MODULES = (
-    *("bound_figures", "captions", "cards", "certified_shares", "citations", "comparison"),
-    *("comparison_figures", "comparison_tables", "convergence_figures", "correlation_figures"),
-    *("denoising_figures", "descriptions"),
+    *("bound_figures", "bound_slack", "captions", "cards", "certificate_parts"),
+    *("certified_shares", "citations", "comparison", "comparison_figures", "comparison_tables"),
+    *("convergence_figures", "correlation_figures", "denoising_figures", "descriptions"),
     *("descriptor_figures", "error_figures", "figures", "frames", "guarantee_section"),
     *("guarantees", "html", "measure_sections", "measure_words", "mix_figures", "paper"),
     *("pictures", "remembering", "rendering", "run_comparison", "sections", "serving_figures"),
-    *("setup_facts", "shift_effects", "shift_figures", "split_figures", "style", "table_forms"),
-    *("tables", "training_figures", "words"),
+    *("setup_facts", "shift_bounds", "shift_effects", "shift_figures", "split_figures"),
+    *("style", "table_forms", "tables", "training_figures", "words"),
 )
 
 
