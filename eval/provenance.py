@@ -42,8 +42,14 @@ def environment(device: str | None = None) -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "platform": platform.platform(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([_program(), *sys.argv[1:]]),
     }
+
+
+def _program() -> str:
+    """Name what was called: a package, as by ``python -m latecomer``, or a script."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return (spec.parent if spec else "") or Path(sys.argv[0]).name
 
 
 def _version(package: str) -> str | None:
