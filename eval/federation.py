@@ -150,6 +150,7 @@ def make_clients(
     y: NDArray[np.int64],
     rows: Sequence[ClientRows],
     scale: Standardisation,
+    *,
     store: "Store | None" = None,
 ) -> Clients:
     """Build the tensors of a group of clients.
@@ -252,7 +253,9 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
     scale = standardisation(dataset, split.seen)
 
     def group(name: str, rows: Sequence[ClientRows]) -> Group:
-        return Group(name, "none", None, make_clients(dataset.x, dataset.y, rows, scale, store))
+        return Group(
+            name, "none", None, make_clients(dataset.x, dataset.y, rows, scale, store=store)
+        )
 
     populations = shifted_populations(
         dataset,
@@ -272,7 +275,12 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
 
     def shifted(name: str, made: Sequence[Population]) -> tuple[Group, ...]:
         return tuple(
-            Group(name, one.shift, one.severity, make_clients(one.x, one.y, one.rows, scale, store))
+            Group(
+                name,
+                one.shift,
+                one.severity,
+                make_clients(one.x, one.y, one.rows, scale, store=store),
+            )
             for one in made
         )
 

@@ -1,5 +1,6 @@
 """Route R5: the prefix code, the certificate that pays for its bits, and its coverage."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from latecomer.bounds import occam_client
+from latecomer.eval import cell_parts, tuned_cell
 from latecomer.eval.compressed_cell import certify_code
+from latecomer.eval.federation import Group
 from latecomer.eval.prefix_code import decode, encode
 from latecomer.eval.progressive import Plan
 from latecomer.eval.protocol import evaluate_cell
@@ -32,27 +35,28 @@ def test_lengths_satisfy_krafts_inequality() -> None:
     assert sum(2.0 ** -len(word) for word in words) <= 1
 
 
-def test_a_cell_reports_bits_and_the_decoded_systems_error() -> None:
-    study = parse_study(
+SMALL = {
+    "study": "small",
+    "data": {"name": "digits"},
+    "split": {"kind": "by_class", "clients": 24, "novel": 10, "classes_per_client": 2},
+    "methods": [{"name": "fedavg", "local_lr": 0.05}],
+    "train": {"rounds": 2, "cohort": 3, "local_steps": 3, "batch_size": 8},
+    "certificates": [
         {
-            "study": "small",
-            "data": {"name": "digits"},
-            "split": {"kind": "by_class", "clients": 24, "novel": 10, "classes_per_client": 2},
-            "methods": [{"name": "fedavg", "local_lr": 0.05}],
-            "train": {"rounds": 2, "cohort": 3, "local_steps": 3, "batch_size": 8},
-            "certificates": [
-                {
-                    "route": "r5",
-                    "first": 6,
-                    "clients": 8,
-                    "weights": ["target"],
-                    "dimension": 4,
-                    "step": 0.3,
-                    "tries": 6,
-                }
-            ],
+            "route": "r5",
+            "first": 6,
+            "clients": 8,
+            "weights": ["target"],
+            "dimension": 4,
+            "step": 0.3,
+            "tries": 6,
         }
-    )
+    ],
+}
+
+
+def test_a_cell_reports_bits_and_the_decoded_systems_error() -> None:
+    study = parse_study(SMALL)
     cell = study.cells("")[-1]
     assert (cell.kind, cell.label) == ("compressed", "fedavg r5:occam")
     outcome = evaluate_cell(cell.config)
@@ -73,6 +77,36 @@ def test_a_cell_reports_bits_and_the_decoded_systems_error() -> None:
     word = facts[facts.name == "bits"].text.iloc[0].rsplit(" ", 1)[-1]
     assert len(word) == inputs["bits"]
     assert inputs["mean_error"] <= inputs["reference_error"]
+
+
+@pytest.mark.parametrize("whose", ["novel", "tuning"])
+def test_clients_outside_touch_no_certificate(monkeypatch: pytest.MonkeyPatch, whose: str) -> None:
+    given = parse_study(SMALL).cells("")[-1].config
+    clean = cell_parts.federation_of(given)
+    seen, novel = clean.split.seen, clean.split.novel
+    spoilt = np.concatenate([c.rows("all") for c in (novel if whose == "novel" else seen[6:14])])
+    y = clean.dataset.y.copy()
+    y[spoilt] = (y[spoilt] + 1) % 10
+
+    def with_labels(group: Group) -> Group:
+        return replace(group, clients=replace(group.clients, y=group.clients.y.new_tensor(y)))
+
+    changed = replace(
+        clean,
+        dataset=replace(clean.dataset, y=y),
+        seen=with_labels(clean.seen),
+        novel=with_labels(clean.novel),
+    )
+    tables = []
+    for federation in (clean, changed):
+        monkeypatch.setattr(tuned_cell, "federation_of", lambda _, held=federation: held)
+        outcome = evaluate_cell(given)
+        rows = pd.DataFrame([make_row(**row) for row in outcome.rows])
+        facts = pd.DataFrame(outcome.artifacts["certificates"].table)
+        tables.append((rows[rows.group == "tuning"], rows[rows.group == "novel"], facts))
+    (before, outside, facts), (after, outside_after, facts_after) = tables
+    assert before.equals(after) == facts.equals(facts_after) == (whose == "novel")
+    assert not outside.equals(outside_after) or whose == "tuning", "the poison was swallowed"
 
 
 @pytest.mark.theory
