@@ -32,7 +32,8 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
         delta n_clients vacuous certified measured n_novel covered pool``: ``value`` is the raw
         bound, ``certified`` the mean error of the certification clients, ``measured`` that of the
         ``n_novel`` novel clients, both under the same condition and predictor, ``covered`` how many
-        of those have an error at most ``value``, ``pool`` the clients not trained on.
+        of those have an error at most ``value``, ``pool`` the clients not trained on,
+        not given for routes that take seen clients.
     """
     totals = rows[
         (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["status"] != "failed")
@@ -57,7 +58,10 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     frame["covered"] = below.reindex(frame.index, fill_value=0).astype("int64")
     frame["n_novel"] = frame["n_novel"].fillna(0).astype("int64")
     sizes = group_sizes(rows)
-    frame["pool"] = sizes["certification"] + sizes["novel"]
+    pool = sizes["certification"] + sizes["novel"]
+    # Routes that take seen clients have pools of their own: their inputs say how large.
+    known = [None if group in ("tuning", "arriving") else pool for group in frame["group"]]
+    frame["pool"] = pd.array(known, dtype="Int64")
     return frame.sort_values(
         ["bound", "label", "predictor", *CONDITION, "seed"], kind="stable", ignore_index=True
     )
