@@ -134,14 +134,17 @@ def test_a_cell_that_another_run_holds_is_waited_for(double, study, tmp_path, mo
 
     def others():
         for number in range(60):
-            lock = Owner("ada", "elsewhere", 8, 1, "t1", beat=number)
-            (places[1] / "lock.1").write_bytes(lock.line())
+            for owner in (1, 2):
+                lock = Owner("ada", "elsewhere", 7 + owner, 1, f"t{owner}", beat=number)
+                (places[owner] / "lock.1").write_bytes(lock.line())
             time.sleep(0.02)
+        for name in ("rows.csv", "done"):
+            shutil.copy(tmp_path / "model/cells" / places[2].name / name, places[2])
+        (places[2] / "lock.1").unlink()
+        # What ends the waiting comes last: no rows are written into a run that is being merged.
         shutil.copy(tmp_path / "model/cells" / places[1].name / "rows.csv", places[1])
         (places[1] / "failed.json").write_text('{"message": "no luck", "details": ""}')
         (places[1] / "lock.1").unlink()
-        for name in ("rows.csv", "done"):
-            shutil.copy(tmp_path / "model/cells" / places[2].name / name, places[2])
 
     (tmp_path / "log").unlink()
     result = run(study, out=out, on_event=beat, **double("saves"))
@@ -150,6 +153,7 @@ def test_a_cell_that_another_run_holds_is_waited_for(double, study, tmp_path, mo
     taken_over = attempts(tmp_path)
     assert "local 0" in taken_over
     assert "fedavg 0" not in taken_over
+    assert "local 1" not in taken_over
 
 
 def test_finished_cells_of_another_directory_are_adopted(double, study, tmp_path):
