@@ -66,6 +66,8 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
 
 # What a resolved study leaves out where it is as it always was.
 _UNSAID = {"train.device": '"cpu"'}
+# What is told of a study and computes nothing: it may be worded anew between two starts.
+_WORDS = ("question", "note")
 
 
 def _differing(there: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
@@ -73,7 +75,7 @@ def _differing(there: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
     return [
         f"  {key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} asked for"
         for key in {**old, **new}
-        if old.get(key) != new.get(key)
+        if old.get(key) != new.get(key) and key not in _WORDS
     ]
 
 

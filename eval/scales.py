@@ -12,19 +12,25 @@ smaller.  Both are mappings of a name to dotted keys and their values::
 
 A key ``methods.<name>.<hyper-parameter>`` is set in every entry of that method, and in none where a
 variant has other methods.  Variants come first, in the order they are asked for, then the scale.
+What a user changes afterwards may take a study away from its paper's settings: then it is
+``reduced``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from latecomer.eval.declaration import set_key
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["SCALES", "changed", "offered"]
+__all__ = ["SCALES", "changed", "leaves_paper", "offered"]
 
 SCALES = ("smoke", "reduced", "paper")
 _SECTIONS = ("variants", "scales")
+# Sections whose settings a paper publishes, and keys in them that say only where things are done.
+_PUBLISHED = ("data", "split", "model", "methods", "train")
+_PUBLISHED_KEYS = ("evaluation.classes", "evaluation.class_set")
+_PLACES = ("data.root", "train.device")
 
 
 def offered(raw: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -81,6 +87,23 @@ def changed(
     _apply(plain, sections["scales"].get(scale, {}))
     plain["scale"] = scale
     return plain
+
+
+def leaves_paper(assignments: Iterable[str]) -> bool:
+    """Whether overrides change settings that a paper publishes, and leave the scale unsaid.
+
+    Examples
+    --------
+    >>> leaves_paper(["train.rounds=10"]), leaves_paper(["data.root=/data", "seeds=[0]"])
+    (True, False)
+    """
+    keys = {assignment.partition("=")[0].strip() for assignment in assignments}
+    published = {
+        key
+        for key in keys.difference(_PLACES)
+        if key.partition(".")[0] in _PUBLISHED or key in _PUBLISHED_KEYS
+    }
+    return bool(published) and "scale" not in keys
 
 
 def _section(raw: Mapping[str, Any], name: str) -> Mapping[str, Mapping[str, Any]]:

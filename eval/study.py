@@ -13,7 +13,7 @@ from latecomer.eval.declaration import override, read_yaml
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.mistakes import explain
 from latecomer.eval.rules import check_outside
-from latecomer.eval.scales import changed, offered
+from latecomer.eval.scales import changed, leaves_paper, offered
 from latecomer.eval.settings import Evaluation, MethodSettings, Study
 from latecomer.eval.split_record import frozen_hash
 from latecomer.eval.split_settings import Frozen, SplitSettings
@@ -91,7 +91,9 @@ def load_study(
         ``"quickstart"``, or a path that ends in ``.yaml``.
     overrides : iterable of str
         ``"key=value"`` with dotted keys, list indices included; values are YAML:
-        ``"train.rounds=300"``, ``"seeds=[0]"``, ``"methods.0.posterior=gaussian"``.
+        ``"train.rounds=300"``, ``"seeds=[0]"``, ``"methods.0.posterior=gaussian"``.  A study at
+        scale ``paper`` whose published settings they change is ``reduced``, unless they say
+        ``scale`` too.
     variants : sequence of str
         Names under the file's ``variants``, applied in this order.
     scale : {"smoke", "reduced", "paper"}, optional
@@ -116,8 +118,11 @@ def load_study(
     raw = changed(_read_source(name_or_path), variants=variants, scale=scale)
     if isinstance(raw.get("methods"), list):
         raw["methods"] = [{"name": m} if isinstance(m, str) else m for m in raw["methods"]]
+    overrides = tuple(overrides)
     for assignment in overrides:
         override(raw, assignment)
+    if raw.get("scale") == "paper" and leaves_paper(overrides):
+        raw["scale"] = "reduced"
     if isinstance(name_or_path, Path) or name_or_path.endswith((".yaml", ".yml")):
         _find_files(raw, Path(name_or_path).parent)
     return parse_study(raw)

@@ -2,7 +2,8 @@
 
 ``paper_results.csv`` holds every number of the three papers' tables.  A study names its
 counterpart by ``paper: ["pefll-iclr:Table 1a"]``; words behind a second colon, as in
-``odpfl:Table 1:dirichlet 10``, pick the lines whose data set or setting contains them.
+``odpfl:Table 1:dirichlet 10``, pick the lines whose data set or setting contains them.  A data set
+``cifar10->stl10`` says that the newcomers' data are another one's, which is a shift of that name.
 """
 
 import math
@@ -20,6 +21,12 @@ __all__ = ["paper_frame", "paper_items", "paper_numbers", "within_spread"]
 
 # What the published code of a paper averages over; the others average over clients.
 POOLED = frozenset({"pefll-iclr"})
+# What pFedHN's Table 2 calls the sizes of target networks that one method makes side by side.
+SIZES = {
+    "lenet-s": "target network size S",
+    "lenet": "target network size M",
+    "lenet-l": "target network size L",
+}
 COLUMNS = (
     *("item", "label", "group", "aggregation", "setting", "paper", "paper_spread"),
     *("paper_spread_kind", "paper_n_clients", "ours", "ours_spread", "difference"),
@@ -62,13 +69,24 @@ def paper_items(study: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(part[0], part[1] if len(part) > 1 else "", "".join(part[2:])) for part in parts]
 
 
-def paper_frame(rows: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
+def paper_frame(
+    rows: pd.DataFrame, study: Mapping[str, Any], targets: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Set published accuracy beside ours, for every label with a published number.
 
     A label is compared with the published lines of its method.  Where a label is no method's name,
     lines whose setting contains the label are preferred, and a label that only varies a method the
-    study also has plain is left out.  Lines are of the run's data set where the paper has it, and
-    of its number of clients; lines of other numbers are taken only when the item has no other.
+    study also has plain is left out.  Lines are of the run's data set, under the shift that theirs
+    names, and of its number of clients; lines of other numbers are taken only when the item has no
+    other.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+    study : mapping
+    targets : pandas.DataFrame, optional
+        ``label seed group client target`` where one method made target networks of several sizes:
+        a line about a size is compared with the clients that have it, and with none without this.
 
     Returns
     -------
@@ -78,19 +96,26 @@ def paper_frame(rows: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
         fractions; ``ours_spread`` is of the paper's kind (sd over seeds, or standard error over
         clients), NaN where there is too little to spread.
     """
-    errors = client_errors(rows)
-    errors = primary_predictor(errors[errors["shift"] == "none"])
-    sizes = errors.groupby("group")["client"].nunique()
+    errors = primary_predictor(client_errors(rows))
+    plain = errors[errors["shift"] == "none"]
+    sizes = plain.groupby("group")["client"].nunique()
     everyone = sum(int(sizes.get(group, 0)) for group in GROUPS)
     found = []
     for source, item, words in paper_items(study):
         numbers = _lines(source, item, words, rows)
-        for group, published in numbers.groupby("group", sort=False):
-            for label, lines in _by_label(errors, published):
-                own = errors[(errors["label"] == label) & (errors["group"] == group)]
+        for (group, shift), published in numbers.groupby(["group", "shift"], sort=False):
+            for label, lines in _by_label(plain, published):
+                own = errors[
+                    (errors["label"] == label)
+                    & (errors["group"] == group)
+                    & (errors["shift"] == shift)
+                ]
                 lines = _of_size(lines, (int(sizes.get("seen", 0)), everyone))
                 for line in records(lines) if len(own) else []:
-                    ours = _ours(own, pooled=source in POOLED, kind=line["spread_kind"])
+                    theirs = own if words else _with_target(own, str(line["setting"]), targets)
+                    if theirs.empty:
+                        continue
+                    ours = _ours(theirs, pooled=source in POOLED, kind=line["spread_kind"])
                     mean = line["mean"] / 100
                     found.append(
                         {
@@ -107,6 +132,7 @@ def paper_frame(rows: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _lines(source: str, item: str, words: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return an item's accuracies on the run's data set, each with the shift it is under."""
     numbers = paper_numbers()
     own = numbers[
         (numbers["source"] == source)
@@ -115,8 +141,22 @@ def _lines(source: str, item: str, words: str, rows: pd.DataFrame) -> pd.DataFra
     ]
     text = own["dataset"] + " " + own["setting"]
     own = own[text.map(lambda one: _says(one, words)).astype(bool)]
-    here = own[own["dataset"].isin(set(rows["dataset"]))]
-    return here if len(here) else own
+    trained = own["dataset"].map(lambda name: _plain(name.split("->")[0]))
+    own = own[trained.isin({_plain(name) for name in set(rows["dataset"])})]
+    return own.assign(shift=own["dataset"].map(lambda name: name.partition("->")[2] or "none"))
+
+
+def _with_target(own: pd.DataFrame, setting: str, targets: pd.DataFrame | None) -> pd.DataFrame:
+    """Return those whose target network has the size that the setting names, if it names one."""
+    names = [name for name, said in SIZES.items() if said in setting]
+    if not names:
+        return own
+    if targets is None or targets.empty:
+        return own.iloc[:0]
+    keys = ["label", "seed", "group", "client"]
+    sized = targets[targets["target"].isin(names)]
+    held = pd.MultiIndex.from_frame(sized[keys].astype(str))
+    return own[pd.MultiIndex.from_frame(own[keys].astype(str)).isin(held)]
 
 
 def _by_label(errors: pd.DataFrame, published: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

@@ -63,7 +63,7 @@ def accuracy(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks)
         "gap": gap,
         "comparison": _comparison(rows, writer, labels, look),
         "training": _training(run, writer, labels, look),
-        "paper": _paper(rows, writer, labels, run.study),
+        "paper": _paper(run, writer, labels),
     }
 
 
@@ -107,16 +107,21 @@ def _training(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks
     )
 
 
-def _paper(
-    rows: pd.DataFrame, writer: Writer, labels: Sequence[str], study: Mapping[str, Any]
-) -> Section | None:
+def _paper(run: RunRecord, writer: Writer, labels: Sequence[str]) -> Section | None:
+    study = run.study
     asked = [f"{source}, {item}" for source, item, _ in paper_items(study)]
     if not asked:
         return None
-    frame = paper_frame(rows, study)
+    targets = [
+        {"label": label, "seed": seed, **row}
+        for label, seed, table in cell_tables(run, "target_sizes")
+        for row in table
+    ]
+    frame = paper_frame(run.rows, study, pd.DataFrame(targets))
     table = comparison_tables.paper_table(frame, labels, study) if len(frame) else None
     return {
         "items": asked,
+        "note": str(study.get("note") or ""),
         "table": writer.table(table),
         "full": study.get("scale") == "paper",
         "rounds": (study.get("train") or {}).get("rounds"),

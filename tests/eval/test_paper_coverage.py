@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from latecomer.eval.rows import COLUMNS
-from latecomer.eval.study import load_study, shipped_studies
+from latecomer.eval.study import Study, load_study, shipped_studies
 from latecomer.models.methods import METHODS
 from latecomer.reports.paper import paper_frame, paper_numbers
 
@@ -58,35 +58,107 @@ def test_every_published_number_belongs_to_a_listed_item():
     assert published() <= every
 
 
-# Figure 3 gives a correlation and no accuracy; Table 2 of pFedHN has a number for each size.
-@pytest.mark.parametrize(
-    "name",
-    sorted(
-        study.name
-        for study in STUDIES.values()
-        if study.name not in ("pefll-descriptors", "pfedhn-table2")
-        and {tuple(item.split(":")[:2]) for item in study.paper} & published()
-    ),
-)
-def test_a_report_finds_the_published_numbers_of_every_method(name):
-    study = load_study(name)
-    clients, novel = study.split.clients or 368, study.split.novel
+def imagined(study: Study, dealt: int) -> pd.DataFrame:
+    """Return rows as a run of the study would have them, all of one error, without running it."""
+    clients, novel = study.split.clients or dealt, study.split.novel
     novel = round(novel * clients) if isinstance(novel, float) else novel
+    conditions = ["none", *(one.label for one in study.shifts.dataset)]
     about = {
         **dict.fromkeys(COLUMNS, ""),
         **dict.fromkeys(("severity", "lower", "upper", "delta"), float("nan")),
-        **{"dataset": study.data.name, "seed": 0, "shift": "none", "metric": "error"},
+        **{"dataset": study.data.name, "seed": 0, "metric": "error"},
         **{"value": 0.25, "n_query": 10, "predictor": "deterministic", "status": "ok"},
     }
-    rows = [
-        about
-        | {"method": method.name, "label": method.label, "client": str(client)}
-        | {"group": "novel" if client < novel else "seen"}
-        for method in study.methods
-        for client in range(clients)
-    ]
-    found = paper_frame(pd.DataFrame(rows), study.resolved())
-    assert set(found["label"]) == {method.label for method in study.methods}
+    return pd.DataFrame(
+        [
+            about
+            | {"method": method.name, "label": method.label, "client": str(client)}
+            | {"group": "novel" if client < novel else "seen", "shift": shift}
+            for method in study.methods
+            for client in range(clients)
+            for shift in (conditions if client < novel else ["none"])
+        ]
+    )
+
+
+def targets_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Deal three target networks in turn to all clients."""
+    sizes = ("lenet-s", "lenet", "lenet-l")
+    return rows.assign(target=[sizes[int(client) % 3] for client in rows["client"]])
+
+
+# The settings of the papers' tables that stand behind variants: words in a row go together.
+SIZED = ("", "clients-500", "clients-1000")
+TABLES = {
+    "pefll-table1": [
+        *product(("", "cifar100"), (*SIZED, "local", "local-500", "local-1000")),
+        *(("femnist",), ("local-femnist",)),
+    ],
+    "pefll-table5": list(product(("", "cifar100"), ("", "small", "large"), SIZED)),
+    "pefll-table6": [()],
+    "pefll-table7": list(product(("", "cifar100"), ("", "mlp"), SIZED)),
+    "pfedhn-c5": [()],
+    "pfedhn-figure6b": [("",), ("hidden-4",)],
+    "pfedhn-table1": [
+        *product(
+            ("", "cifar100"),
+            ("", "baselines", "pfedme", "lg-fedavg"),
+            ("", "clients-10", "clients-100"),
+        ),
+        *product(("", "cifar100"), ("local-10", "local-50", "local-100")),
+        *product(("omniglot",), ("", "baselines", "pfedme", "lg-fedavg", "local-50")),
+    ],
+    "pfedhn-table2": [
+        *(("",), ("cifar100",)),
+        *product(("", "cifar100"), ("baselines-s", "baselines-m", "baselines-l"), ("", "pfedme")),
+    ],
+    "pfedhn-table3": list(product(("", "baselines", "pfedme"), ("", "clients-10", "clients-100"))),
+    "pfedhn-table4": [("",), ("clients-10",), ("clients-100",)],
+    "odpfl-table1": list(
+        product(("", "cifar100"), ("", "dirichlet-0.1", "dirichlet-1", "dirichlet-10"))
+    ),
+    "odpfl-table2": [("",), ("geo-300",), ("landmarks",), ("yahoo-answers",)],
+    "odpfl-stl10": [()],
+}
+WRITERS = {"femnist": 3597, "local-femnist": 3597, "omniglot": 50, "geo-300": 1208}
+WRITERS |= {"landmarks": 1262}
+
+
+def told(item: str, setting: str, n_clients: int, group: str, percent: float) -> str:
+    """Name a published accuracy."""
+    return f"{item}: {setting.rstrip(', ')}: {n_clients} {group}: {percent:.2f}"
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_a_report_sets_every_published_number_beside_ours(name):
+    numbers = paper_numbers()
+    items = {tuple(item.split(":")[:2]) for item in STUDIES[name].paper}
+    asked = {
+        told(f"{n.source}:{n.item}", f"{n.dataset}, {n.setting}", n.n_clients, n.group, n.mean)
+        for n in numbers.itertuples()
+        if (n.source, n.item) in items and n.metric == "accuracy_percent"
+    }
+    found = set()
+    for words in TABLES[name]:
+        variants = [word for word in words if word]
+        study = load_study(name, variants=variants)
+        dealt = next((WRITERS[word] for word in variants if word in WRITERS), 368)
+        rows = imagined(study, dealt)
+        sized = "sizes" in study.methods[0].hyper()
+        frame = paper_frame(rows, study.resolved(), targets_of(rows) if sized else None)
+        assert set(frame["label"]) == {method.label for method in study.methods}
+        found |= {
+            told(one.item, one.setting, one.paper_n_clients, one.group, 100 * one.paper)
+            for one in frame.itertuples()
+        }
+    assert found == asked
+
+
+def test_every_published_accuracy_is_of_such_a_study():
+    items = {tuple(item.split(":")[:2]) for name in TABLES for item in STUDIES[name].paper}
+    numbers = paper_numbers()
+    accuracies = numbers[numbers["metric"] == "accuracy_percent"]
+    assert set(zip(accuracies["source"], accuracies["item"], strict=True)) <= items
 
 
 def test_the_three_jobs_are_studies():

@@ -53,6 +53,22 @@ def test_variants_apply_in_order_then_the_scale_then_overrides(path):
     assert load_study(path, variants=["few", "baselines"]).train.cohort == 3
 
 
+@pytest.mark.parametrize(
+    ("overrides", "scale"),
+    [
+        (["train.rounds=7"], "reduced"),
+        (["methods.0.local_lr=0.1"], "reduced"),
+        (["evaluation.classes=known", "evaluation.class_set=given"], "reduced"),
+        (["data.root=/data", "train.device=auto", "seeds=[0]"], "paper"),
+        (["train.rounds=7", "scale=paper"], "paper"),
+    ],
+)
+def test_a_study_is_not_at_the_papers_scale_once_its_settings_are_others(path, overrides, scale):
+    study = load_study(path, overrides)
+    assert study.scale == scale
+    assert load_study(path, overrides, variants=["few"]).scale == scale
+
+
 def test_the_resolved_study_says_its_scale_and_loads_back(path):
     from latecomer.eval.study import parse_study
 

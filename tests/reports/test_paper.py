@@ -74,6 +74,47 @@ def test_settings_are_picked_by_words_and_clients_counted_together(make):
     assert frame["ours_spread"].item() == pytest.approx(0.0, abs=1e-12)
 
 
+def test_another_data_set_is_not_compared(make):
+    assert paper_frame(make({("pefll", "pefll"): 0.1}, dataset="mnist"), TABLE).empty
+
+
+def test_names_of_data_sets_are_compared_by_their_letters(make):
+    rows = make({("odpfl_hn", "odpfl_hn"): 0.4}, dataset="yahoo_answers", seen=900, novel=100)
+    frame = paper_frame(rows, {"paper": ["odpfl:Table 2:User-1K"]})
+    assert frame["paper"].item() == pytest.approx(0.358)
+
+
+def test_other_data_of_newcomers_are_compared_under_that_shift(make):
+    """OD-PFL trains on CIFAR-10 and gives STL-10's accuracy: CIFAR-10's is no counterpart."""
+    study = {"paper": ["odpfl:Section 6.8"]}
+    plain = make({("odpfl_hn", "odpfl_hn"): 0.4, ("fedavg", "fedavg"): 0.5})
+    assert paper_frame(plain, study).empty
+    moved = plain[plain["group"] == "novel"].assign(shift="stl10")
+    moved["value"] += 0.2
+    found = paper_frame(pd.concat([plain, moved]), study).set_index("label")
+    assert found["ours"].to_dict() == pytest.approx({"odpfl_hn": 0.4, "fedavg": 0.3})
+    assert found["paper"].to_dict() == pytest.approx({"odpfl_hn": 0.431, "fedavg": 0.347})
+
+
+def test_sizes_of_target_networks_are_compared_each_with_its_own_clients(make):
+    """Table 2 of pFedHN has a number for each size, none for all clients together."""
+    rows = make({("pfedhn", "pfedhn"): 0.0}, seen=75, novel=0, seeds=(0, 1))
+    names, errors = ("lenet-s", "lenet", "lenet-l"), (0.1, 0.2, 0.4)
+    place = rows["client"].astype(int) % 3
+    rows["value"] = [errors[one] for one in place]
+    targets = rows[["label", "seed", "group", "client"]].assign(target=[names[i] for i in place])
+    study = {"paper": ["pfedhn:Table 2"]}
+    assert paper_frame(rows, study).empty
+    targets["client"] = targets["client"].astype(int)  # as artifacts have them
+    found = paper_frame(rows, study, targets)
+    sizes = found["setting"].str.extract("size ([SML])")[0]
+    assert dict(zip(sizes, found["ours"], strict=True)) == pytest.approx(
+        {"S": 0.9, "M": 0.8, "L": 0.6}
+    )
+    assert found["paper"].tolist() == pytest.approx([0.8538, 0.8692, 0.8720])
+    assert set(found["n_clients"]) == {25}
+
+
 def test_a_variant_is_compared_by_its_setting_or_not_at_all(make):
     variants = {("pefll", "pefll"): 0.1, ("embedding network CNN", "pefll"): 0.2,
                 ("pefll-stochastic", "pefll"): 0.3}  # fmt: skip
