@@ -32,7 +32,7 @@ _EVERY = 30  # rounds, as PeFLL's published code
 
 @dataclass(frozen=True)
 class ShippedStudy:
-    """A study that comes with the package: at which scales, in which variants, of which paper."""
+    """A study that comes with the package: its scales, variants, papers, and what it follows."""
 
     name: str
     question: str
@@ -40,6 +40,7 @@ class ShippedStudy:
     scales: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     paper: tuple[str, ...] = ()
+    note: str = ""
 
 
 def shipped_studies() -> tuple[ShippedStudy, ...]:
@@ -62,6 +63,7 @@ def shipped_studies() -> tuple[ShippedStudy, ...]:
                 scales,
                 variants,
                 tuple(raw.get("paper") or ()),
+                str(raw.get("note") or ""),
             )
         )
     return tuple(found)

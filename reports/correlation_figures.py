@@ -111,12 +111,18 @@ def agreement_frame(rows: pd.DataFrame) -> pd.DataFrame:
     return frame[list(AGREEMENT)]
 
 
-def agreement_table(frame: pd.DataFrame) -> Table:
-    """Show the correlation of descriptors and classes per method."""
+def agreement_table(
+    frame: pd.DataFrame, published: Mapping[str, float], *, full: bool = True
+) -> Table:
+    """Show the correlation of descriptors and classes per method, and a paper's beside it.
+
+    ``published`` has the papers' values by label; unless ``full``, the run is not of their length.
+    """
     shown_rows = [
         {
             "method": row["label"],
             "rank correlation": f"{signed(row['spearman'])} {PLUS_MINUS} {_sd(row['sd_seeds'])}",
+            **(_beside(row["spearman"], published.get(row["label"])) if published else {}),
             "95% over clients": f"{signed(row['lower'])} to {signed(row['upper'])}",
             "novel clients": str(row["n_clients"]),
             "seeds": str(row["n_seeds"]),
@@ -129,7 +135,17 @@ def agreement_table(frame: pd.DataFrame) -> Table:
         f"novel clients, then over seeds, {PLUS_MINUS} one standard deviation over seeds. The "
         "interval is the 95% t-interval over novel clients, each averaged over seeds."
     )
+    if published:
+        frame = frame.assign(paper=frame["label"].map(published))
+        caption += " The paper gives no spread."
+        caption += "" if full else " This run is not of the paper's length."
     return Table("descriptor-agreement", caption, frame, pd.DataFrame(shown_rows), ("method",))
+
+
+def _beside(ours: float, paper: float | None) -> dict[str, str]:
+    if paper is None:
+        return {"paper": DASH, "difference": DASH}
+    return {"paper": signed(paper), "difference": signed(ours - paper)}
 
 
 def _sd(value: float) -> str:

@@ -26,6 +26,7 @@ from latecomer.reports.mix_figures import (
     mix_and_match_frame,
     mix_and_match_table,
 )
+from latecomer.reports.paper import paper_correlations
 from latecomer.reports.pictures import Writer
 from latecomer.reports.serving_figures import serving_figure, serving_frame, serving_table
 from latecomer.reports.words import file_stem
@@ -89,7 +90,9 @@ def descriptors(
             alt=measure_words.describe_correlation(along),
             caption=measure_words.correlation_caption(along),
         )
-    table = agreement_table(agreement) if len(agreement) else None
+    published = paper_correlations(run.rows, run.study)
+    full = run.study.get("scale") == "paper"
+    table = agreement_table(agreement, published, full=full) if len(agreement) else None
     return {"pictures": pictures, "correlation": correlation, "table": writer.table(table)}
 
 

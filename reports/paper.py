@@ -17,7 +17,7 @@ import pandas as pd
 
 from latecomer.reports.frames import GROUPS, client_errors, primary_predictor, records
 
-__all__ = ["paper_frame", "paper_items", "paper_numbers", "within_spread"]
+__all__ = ["paper_correlations", "paper_frame", "paper_items", "paper_numbers", "within_spread"]
 
 # What the published code of a paper averages over; the others average over clients.
 POOLED = frozenset({"pefll-iclr"})
@@ -131,13 +131,28 @@ def paper_frame(
     return pd.DataFrame(found, columns=list(COLUMNS))
 
 
-def _lines(source: str, item: str, words: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return an item's accuracies on the run's data set, each with the shift it is under."""
+def paper_correlations(rows: pd.DataFrame, study: Mapping[str, Any]) -> dict[str, float]:
+    """Map the labels of a run to published rank correlations of descriptors and classes.
+
+    Of the run's data set, method and number of clients, trained and novel ones together.
+    """
+    errors = client_errors(rows)
+    everyone = errors[errors["shift"] == "none"].groupby("group")["client"].nunique().sum()
+    found = {}
+    for source, item, words in paper_items(study):
+        lines = _lines(source, item, words, rows, metric="spearman")
+        for label, own in _by_label(errors, lines[lines["n_clients"] == everyone]):
+            found[label] = float(own["mean"].iloc[0])
+    return found
+
+
+def _lines(
+    source: str, item: str, words: str, rows: pd.DataFrame, metric: str = "accuracy_percent"
+) -> pd.DataFrame:
+    """Return an item's numbers on the run's data set, each with the shift it is under."""
     numbers = paper_numbers()
     own = numbers[
-        (numbers["source"] == source)
-        & (numbers["item"] == item)
-        & (numbers["metric"] == "accuracy_percent")
+        (numbers["source"] == source) & (numbers["item"] == item) & (numbers["metric"] == metric)
     ]
     text = own["dataset"] + " " + own["setting"]
     own = own[text.map(lambda one: _says(one, words)).astype(bool)]

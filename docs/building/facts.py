@@ -1,4 +1,4 @@
-"""What pages take from the code: facts of the catalogue of bounds, and lists of public names."""
+"""What pages take from the code: facts of the catalogue of bounds, public names, studies."""
 
 import re
 from collections.abc import Iterator
@@ -7,10 +7,11 @@ from inspect import getmodule
 from types import ModuleType
 
 from latecomer.bounds import CATALOGUE
+from latecomer.eval.study import shipped_studies
 
-__all__ = ["expanded", "fact_table", "homes"]
+__all__ = ["expanded", "fact_table", "homes", "study_list"]
 
-DIRECTIVE = re.compile(r"^\{\{ (facts|members) ([\w. ]+) \}\}$", flags=re.MULTILINE)
+DIRECTIVE = re.compile(r"^\{\{ (facts|members|studies) ([\w. ]+) \}\}$", flags=re.MULTILINE)
 
 
 def fact_table(names: list[str]) -> str:
@@ -45,6 +46,28 @@ def fact_table(names: list[str]) -> str:
     return "\n".join(lines)
 
 
+def study_list(prefix: str) -> str:
+    """List the shipped studies whose names begin so: question, items, variants, what they follow.
+
+    Examples
+    --------
+    >>> "Table 1a" in study_list("pefll")
+    True
+    """
+    lines = []
+    for study in shipped_studies():
+        if not study.name.startswith(f"{prefix}-"):
+            continue
+        items = [": ".join(item.split(":")[1:]) for item in study.paper]
+        variants = ", ".join(f"`{name}`" for name in study.variants)
+        lines += [
+            f"- **`{study.name}`** ({'; '.join(items)}). {study.question}",
+            *([f"  Variants: {variants}."] if variants else []),
+            *([f"  {study.note}"] if study.note else []),
+        ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def homes(package: str) -> Iterator[tuple[str, str]]:
     """Yield the public names of a package, each with the full path of where it is written.
 
@@ -68,12 +91,14 @@ def homes(package: str) -> Iterator[tuple[str, str]]:
 
 
 def expanded(markdown: str) -> str:
-    """Replace ``{{ facts NAME ... }}`` and ``{{ members PACKAGE }}`` by what the code says."""
+    """Replace ``{{ facts NAME ... }}``, ``{{ members PACKAGE }}`` and ``{{ studies PREFIX }}``."""
 
     def made(found: re.Match[str]) -> str:
         kind, names = found[1], found[2].split()
         if kind == "facts":
             return fact_table(names)
+        if kind == "studies":
+            return study_list(names[0])
         return "\n\n".join(f"::: {full}" for _, full in homes(names[0]))
 
     return DIRECTIVE.sub(made, markdown)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import latecomer.bounds
+from latecomer.eval.study import shipped_studies
 
-BUILDING = Path(__file__).resolve().parents[2] / "docs" / "building"
+ROOT = Path(__file__).resolve().parents[2]
+BUILDING = ROOT / "docs" / "building"
 
 
 def loaded(name):
@@ -71,3 +73,16 @@ def test_foreign_resources_are_found(tmp_path):
         "https://x.org/c.css",
         "https://x.org/f.woff2",
     ]
+
+
+def test_every_study_of_a_paper_is_on_the_page_with_what_it_follows():
+    facts = loaded("facts")
+    page = (ROOT / "docs" / "pages" / "studies.md").read_text("utf-8")
+    made = facts.expanded(page)
+    for study in shipped_studies():
+        if study.paper:
+            assert f"**`{study.name}`**" in made
+            assert study.note in made
+            assert all(f"`{name}`" in made for name in study.variants)
+    for job in ("generalization-gap", "shift-robustness", "bound-vs-accuracy"):
+        assert f"`{job}`" in page

@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
 from latecomer.eval.executors import Report
@@ -79,3 +80,22 @@ def test_study_at_scale_smoke(name, data, tmp_path):
     assert ARTIFACTS.get(name, set()) <= made
     assert report(out).stat().st_size > 10_000
     shutil.rmtree(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", JOBS)
+def test_jobs_are_for_any_data_and_methods(name, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 1500)
+    x = (rng.normal(size=(1500, 12)) + y[:, None]).astype(np.float32)
+    np.savez(tmp_path / "own.npz", x=x, y=y)
+    own = ["data.name=npz", f"data.path={tmp_path / 'own.npz'}", "methods=[fedper, knn_per]"]
+    variants = ["features"] if name == "shift-robustness" else []
+    study = load_study(name, own, variants=variants, scale="smoke")
+    result = run(study, out=tmp_path / "run", executor=Here())
+    assert result.n_failed == 0
+    rows = read_rows(tmp_path / "run" / "rows.csv")
+    novel = rows[(rows["metric"] == "error") & (rows["group"] == "novel")]
+    assert {"fedper", "knn_per"} <= set(novel["label"])
+    assert set(study.shifts.model_dump(exclude_defaults=True)) <= set(rows["shift"])
+    assert report(tmp_path / "run").stat().st_size > 10_000

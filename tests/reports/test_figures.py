@@ -2,6 +2,7 @@
 
 import re
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -214,14 +215,15 @@ def test_binned_means_keep_the_overall_mean(made_up_rows):
     assert constant["error"].tolist() == pytest.approx([part["error"].mean()])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("gap", "bound", "anatomy", "shift", "diagnostics", "rank_test", "class", "training"),
-        *("error_distribution", "descriptor", "correlation", "mix_and_match", "serving"),
-    ],
+FIGURES = sorted(
+    name
+    for path in (Path(__file__).resolve().parents[2] / "reports").glob("*.py")
+    for name in re.findall(r"^def ([a-z]\w*)_figure\(", path.read_text("utf-8"), re.MULTILINE)
 )
-def test_every_figure_has_its_frame_and_its_figure(name):
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_public_and_has_a_frame(name):
     assert callable(getattr(reports, f"{name}_frame"))
     assert callable(getattr(reports, f"{name}_figure"))
 

@@ -9,7 +9,9 @@ import pytest
 from latecomer.eval.rows import COLUMNS, make_row, read_rows, write_rows
 from latecomer.reports import paper_frame
 from latecomer.reports.comparison_tables import paper_table
-from latecomer.reports.paper import paper_items, paper_numbers, within_spread
+from latecomer.reports.correlation_figures import agreement_table
+from latecomer.reports.paper import paper_correlations, paper_items, paper_numbers, within_spread
+from latecomer.reports.words import MINUS
 
 
 @pytest.fixture
@@ -113,6 +115,23 @@ def test_sizes_of_target_networks_are_compared_each_with_its_own_clients(make):
     )
     assert found["paper"].tolist() == pytest.approx([0.8538, 0.8692, 0.8720])
     assert set(found["n_clients"]) == {25}
+
+
+@pytest.mark.parametrize(("seen", "full"), [(900, True), (900, False), (90, True)])
+def test_a_correlation_is_compared_at_the_papers_number_of_clients(make, seen, full):
+    rows = make({("pefll", "pefll"): 0.1}, seen=seen, novel=100, seeds=(0,))
+    found = paper_correlations(rows, {"paper": ["pefll-iclr:Figure 3"]})
+    assert found == ({"pefll": 0.93} if seen == 900 else {})
+    frame = pd.DataFrame(
+        {"label": ["pefll"], "spearman": [0.9], "lower": [0.8], "upper": [1.0], "sd_seeds": [0.1],
+         "n_clients": [100], "n_seeds": [1]}
+    )  # fmt: skip
+    table = agreement_table(frame, found, full=full)
+    assert ("difference" in table.shown.columns) == bool(found)
+    if found:
+        assert table.shown[["paper", "difference"]].iloc[0].tolist() == ["+0.93", MINUS + "0.03"]
+        assert ("not of the paper's length" in table.caption) is not full
+        assert table.frame["paper"].tolist() == [0.93]
 
 
 def test_a_variant_is_compared_by_its_setting_or_not_at_all(make):
