@@ -67,7 +67,7 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
 # What a resolved study leaves out where it is as it always was.
 _UNSAID = {"train.device": '"cpu"'}
 # What is told of a study and computes nothing: it may be worded anew between two starts.
-_WORDS = ("question", "note")
+_WORDS = ("question", "note", "scale", "paper")
 
 
 def _differing(there: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:

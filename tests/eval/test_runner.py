@@ -196,7 +196,9 @@ def test_a_directory_with_another_study_is_refused_with_the_difference(double, s
 def test_a_study_worded_anew_goes_on_in_its_directory(double, study, tmp_path):
     out = tmp_path / "out"
     run(study, out=out, **double("work"))
-    reworded = study.model_copy(update={"question": "How well?", "note": "Said otherwise."})
+    reworded = study.model_copy(
+        update={"question": "How well?", "note": "Said otherwise.", "scale": "reduced"}
+    )
     again = run(reworded, out=out, **double("work"))
     assert (again.n_skipped, again.n_done) == (5, 5)
     assert "Said otherwise." in (out / "study.yaml").read_text("utf-8")
