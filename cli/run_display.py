@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 import typer
 
 from latecomer.durations import duration
+from latecomer.eval.devices import leaves_gpu_idle
 from latecomer.eval.runner import Event, RunResult, run
 from latecomer.eval.study import Study, load_study
 from latecomer.run_summary import summary_lines
@@ -87,6 +88,14 @@ def plan_line(study: Study, event: Event, where: str = "") -> str:
     )
 
 
+def opening(study: Study, event: Event, where: str = "") -> list[str]:
+    """Return the lines a run begins with: the plan, and what the study does not make use of."""
+    lines = [plan_line(study, event, where)]
+    if event.done < event.total and not where and leaves_gpu_idle(study):
+        lines.append(" on the CPU: the study names no device, --device auto uses the GPU here")
+    return lines
+
+
 class LineDisplay:
     """Plain lines for pipes and log files: one per finished cell, few about rounds."""
 
@@ -108,7 +117,8 @@ class LineDisplay:
         """Print a line for every event but the quick ones."""
         now = self._clock()
         if event.kind == "plan":
-            typer.echo(plan_line(self._study, event, self._where))
+            for line in opening(self._study, event, self._where):
+                typer.echo(line)
         elif event.kind == "round" and now - self._last < _ROUND_LINE_EVERY:
             return
         elif event.kind == "round":
@@ -148,7 +158,8 @@ class TableDisplay:
         """Keep the table; what it cannot show becomes a line above it."""
         self._cells.hear(event)
         if event.kind == "plan":
-            self._say(plan_line(self._study, event, self._where))
+            for line in opening(self._study, event, self._where):
+                self._say(line)
         elif event.kind in ("note", "retry", "held", "failed"):
             self._say(_outcome(event))
 

@@ -39,7 +39,8 @@ def federation_of(config: Mapping[str, Any]) -> Federation:
 def budget_of(config: Mapping[str, Any]) -> TrainConfig:
     """Return how long and in what portions the cell's configuration trains."""
     train = config["train"]
-    return TrainConfig(**{field.name: train[field.name] for field in fields(TrainConfig)})
+    portions = {one.name: train[one.name] for one in fields(TrainConfig) if one.name != "precision"}
+    return TrainConfig(**portions, precision=train.get("precision"))
 
 
 @lru_cache(maxsize=2)

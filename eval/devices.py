@@ -5,6 +5,7 @@ A study that says nothing computes on the CPU, so that it means the same cells o
 """
 
 import socket
+import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from latecomer.eval.settings import Study
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["claim", "device_name", "lacking", "settled", "wait_for"]
+__all__ = ["claim", "device_name", "lacking", "leaves_gpu_idle", "settled", "wait_for"]
 
 
 def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
@@ -30,7 +31,7 @@ def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
     Raises
     ------
     InputError
-        When this machine is to compute on CUDA and cannot.
+        When this machine is to compute on CUDA and cannot, or on the CPU in TF32, which it has not.
     """
     asked = study.train.device
     here = gpus_elsewhere is None
@@ -39,8 +40,20 @@ def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
         cuda = not lacking("cuda") if here else bool(gpus_elsewhere)
     elif cuda and here and (reason := lacking("cuda")):
         raise InputError(f"train.device must be cpu or auto on this machine, got cuda: {reason}")
+    if study.train.precision == "tf32" and not cuda:
+        raise InputError("train.precision must be float32 or bf16 on the CPU, got tf32")
     train = study.train.model_copy(update={"device": "cuda" if cuda else None})
     return study.model_copy(update={"train": train})
+
+
+def leaves_gpu_idle(study: Study) -> bool:
+    """Say whether this machine has a GPU that a study leaves idle because it names no device.
+
+    Torch is asked where it is loaded, as it is once a run begins; it is not loaded for this.
+    """
+    torch = sys.modules.get("torch")
+    named = "device" in study.train.model_fields_set
+    return torch is not None and not named and bool(torch.cuda.is_available())
 
 
 def lacking(device: str | None) -> str:

@@ -223,7 +223,8 @@ def _method_cell(
     trained = curve.round if chosen else config["train"]["rounds"]
     named = {"personalization": method.personalization, "round": trained}
     if is_about(method):
-        portions = {key: value for key, value in vars(budget_of(config)).items() if key != "rounds"}
+        budget = budget_of(config)
+        portions = {key: getattr(budget, key) for key in ("cohort", "local_steps", "batch_size")}
         along_rows = convergence_rows(
             curve.quantities, method, n_clients=len(federation.seen.clients), **portions
         )

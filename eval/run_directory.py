@@ -65,7 +65,7 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
 
 
 # What a resolved study leaves out where it is as it always was.
-_UNSAID = {"train.device": '"cpu"'}
+_UNSAID = {"train.device": '"cpu"', "train.precision": '"float32"'}
 # What is told of a study and computes nothing: it may be worded anew between two starts.
 _WORDS = ("question", "note", "scale", "paper")
 

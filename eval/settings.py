@@ -59,6 +59,11 @@ def _no_cpu(device: str | None) -> str | None:
     return None if device == "cpu" else device
 
 
+def _no_float32(precision: str | None) -> str | None:
+    """Leave out the precision that local steps have unless told otherwise."""
+    return None if precision == "float32" else precision
+
+
 Bounds = Annotated[
     tuple[Literal["pefll_32", "two_step_kl", "pfedhn_eps", "ben_david"], ...],
     BeforeValidator(sequence),
@@ -115,6 +120,10 @@ class Train(Settings):
 
     ``device``: ``cpu``, as when it is left out; ``cuda``; or ``auto``, CUDA where the machine that
     starts the run has it. A cell on the CPU knows nothing of it, one on CUDA is another cell.
+
+    ``precision``: ``float32``, as when it is left out; ``bf16``; or ``tf32``, on CUDA alone. It is
+    that of the target network's products in local steps: weights, losses, serving (fine-tuning too)
+    and all that is measured or certified are float32 in any case.
     """
 
     rounds: Count = 5000
@@ -124,6 +133,9 @@ class Train(Settings):
     path: Literal["auto", "serial", "vectorised"] = "auto"
     selection: Literal["last", "validation"] = "last"
     device: Annotated[Literal["auto", "cpu", "cuda"] | None, AfterValidator(_no_cpu)] = None
+    precision: Annotated[Literal["float32", "bf16", "tf32"] | None, AfterValidator(_no_float32)] = (
+        None
+    )
 
 
 class Evaluation(Settings):

@@ -5,6 +5,7 @@ one with a group for each client. Nets from outside the package go through ``tor
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,28 +16,39 @@ from latecomer.models.targets import ConvNet, DenseNet
 
 
 def logits(
-    net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor | None = None
+    net: nn.Module,
+    params: Mapping[str, Tensor],
+    x: Tensor,
+    kept: Tensor | None = None,
+    narrow: torch.dtype | None = None,
 ) -> Tensor:
     """Apply ``net`` with weights ``[c, ...]`` to inputs ``x [c, B, ...]``; ``[c, B, n_out]``.
 
     Equal to :func:`latecomer.models.targets.apply` client by client, up to rounding; ``kept`` are
-    dropout's masks ``[c, B, units]``.
+    dropout's masks ``[c, B, units]``, ``narrow`` as there.
     """
+    if narrow is not None and type(net) in targets.ROUNDED_WHOLE:
+        return logits(net, targets.rounded(params, narrow), x.to(narrow), kept).float()
     # Exact types: a subclass may compute something else.
     if type(net) is ConvNet:
         return _convolutions(net, params, x)
     if type(net) is DenseNet:
         return _dense(params, x.flatten(2), net.n_dense, kept, net.dropout)
-    mapped = torch.func.vmap(lambda weights, inputs: targets.apply(net, weights, inputs))
+    mapped = torch.func.vmap(partial(targets.apply, net, narrow=narrow))
     made: Tensor = mapped(dict(params), x)
     return made
 
 
 def losses(
-    net: nn.Module, params: Mapping[str, Tensor], x: Tensor, y: Tensor, kept: Tensor | None = None
+    net: nn.Module,
+    params: Mapping[str, Tensor],
+    x: Tensor,
+    y: Tensor,
+    kept: Tensor | None = None,
+    narrow: torch.dtype | None = None,
 ) -> Tensor:
     """Return each client's mean cross-entropy on ``x [c, B, ...]``, ``y [c, B]``; ``[c]``."""
-    made = logits(net, params, x, kept)
+    made = logits(net, params, x, kept, narrow)
     each = F.cross_entropy(made.flatten(0, 1), y.flatten(), reduction="none")
     return each.view(y.shape).mean(dim=1)
 

@@ -11,6 +11,7 @@ from latecomer.models.checkpoint import Checkpoint
 from latecomer.models.local import local_sgd
 from latecomer.models.method import Context, Method, Start
 from latecomer.models.phases import Phase, divide, plan
+from latecomer.models.precision import check_precision, tf32_products
 from latecomer.models.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.state import Params, State, row, scatter, stack
 from latecomer.models.task import Clients, Minibatches, Task
@@ -103,7 +104,7 @@ def train(
     clients : Clients
         The seen clients, labelled, on the device to train on.
     config : TrainConfig
-        Rounds, cohort, local steps, batch size.
+        Rounds, cohort, local steps, batch size, precision of local steps.
     seed : int
         Training seed: initial weights, cohorts, minibatches and noise.
     on_round : callable, optional
@@ -127,11 +128,13 @@ def train(
         When a client's loss is not finite.
     ValueError
         When the cohort is larger than the population, the clients carry no labels, ``path`` or
-        ``chunk_size`` is out of its range, or ``resume`` is further than ``config`` goes.
+        ``chunk_size`` is out of its range, the precision cannot be had on the clients' device, or
+        ``resume`` is further than ``config`` goes.
     """
     if not clients.labelled:
         raise ValueError("clients must be labelled to train on, got clients without labels")
     taken, reason = choose_path(path, chunk_size, method, task, clients.device)
+    check_precision(config.precision, task.dtype, clients.device)
     schedule = Schedule(seed, clients, config)
     begun = _begin(method, task, clients, schedule) if resume is None else resume
     if not 0 <= begun.rounds_done <= config.rounds:
@@ -146,7 +149,16 @@ def train(
         cohort = schedule.cohort(number, method.batches_per_step)
         noise = schedule.noise(number)
         state, loss = one_round(
-            method, task, state, clients, cohort, phase, noise, path=taken, chunk_size=chunk_size
+            method,
+            task,
+            state,
+            clients,
+            cohort,
+            phase,
+            noise,
+            path=taken,
+            chunk_size=chunk_size,
+            precision=config.precision,
         )
         if on_round is not None:
             on_round(RoundLog(number, loss, taken, reason))
@@ -179,6 +191,7 @@ def one_round(
     *,
     path: str,
     chunk_size: int | None = None,
+    precision: str | None = None,
 ) -> tuple[State, float]:
     """Train one drawn cohort and aggregate; the new state and the cohort's mean loss.
 
@@ -196,6 +209,8 @@ def one_round(
         ``serial`` or ``vectorised``, as ``choose_path`` settled it.
     chunk_size : int, optional
         As for :func:`train`.
+    precision : str, optional
+        Of the target network's products in local steps; float32 unless given.
 
     Raises
     ------
@@ -204,10 +219,13 @@ def one_round(
     """
     cohort = replace(cohort, phase=phase.name)
     start = method.start(task, state, clients, cohort, noise)
-    if path == "serial":
-        final, losses = _train_locally(method, task, clients, cohort, start, phase)
-    else:
-        final, losses = train_cohort(method, task, clients, cohort, start, phase, chunk_size)
+    stepping = task.stepping(precision)
+    with tf32_products(precision == "tf32"):
+        if path == "serial":
+            final, losses = _train_locally(method, stepping, clients, cohort, start, phase)
+        else:
+            parts = method, stepping, clients, cohort, start, phase
+            final, losses = train_cohort(*parts, chunk_size)
     if clients.device.type == "cpu":
         loss = _mean_loss(method, clients, cohort, losses)
         return _aggregated(method, task, state, cohort, start, final), loss

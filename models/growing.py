@@ -7,6 +7,7 @@ import torch
 
 from latecomer.models.engine import RoundLog, TrainConfig, one_round
 from latecomer.models.method import Method
+from latecomer.models.precision import check_precision
 from latecomer.models.schedule import Schedule
 from latecomer.models.state import Params, State, move
 from latecomer.models.task import Clients, Task
@@ -127,7 +128,7 @@ def train_on(
     DivergedError
         When a client's loss is not finite.
     ValueError
-        When more clients joined than these rounds have places.
+        When more clients joined than these rounds have places, or the precision cannot be had.
     """
     if len(joined) > config.rounds * config.cohort:
         raise ValueError(
@@ -135,6 +136,7 @@ def train_on(
             f"got {len(joined)}"
         )
     taken, reason = choose_path(path, chunk_size, method, task, clients.device)
+    check_precision(config.precision, task.dtype, clients.device)
     schedule = Schedule(seed, clients, config)
     phase = method.phases(task)[-1]
     for step in range(config.rounds):
@@ -143,7 +145,16 @@ def train_on(
         cohort = schedule.cohort(number, method.batches_per_step, include)
         noise = schedule.noise(number)
         state, loss = one_round(
-            method, task, state, clients, cohort, phase, noise, path=taken, chunk_size=chunk_size
+            method,
+            task,
+            state,
+            clients,
+            cohort,
+            phase,
+            noise,
+            path=taken,
+            chunk_size=chunk_size,
+            precision=config.precision,
         )
         if on_round is not None:
             on_round(RoundLog(number, loss, taken, reason))

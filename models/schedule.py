@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from latecomer.models import targets
+from latecomer.models.precision import PRECISIONS
 from latecomer.models.state import sent
 from latecomer.models.task import Clients, Task
 
@@ -35,18 +36,24 @@ class TrainConfig:
         Local SGD steps a client takes in a round.
     batch_size : int
         Samples in a minibatch.
+    precision : str or None
+        One of ``PRECISIONS``, for local steps; None: float32. No draw depends on it.
     """
 
     rounds: int = 5000
     cohort: int = 5
     local_steps: int = 50
     batch_size: int = 32
+    precision: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("rounds", "cohort", "local_steps", "batch_size"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} must be a whole number >= 1, got {name}={value!r}")
+        if self.precision not in (None, *PRECISIONS):
+            legal = ", ".join(PRECISIONS)
+            raise ValueError(f"precision must be {legal} or None, got precision={self.precision!r}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from latecomer.models.precision import narrow_products
 from latecomer.models.state import Params
 
 Shape = tuple[int, ...]
@@ -158,6 +159,12 @@ def _hidden(params: Mapping[str, Tensor], x: Tensor, n_dense: int) -> Tensor:
     return x
 
 
+# Nets of products, sums, pooling and ReLU, which need nothing that torch keeps in float32. Torch's
+# own choice would round less of them under ``vmap``, where a bias is added by an operation apart.
+ROUNDED_WHOLE = (ConvNet, DenseNet)
+"""Nets that less precision rounds whole; of others torch rounds the products (autocast)."""
+
+
 def _lenet(width: int) -> Builder:
     def build_lenet(input_shape: Shape, n_out: int) -> nn.Module:
         channels, dense = (width, 2 * width), (120, 84)
@@ -256,12 +263,33 @@ def dropout(net: nn.Module) -> tuple[int, float]:
 
 
 def apply(
-    net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor | None = None
+    net: nn.Module,
+    params: Mapping[str, Tensor],
+    x: Tensor,
+    kept: Tensor | None = None,
+    narrow: torch.dtype | None = None,
 ) -> Tensor:
     """Apply a net, of this package or any other, with parameters from outside.
 
     ``kept``, bool ``[B, units]``, is for nets with dropout: which units each sample keeps.
+    ``narrow``: what the factors of products are rounded to, and what comes out is float32; None:
+    nothing is rounded.
     """
+    if narrow is None:
+        return _apply(net, params, x, kept)
+    if type(net) in ROUNDED_WHOLE:
+        return _apply(net, rounded(params, narrow), x.to(narrow), kept).float()
+    with narrow_products(x.device, narrow):
+        made = _apply(net, params, x, kept)
+    return made.float()
+
+
+def rounded(params: Mapping[str, Tensor], narrow: torch.dtype) -> Params:
+    """Return weights rounded to a floating type; gradients reach them unrounded."""
+    return {key: value.to(narrow) for key, value in params.items()}
+
+
+def _apply(net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor | None) -> Tensor:
     if kept is not None and isinstance(net, DenseNet):
         return net.stateless(params, x, kept)
     if isinstance(net, StatelessNet):

@@ -208,6 +208,9 @@ class Task:
     kept : Tensor or None
         In a local step of a target with dropout: the units each sample keeps, bool ``[B, units]``.
         None everywhere else: nothing is dropped.
+    narrow : dtype or None
+        In a local step of less precision: what the factors of the target's products are rounded to.
+        None everywhere else: nothing is rounded.
     """
 
     target: nn.Module
@@ -218,6 +221,7 @@ class Task:
     width: int = 100
     spectral: bool = False
     kept: Tensor | None = None
+    narrow: torch.dtype | None = None
 
     def __post_init__(self) -> None:
         for name, least, most in (("n_classes", 2, None), ("hidden", 0, 5), ("width", 1, None)):
@@ -256,6 +260,13 @@ class Task:
         """
         return self if kept is None else replace(self, kept=kept[place])
 
+    def stepping(self, precision: str | None) -> "Task":
+        """Return the task of local steps in one of ``PRECISIONS``; None: the task as it is.
+
+        TF32 is no matter of the task: it is a switch of the whole process.
+        """
+        return replace(self, narrow=torch.bfloat16) if precision == "bf16" else self
+
     def logits(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Apply the target network with weights ``params``; returns ``[B, n_classes]``."""
         if self.kept is not None and len(self.kept) != len(x):
@@ -263,7 +274,7 @@ class Task:
                 "under dropout a local step's forward passes must be of its minibatch's "
                 f"{len(self.kept)} samples, got {len(x)}"
             )
-        return targets.apply(self.target, params, x, self.kept)
+        return targets.apply(self.target, params, x, self.kept, self.narrow)
 
     def loss(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Return the mean cross-entropy of the target network, in nats."""

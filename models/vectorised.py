@@ -154,7 +154,7 @@ def cohort_losses(
         Dropout's masks ``[c, B, units]``.
     """
     if type(method).objective is Method.objective and type(task) is Task:
-        return client_axis.losses(task.target, params, x[:, 0], y[:, 0], kept)
+        return client_axis.losses(task.target, params, x[:, 0], y[:, 0], kept, task.narrow)
 
     def one(params: Params, own: Params, xs: Tensor, ys: Tensor, masks: Params) -> Tensor:
         context = Context(own=own, shared=start.shared, gradients=constant_gradients)

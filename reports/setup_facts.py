@@ -154,6 +154,11 @@ def statement(
         f"Selection: {selection(rows, rounds, rule)}. No test sample enters a choice.",
         f"Masking: {MASKING.get(masking, masking)}.",
     ]
+    if precision := train.get("precision"):
+        said.append(
+            f"Local steps multiplied in {precision} (train.precision), all else was computed in "
+            "float32: what is measured and certified is the model as it is served, in float32."
+        )
     if (study.get("evaluation") or {}).get("class_set") == "given":
         said.append("The set of a client's classes is side information here (class_set: given).")
     if sizes["certification"]:

@@ -1,10 +1,13 @@
 """What a run shows: plan, progress in a pipe and on a terminal, summary, exit code."""
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -81,6 +84,11 @@ def finished(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
 def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with LineDisplay(STUDY, clock=iter([0, 0, 0, 5, 6, 7, 8, 9, 10]).__next__) as show:
         for event in EVENTS:
@@ -91,6 +99,49 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
         " 1/19  pefll seed 1  done",
         " 2/19  split  FAILED: no room",
     ]
+
+
+HINT = " on the CPU: the study names no device, --device auto uses the GPU here"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "there", "where", "done", "said"),
+    [
+        ([], True, "", 0, True),
+        ([], False, "", 0, False),
+        (["train.device=cpu"], True, "", 0, False),
+        (["train.device=auto"], True, "", 0, False),
+        ([], True, "Slurm", 0, False),
+        ([], True, "", 19, False),
+    ],
+)
+def test_a_gpu_that_nobody_named_is_mentioned(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    overrides: list[str],
+    there: bool,
+    where: str,
+    done: int,
+    said: bool,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    with LineDisplay(load_study("quickstart", overrides), where) as show:
+        show(Event(kind="plan", done=done, total=19, workers=2))
+    assert capsys.readouterr().out.splitlines()[1:] == [HINT] * said
+
+
+def test_torch_is_not_loaded_to_mention_a_gpu() -> None:
+    code = (
+        "import sys\n"
+        "from latecomer.eval.devices import leaves_gpu_idle\n"
+        "from latecomer.eval.study import load_study\n"
+        "study = load_study('quickstart')\n"
+        "for name in [name for name in sys.modules if name.split('.')[0] == 'torch']:\n"
+        "    del sys.modules[name]\n"
+        "assert not leaves_gpu_idle(study)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_long_cells_show_a_round_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,6 +162,7 @@ def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         return Console(file=screen, force_terminal=True, width=90, **options)
 
     monkeypatch.setattr("rich.console.Console", terminal)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with TableDisplay(STUDY) as show:
         for event in EVENTS[:3]:
             show(event)
@@ -119,6 +171,7 @@ def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         for event in EVENTS[3:]:
             show(event)
     assert "quickstart: 19 cells (6 methods x 3 seeds, 1 split), 0 done, 19 to run on 2" in middle
+    assert HINT in middle
     assert "pefll" in middle
     assert "round 96/150" in middle
     assert "loss 0.213" in middle

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from latecomer.models import engine
+from latecomer.models import engine, targets
 from latecomer.models.engine import DivergedError, one_round, train
 from latecomer.models.local import clip_by_norm
 from latecomer.models.methods import METHODS, make_method
@@ -122,6 +122,31 @@ def a_task() -> Task:
 def test_a_round_waits_for_the_device_only_to_look_at_its_losses(
     name: str, settings: dict[str, Any], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    look_at_a_round(name, settings, path, monkeypatch)
+
+
+@pytest.mark.parametrize("path", ["vectorised", "serial"])
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "per_fedavg", "pefll"])
+def test_so_does_a_round_in_bf16(name: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounded, apply = [], targets.rounded
+
+    def seen(*given: Any) -> Any:
+        rounded.append(given)
+        return apply(*given)
+
+    monkeypatch.setattr(targets, "rounded", seen)
+    look_at_a_round(name, {}, path, monkeypatch, precision="bf16")
+    assert len(rounded) >= CONFIG.local_steps
+
+
+def look_at_a_round(
+    name: str,
+    settings: dict[str, Any],
+    path: str,
+    monkeypatch: pytest.MonkeyPatch,
+    precision: str | None = None,
+) -> None:
+    """Take a round on the ``meta`` device and hold it to what it may ask for."""
     if case(name, settings) in ON_HOST:
         pytest.skip(ON_HOST[case(name, settings)])
     method, task, here = make_method(name, **settings), a_task(), images()
@@ -137,9 +162,8 @@ def test_a_round_waits_for_the_device_only_to_look_at_its_losses(
                 cohort = schedule.cohort(1, method.batches_per_step)
             assert len(copies.seen) == 1
             with Copies() as copies:
-                state, _ = one_round(
-                    method, task, state, clients, cohort, phase, schedule.noise(1), path=path
-                )
+                parts = method, task, state, clients, cohort, phase, schedule.noise(1)
+                state, _ = one_round(*parts, path=path, precision=precision)
             drawn = settings.get("posterior") == "gaussian"
             assert drawn or copies.seen == []
     assert [tuple(losses.shape) for losses in looked] == [(CONFIG.cohort,)] * len(
@@ -224,9 +248,10 @@ def run_once(method: Any, patch: pytest.MonkeyPatch, elsewhere: property) -> Non
     one_round(method, task, state, clients, cohort, phase, noise, path="vectorised")
 
 
+@pytest.mark.parametrize("precision", [None, "bf16", "tf32"])
 @pytest.mark.parametrize(("name", "settings"), [pytest.param(*c, marks=NEEDS_GPU) for c in CASES])
 def test_a_round_does_not_synchronise_with_a_gpu(
-    name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    name: str, settings: dict[str, Any], precision: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if case(name, settings) in ON_HOST:
         pytest.skip(ON_HOST[case(name, settings)])
@@ -239,9 +264,8 @@ def test_a_round_does_not_synchronise_with_a_gpu(
     def rounds(state: State) -> State:
         for phase in method.phases(task):
             cohort, noise = schedule.cohort(1, method.batches_per_step), schedule.noise(1)
-            state, _ = one_round(
-                method, task, state, clients, cohort, phase, noise, path="vectorised"
-            )
+            parts = method, task, state, clients, cohort, phase, noise
+            state, _ = one_round(*parts, path="vectorised", precision=precision)
         return state
 
     with without_looking_at_losses(monkeypatch):

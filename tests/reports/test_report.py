@@ -19,6 +19,7 @@ from latecomer.eval.rows import InputError, load_run, make_row
 from latecomer.reports import report
 from latecomer.reports.html import page_of
 from latecomer.reports.pictures import Picture, Writer, download
+from latecomer.reports.setup_facts import setup_card, statement
 from latecomer.reports.style import NARROW
 
 VOID = {"meta", "link", "br", "path", "rect", "use", "image"}
@@ -315,6 +316,20 @@ def test_run_without_artifacts_or_settings(tmp_path, run_writer):
     text = sketch(folder)
     assert "latecomer run bare" in text
     assert "Inputs of" not in text
+
+
+def test_less_precision_in_training_is_said(made_up_rows):
+    train = {"rounds": 150, "cohort": 5}
+    for precision in (None, "bf16"):
+        study = {
+            "study": "x",
+            "train": {**train, **({"precision": precision} if precision else {})},
+        }
+        said = [line for line in statement(made_up_rows, study, []) if "train.precision" in line]
+        assert len(said) == bool(precision)
+        assert all("Local steps multiplied in bf16" in line for line in said)
+        card = dict(setup_card(made_up_rows, study))
+        assert ("precision" in card["Training"]) == bool(precision)
 
 
 def test_useful_but_unproven_value_is_called_so(tmp_path, run_writer):
