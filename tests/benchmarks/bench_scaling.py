@@ -13,18 +13,18 @@ from statistics import median
 import pytest
 from contest import Finding, Turns, fitted_exponent
 from contestants import engine
-from populations import N_CLASSES, SHAPE, cifar_shaped
+from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 
 from latecomer.models.methods import make_method
 from latecomer.models.schedule import TrainConfig
 from latecomer.models.task import Clients, make_task
 
-USUAL = TrainConfig(rounds=10_000, cohort=5, local_steps=10, batch_size=32)
-SAMPLES, CLIENTS, REPEATS = 20_000, 100, 5
+USUAL = TrainConfig(rounds=10_000, cohort=5, local_steps=1 if SMALL else 10, batch_size=32)
+SAMPLES, CLIENTS, REPEATS = (2_000, 20, 2) if SMALL else (20_000, 100, 5)
 SIZES = {
-    "clients": (100, 1_000, 5_000),
+    "clients": (20, 100, 200) if SMALL else (100, 1_000, 5_000),
     "cohort": (2, 4, 8),
-    "local steps": (5, 10, 20),
+    "local steps": (1, 2, 3) if SMALL else (5, 10, 20),
     "target weights": ("lenet-s", "lenet", "lenet-l"),
 }
 

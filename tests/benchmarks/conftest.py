@@ -9,9 +9,10 @@ import contest
 import pytest
 import torch
 from contest import Finding, Turns
+from populations import SMALL
 
 RATIOS = pytest.StashKey[list[Finding]]()
-WRITTEN = Path("build") / "ratios.json"
+WRITTEN = Path("build") / ("ratios-small.json" if SMALL else "ratios.json")
 
 
 @pytest.fixture
@@ -25,6 +26,8 @@ def judge(request: pytest.FixtureRequest) -> Callable[..., None]:
         extra |= {found.name: found.ratio for found in findings}
         strangers = [found.name for found in findings if found.name not in known]
         assert not strangers, f"{contest.BASELINE.name} has no entry for {strangers}"
+        if SMALL:
+            return
         missed = [
             f"{found.name} is {found.ratio:.3f}, must be {known[found.name]}"
             for found in findings
@@ -80,7 +83,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     found = config.stash.get(RATIOS, [])
     if not found:
         return
-    known = contest.bounds()
+    known = {} if SMALL else contest.bounds()
     terminalreporter.section("ratios within this run")
     for line in contest.table(found, known):
         terminalreporter.write_line(line)

@@ -1,11 +1,15 @@
 """Synthetic populations in the shapes of CIFAR-10: speed does not depend on what is learnt."""
 
+import os
 from functools import lru_cache
 
 import numpy as np
 import torch
 
 from latecomer.models.task import Clients
+
+SMALL = os.environ.get("LATECOMER_BENCH") == "small"
+"""Whether suites that have a small size run at it, to see that they run: no ratio is judged."""
 
 SHAPE = (3, 32, 32)
 N_CLASSES = 10
