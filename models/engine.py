@@ -146,7 +146,7 @@ def train(
     del begun, resume
     phases = _phase_of_each_round(method, task, config)
     for number, phase in list(enumerate(phases))[done:]:
-        cohort = schedule.cohort(number, method.batches_per_step)
+        cohort = schedule.cohort(number, method.batches_per_step, task=task)
         noise = schedule.noise(number)
         state, loss = one_round(
             method,

@@ -142,7 +142,7 @@ def train_on(
     for step in range(config.rounds):
         number = first_round + step
         include = joined[step * config.cohort : (step + 1) * config.cohort]
-        cohort = schedule.cohort(number, method.batches_per_step, include)
+        cohort = schedule.cohort(number, method.batches_per_step, include, task)
         noise = schedule.noise(number)
         state, loss = one_round(
             method,

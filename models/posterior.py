@@ -15,16 +15,24 @@ def sample(params: Mapping[str, Tensor], alpha: float, generator: torch.Generato
     """Draw from N(params, alpha I), reparameterised: gradients reach ``params`` unchanged.
 
     ``alpha`` is a variance, at least 0; at 0 the values come back exactly. Noise is drawn on the
-    host, so that it does not depend on the device.
+    host, so that it does not depend on the device, and sent there by one copy.
     """
     if alpha == 0:
         return dict(params)
     spread = alpha**0.5
-    drawn: Params = {}
-    for key, value in params.items():
-        noise = torch.randn(value.shape, generator=generator, dtype=value.dtype)
-        drawn[key] = value + spread * sent(noise, value.device)
-    return drawn
+
+    def noise(value: Tensor) -> Tensor:
+        return torch.randn(value.shape, generator=generator, dtype=value.dtype)
+
+    device = next((value.device for value in params.values()), torch.device("cpu"))
+    if device.type == "cpu":
+        return {key: value + spread * noise(value) for key, value in params.items()}
+    flat = sent(torch.cat([noise(value).flatten() for value in params.values()]), device)
+    there = torch.split(flat, [value.numel() for value in params.values()])
+    return {
+        key: value + spread * one.view(value.shape).to(value.dtype)
+        for one, (key, value) in zip(there, params.items(), strict=True)
+    }
 
 
 def in_ball(params: Mapping[str, Tensor], radius: float) -> Params:

@@ -78,6 +78,8 @@ class Cohort:
         Training seed that the round was drawn from.
     told : tuple of (Tensor, tuple of int), optional
         A tensor of members and its values, which the host then need not ask the device for.
+    kept : Tensor, optional
+        What :meth:`kept_units` gives, where it was sent to the device with the rows.
     """
 
     round: int
@@ -88,6 +90,7 @@ class Cohort:
     phase: str = "train"
     seed: int = 0
     told: tuple[Tensor, tuple[int, ...]] | None = None
+    kept: Tensor | None = None
 
     def __len__(self) -> int:
         """Return the number of clients in the cohort."""
@@ -101,13 +104,11 @@ class Cohort:
         """
         if not targets.dropout(task.target)[0]:
             return None
-        n_steps, _, size = self.rows.shape[1:]
-        drawn = [
-            units_kept(_philox(self.seed, _DROPOUT, self.round, member), task, n_steps, size)
-            for member in self.on_host()[places]
-        ]
-        masks = [mask for mask in drawn if mask is not None]
-        return sent(torch.stack(masks), self.rows.device) if masks else None
+        if self.kept is not None:
+            return self.kept[places]
+        members = self.on_host()[places]
+        drawn = _masks(self.seed, self.round, members, task, self.rows.shape[1], self.rows.shape[3])
+        return None if drawn is None else sent(drawn, self.rows.device)
 
     def on_host(self) -> tuple[int, ...]:
         """Return ``members`` as numbers."""
@@ -157,11 +158,18 @@ class Schedule:
         """Return the generator for a method's own randomness in round ``number``."""
         return self._torch(_NOISE, number)
 
-    def cohort(self, number: int, batches_per_step: int = 1, include: Sequence[int] = ()) -> Cohort:
+    def cohort(
+        self,
+        number: int,
+        batches_per_step: int = 1,
+        include: Sequence[int] = (),
+        task: Task | None = None,
+    ) -> Cohort:
         """Draw round ``number``.
 
         The first batch of each step is the same whatever ``batches_per_step`` is. The clients
-        ``include`` take part in any case, in place of as many that were drawn last.
+        ``include`` take part in any case, in place of as many that were drawn last. Off the CPU the
+        masks of a ``task`` with dropout are sent along; on it they are drawn as they are needed.
         """
         config = self._config
         drawn = self._numpy(_COHORT, number).choice(len(self._sizes), config.cohort, replace=False)
@@ -185,7 +193,11 @@ class Schedule:
         # All that the device needs to know of the round, in one go.
         tables = [drawn, describe, rows]
         packed = torch.from_numpy(np.concatenate([table.ravel() for table in tables]))
-        there = torch.split(sent(packed, self._clients.device), [table.size for table in tables])
+        masks: Tensor | None = None
+        if task is not None and self._clients.device.type != "cpu":
+            masks = _masks(self._seed, number, drawn.tolist(), task, steps, size)
+        sent_table, kept = _sent_together(packed, masks, self._clients.device)
+        there = torch.split(sent_table, [table.size for table in tables])
         members = there[0]
         own = self._clients.support[members]
 
@@ -200,7 +212,31 @@ class Schedule:
             rows=absolute(there[2], rows.shape),
             seed=self._seed,
             told=(members, tuple(drawn.tolist())),
+            kept=kept,
         )
+
+
+def _sent_together(
+    table: Tensor, masks: Tensor | None, device: torch.device
+) -> tuple[Tensor, Tensor | None]:
+    """Return a table of whole numbers and masks on a device, by one copy."""
+    if masks is None:
+        return sent(table, device), None
+    there = sent(torch.cat([table.view(torch.uint8), masks.view(torch.uint8).flatten()]), device)
+    numbers, kept = torch.split(there, [table.nbytes, masks.nbytes])
+    return numbers.view(table.dtype), kept.view(torch.bool).view(masks.shape)
+
+
+def _masks(
+    seed: int, number: int, members: Sequence[int], task: Task, n_steps: int, batch_size: int
+) -> Tensor | None:
+    """Draw the masks of clients in a round, ``[c, n_steps, batch_size, units]``; None for none."""
+    drawn = [
+        units_kept(_philox(seed, _DROPOUT, number, member), task, n_steps, batch_size)
+        for member in members
+    ]
+    masks = [mask for mask in drawn if mask is not None]
+    return torch.stack(masks) if masks else None
 
 
 def _philox(seed: int, stream: int, number: int, client: int) -> np.random.Generator:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from latecomer.models import engine, targets
+from latecomer.models import engine, posterior, targets
+from latecomer.models import schedule as schedule_module
 from latecomer.models.engine import DivergedError, one_round, train
 from latecomer.models.local import clip_by_norm
 from latecomer.models.methods import METHODS, make_method
@@ -112,6 +113,13 @@ def without_looking_at_losses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
         yield looked
 
 
+def a_task_with_dropout() -> Task:
+    with torch.device("meta"):
+        net = targets.DenseNet((1, 8, 8), 4, dense=(12, 10), dropout=0.2)
+    size = {"hidden": 1, "width": 10}
+    return make_task(input_shape=(1, 8, 8), n_classes=4, target=net, hypernetwork=size)
+
+
 def a_task() -> Task:
     size = {"hidden": 1, "width": 10}
     return make_task(input_shape=(1, 8, 8), n_classes=4, hypernetwork=size)
@@ -139,17 +147,75 @@ def test_so_does_a_round_in_bf16(name: str, path: str, monkeypatch: pytest.Monke
     assert len(rounded) >= CONFIG.local_steps
 
 
+@pytest.mark.parametrize("path", ["vectorised", "serial"])
+@pytest.mark.parametrize("name", ["fedavg", "per_fedavg", "pefll"])
+def test_so_does_a_round_with_dropout(
+    name: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped, drop = [], targets.drop
+
+    def seen(x: Tensor, kept: Tensor, share: float) -> Tensor:
+        dropped.append(kept)
+        return drop(x, kept, share)
+
+    monkeypatch.setattr(targets, "drop", seen)
+    look_at_a_round(name, {}, path, monkeypatch, task=a_task_with_dropout())
+    assert len(dropped) >= CONFIG.local_steps
+
+
+def test_masks_sent_with_the_rows_are_those_drawn_when_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task, clients = a_task_with_dropout(), images()
+    expected = Schedule(0, clients, CONFIG).cohort(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Clients, "device", property(lambda clients: META))
+        patch.setattr(schedule_module, "sent", lambda value, device: value)
+        found = Schedule(0, clients, CONFIG).cohort(2, task=task)
+    for name in ("members", "sizes", "descriptor_rows", "rows"):
+        assert torch.equal(getattr(found, name), getattr(expected, name))
+    for places in (slice(None), slice(1, 3)):
+        kept, drawn = found.kept_units(task, places), expected.kept_units(task, places)
+        assert found.kept is not None
+        assert kept is not None
+        assert drawn is not None
+        assert torch.equal(kept, drawn)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_noise_is_the_same_wherever_it_goes(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    means = {
+        "a": torch.zeros(3, 20),
+        "b": torch.zeros(7, dtype=torch.float64),
+        "c": torch.zeros(()),
+    }
+    draw = torch.Generator().manual_seed(5)
+    expected = {
+        key: 0.5 * torch.randn(value.shape, generator=draw, dtype=value.dtype)
+        for key, value in means.items()
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(Tensor, "device", property(lambda tensor: torch.device(device)))
+        patch.setattr(posterior, "sent", lambda value, device: value)
+        found = posterior.sample(means, 0.25, torch.Generator().manual_seed(5))
+    for key, value in expected.items():
+        assert found[key].dtype == value.dtype
+        assert torch.equal(found[key], value)
+
+
 def look_at_a_round(
     name: str,
     settings: dict[str, Any],
     path: str,
     monkeypatch: pytest.MonkeyPatch,
     precision: str | None = None,
+    task: Task | None = None,
 ) -> None:
     """Take a round on the ``meta`` device and hold it to what it may ask for."""
     if case(name, settings) in ON_HOST:
         pytest.skip(ON_HOST[case(name, settings)])
-    method, task, here = make_method(name, **settings), a_task(), images()
+    method, here = make_method(name, **settings), images()
+    task = a_task() if task is None else task
     on_host = Schedule(3, here, CONFIG)
     first = on_host.cohort(0, method.batches_per_step)
     state = method.init(task, here, first, on_host.initial_noise())
@@ -159,13 +225,13 @@ def look_at_a_round(
     with without_looking_at_losses(monkeypatch) as looked:
         for phase in method.phases(task):
             with Copies() as copies:
-                cohort = schedule.cohort(1, method.batches_per_step)
+                cohort = schedule.cohort(1, method.batches_per_step, task=task)
             assert len(copies.seen) == 1
             with Copies() as copies:
                 parts = method, task, state, clients, cohort, phase, schedule.noise(1)
                 state, _ = one_round(*parts, path=path, precision=precision)
-            drawn = settings.get("posterior") == "gaussian"
-            assert drawn or copies.seen == []
+            # Noise is drawn in the round: around two networks, then around the clients' weights.
+            assert len(copies.seen) == (3 if settings.get("posterior") == "gaussian" else 0)
     assert [tuple(losses.shape) for losses in looked] == [(CONFIG.cohort,)] * len(
         method.phases(task)
     )
@@ -263,7 +329,8 @@ def test_a_round_does_not_synchronise_with_a_gpu(
 
     def rounds(state: State) -> State:
         for phase in method.phases(task):
-            cohort, noise = schedule.cohort(1, method.batches_per_step), schedule.noise(1)
+            cohort = schedule.cohort(1, method.batches_per_step, task=task)
+            noise = schedule.noise(1)
             parts = method, task, state, clients, cohort, phase, noise
             state, _ = one_round(*parts, path="vectorised", precision=precision)
         return state
