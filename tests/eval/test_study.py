@@ -49,6 +49,7 @@ def test_defaults(write):
         "path": "auto",
         "selection": "last",
         "device": None,
+        "precision": None,
     }
     assert study.evaluation.classes == "all"
     assert study.seeds == (0,)
