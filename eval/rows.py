@@ -158,8 +158,11 @@ def read_rows(path: str | Path) -> pd.DataFrame:
     InputError
         When the file is absent, torn, or no rows file of this schema.
     """
-    source = Path(path)
-    frame = pd.DataFrame(read_records(source), columns=list(COLUMNS), dtype="str")
+    return _typed(read_records(path), Path(path))
+
+
+def _typed(records: list[list[str]], source: Path) -> pd.DataFrame:
+    frame = pd.DataFrame(records, columns=list(COLUMNS), dtype="str")
     try:
         for name in _FLOATS:
             frame[name] = np.array([float(text or "nan") for text in frame[name]], dtype=float)
@@ -247,7 +250,7 @@ class RunRecord:
     study, env : dict
         ``study.yaml`` (resolved) and ``env.json``.
     rows : pandas.DataFrame
-        The merged rows, as `read_rows` gives them.
+        The merged rows, as `read_rows` gives them, and those of cells that ended since.
     artifacts : tuple of ArtifactFile
         Those of the finished cells.
     cells : tuple of CellRecord
@@ -271,13 +274,11 @@ def load_run(path: str | Path) -> RunRecord:
     Raises
     ------
     InputError
-        When it is no run directory, its run never finished, or a file in it is damaged.
+        When it is no run directory, no cell of its run has ended, or a file in it is damaged.
     """
     folder = Path(path)
     if not (folder / "study.yaml").is_file():
         raise InputError(f"{folder} is no run directory: it has no study.yaml")
-    if not (folder / "rows.csv").is_file():
-        raise InputError(f"{folder} holds an unfinished run (no rows.csv): run the study again")
     try:
         study = yaml.safe_load((folder / "study.yaml").read_text("utf-8"))
         if not isinstance(study, dict):
@@ -297,8 +298,26 @@ def load_run(path: str | Path) -> RunRecord:
         scorings = _json_lines(folder / "certification.jsonl")
     except (OSError, ValueError, KeyError, yaml.YAMLError) as error:
         raise InputError(f"{folder} holds a damaged run: {' '.join(str(error).split())}") from None
-    rows = read_rows(folder / "rows.csv")
-    return RunRecord(folder, study, env, rows, artifacts, cells, scorings)
+    return RunRecord(folder, study, env, _rows_of(folder, cells), artifacts, cells, scorings)
+
+
+def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:
+    """Rows of a run: ``rows.csv``, which a run writes at its end, and of cells not yet in it."""
+    merged = folder / "rows.csv"
+    records = read_records(merged) if merged.is_file() else []
+    known = {record[COLUMNS.index("cell")] for record in records}
+    ended = [
+        cell.path / "rows.csv"
+        for cell in cells
+        if cell.status != "unfinished" and cell.id not in known
+    ]
+    late = [record for path in ended if path.is_file() for record in read_records(path)]
+    if not late:
+        if not merged.is_file():
+            raise InputError(f"{folder} holds an unfinished run, no cell of which has ended yet")
+        return _typed(records, merged)
+    named = [dict(zip(COLUMNS, record, strict=True)) for record in records + late]
+    return _typed([list(row.values()) for row in sort_rows(named)], folder)
 
 
 def _json_lines(path: Path) -> tuple[dict[str, Any], ...]:

@@ -212,7 +212,7 @@ def test_run_directories_are_read_or_refused(tmp_path):
     with pytest.raises(InputError, match="no run directory"):
         load_run(tmp_path)
     (tmp_path / "study.yaml").write_text("study: s\n")
-    with pytest.raises(InputError, match="unfinished run"):
+    with pytest.raises(InputError, match="no cell of which has ended"):
         load_run(tmp_path)
     write_rows(tmp_path / "rows.csv", [])
     (tmp_path / "cells.json").write_text(json.dumps({"cells": ["b", "a"]}))
@@ -233,6 +233,31 @@ def test_run_directories_are_read_or_refused(tmp_path):
     (tmp_path / "env.json").write_text("[")
     with pytest.raises(InputError, match="damaged run"):
         load_run(tmp_path)
+
+
+def test_a_run_that_goes_on_is_read_with_the_cells_that_ended(tmp_path):
+    (tmp_path / "study.yaml").write_text("study: s\n")
+    (tmp_path / "cells.json").write_text(json.dumps({"cells": ["c", "b", "a"]}))
+
+    def end(name, value, sign="done"):
+        folder = tmp_path / "cells" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        write_rows(folder / "rows.csv", [make_row(cell=name, metric="error", value=value)])
+        if sign:
+            (folder / sign).write_text('{"message": "why"}')
+
+    end("a", 0.25, sign="")  # its worker has written rows and no ``done``
+    with pytest.raises(InputError, match="no cell of which has ended"):
+        load_run(tmp_path)
+    end("b", 0.5)
+    assert load_run(tmp_path).rows[["cell", "value"]].to_numpy().tolist() == [["b", 0.5]]
+    # rows.csv is of an earlier end of the run; what it holds is not read twice.
+    write_rows(tmp_path / "rows.csv", [make_row(cell="b", metric="error", value=0.5)])
+    end("a", 0.25)
+    end("c", 0.75, sign="failed.json")
+    rows = load_run(tmp_path).rows
+    assert list(rows["cell"]) == ["a", "b", "c"]
+    assert list(rows["value"]) == [0.25, 0.5, 0.75]
 
 
 def test_nearest_suggests_or_says_nothing():
