@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from latecomer.reports.mix_figures import mix_and_match_figure as mix_and_match_figure
     from latecomer.reports.mix_figures import mix_and_match_frame as mix_and_match_frame
     from latecomer.reports.paper import paper_frame as paper_frame
+    from latecomer.reports.paper_figures import paper_figure as paper_figure
     from latecomer.reports.run_comparison import compare_runs as compare_runs
     from latecomer.reports.serving_figures import serving_figure as serving_figure
     from latecomer.reports.serving_figures import serving_frame as serving_frame
@@ -94,6 +95,7 @@ _HOME = {
     "mix_and_match_figure": "mix_figures",
     "mix_and_match_frame": "mix_figures",
     "pair_frame": "comparison",
+    "paper_figure": "paper_figures",
     "paper_frame": "paper",
     "price_frame": "certified_shares",
     "rank_frame": "frames",

@@ -84,20 +84,19 @@ def slack_frame(rows: pd.DataFrame, reference: Mapping[str, str]) -> pd.DataFram
     novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
     means = novel.groupby([*MODEL, "seed"])["error"].mean()
     halves = novel.groupby([*MODEL, "seed"])["error"].agg(half_width)
-    terms = rows[(rows["metric"] == "certificate") & (rows["term"] != "")]
+    terms = rows[
+        (rows["metric"] == "certificate") & (rows["term"] != "") & rows["shift"].isin(["", "none"])
+    ]
+    keys = ["label", "seed", "bound", "predictor", "delta"]
+    made_of: dict[tuple[Any, ...], list[tuple[str, float]]] = {}
+    for entry in records(terms[[*keys, "term", "value"]]):
+        place = tuple(entry[name] for name in keys)
+        made_of.setdefault(place, []).append((entry["term"], entry["value"]))
     found = []
     for row in records(bounds):
-        same = terms[
-            (terms["label"] == row["label"])
-            & (terms["seed"] == row["seed"])
-            & (terms["bound"] == row["bound"])
-            & (terms["predictor"] == row["predictor"])
-            & (terms["delta"] == row["delta"])
-            & terms["shift"].isin(["", "none"])
-        ]
         parts = dict.fromkeys(PARTS, 0.0)
         start = np.nan
-        for term, value in zip(same["term"], same["value"], strict=True):
+        for term, value in made_of.get(tuple(row[name] for name in keys), ()):
             if term in MEASURED_TERMS:
                 start = float(value)
             else:

@@ -8,11 +8,13 @@ import pandas as pd
 from latecomer.reports.bound_figures import drawable_bounds, stackable
 from latecomer.reports.figures import model_names
 from latecomer.reports.frames import (
+    CONTROL,
     accuracy_frame,
     by_model,
     gap_summary,
     primary_predictor,
     records,
+    shift_frame,
 )
 from latecomer.reports.guarantees import bound_frame, claim
 from latecomer.reports.words import (
@@ -22,6 +24,8 @@ from latecomer.reports.words import (
     listing,
     percent,
     points,
+    sentence_case,
+    shift_name,
     span,
 )
 
@@ -48,7 +52,38 @@ def ranking(rows: pd.DataFrame) -> str:
         text += f"; {listing(tied)} {'is' if len(tied) == 1 else 'are'} not significantly worse"
     elif len(frame) > 1:
         text += "; all others are significantly worse"
-    return text + (" (paired over clients, Holm, 5%)." if len(frame) > 1 else ".")
+    models = "these models of one seed each, " if int(frame["n_seeds"].max()) == 1 else ""
+    return text + (f" ({models}paired over clients, Holm, 5%)." if len(frame) > 1 else ".")
+
+
+def shift_answers(rows: pd.DataFrame) -> list[str]:
+    """Say in a sentence per shift who serves best where it is strongest, and who loses how much.
+
+    Another data set is judged against its matched control, all else against no shift.
+    """
+    frame = shift_frame(rows)
+    shifts = [name for name in dict.fromkeys(frame["shift"]) if name != "none"]
+    said = []
+    for shift in sorted(name for name in shifts if not name.endswith(CONTROL)):
+        own = frame[frame["shift"] == shift]
+        matched = shift + CONTROL in shifts
+        severity = own["severity"].max()
+        own = own[own["severity"].isna()] if pd.isna(severity) else own[own["severity"] == severity]
+        before = shift + CONTROL if matched else "none"
+        known = frame[frame["shift"] == before].set_index("label")["mean"]
+        lost = (own.set_index("label")["mean"] - known).dropna().sort_values(kind="stable")
+        if lost.empty:
+            continue
+        best = min(records(own), key=lambda row: float(row["mean"]))
+        verb = "serves best, with" if len(lost) > 1 else "has"
+        ends = [f"{label} {points(lost[label])}" for label in lost.index[[0, -1]]]
+        change = f"{ends[0]} to {ends[1]}" if len(lost) > 1 else points(lost.iloc[0])
+        said.append(
+            f"{sentence_case(shift_name(shift, severity))}: {best['label']} {verb} "
+            f"{percent(best['mean'])} error; against {'the control' if matched else 'no shift'}, "
+            f"{change} points."
+        )
+    return said
 
 
 def answers(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[dict[str, str]]:

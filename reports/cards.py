@@ -10,7 +10,7 @@ import pandas as pd
 import yaml
 
 from latecomer.reports.comparison import half_width
-from latecomer.reports.frames import CONDITION, client_errors, first_record, records
+from latecomer.reports.frames import CONDITION, client_errors, records
 from latecomer.reports.guarantees import bound_frame, claim, ledger_of
 from latecomer.reports.words import PROTOCOLS
 
@@ -91,16 +91,17 @@ def cards(
         File name below the run directory to text.
     """
     errors, bounds = client_errors(rows), bound_frame(rows)
+    held = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
+    measured, scored = _errors(errors), dict(list(held.groupby(["label", "seed"], sort=False)))
     files: dict[str, str] = {}
     taken: set[str] = set()
-    for _, own in errors.groupby(["label", "seed"], sort=False):
-        first = first_record(own)
+    for first in records(errors.drop_duplicates(["label", "seed"])):
         label, seed = str(first["label"]), int(first["seed"])
         stem = stem_of(label, seed)
         while stem in taken:
             stem += "_"  # two labels that differ only in signs no file name bears
         taken.add(stem)
-        scores = _score_files(own, stem)
+        scores = _score_files(scored.get((label, seed), held.iloc[:0]), stem)
         files |= scores
         issued = bounds[(bounds["label"] == label) & (bounds["seed"] == seed)]
         facts = ledger[(ledger["label"] == label) & (ledger["seed"] == seed)]
@@ -117,7 +118,7 @@ def cards(
             "made_with": dict(env.get("versions") or {}),
             "commit": env.get("git_commit"),
             "command": model_command(study, label, seed),
-            "errors": _errors(own),
+            "errors": measured[label, seed],
             "certificates": [_certificate(one, facts, stem, scores) for one in records(issued)],
         }
         files[f"cards/{stem}.json"] = json.dumps(_plain(card), indent=1, allow_nan=False) + "\n"
@@ -129,31 +130,33 @@ def _score_files(own: pd.DataFrame, stem: str) -> dict[str, str]:
 
     Clients keep their order: some rules bet along it.
     """
-    held = own[(own["group"] == "certification") & (own["shift"] == "none")]
     return {
         f"cards/{stem}-{predictor}.csv": part[["client", "error"]]
         .rename(columns={"error": "loss"})
         .to_csv(index=False, lineterminator="\n")
-        for predictor, part in held.groupby("predictor", sort=False)
+        for predictor, part in own.groupby("predictor", sort=False)
     }
 
 
-def _errors(own: pd.DataFrame) -> list[dict[str, Any]]:
-    """List the mean error of every group under every condition, with its interval and counts."""
+def _errors(errors: pd.DataFrame) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """List per model the mean error of every group and condition, its interval and counts."""
     keys = ["predictor", "group", *CONDITION]
-    found = []
-    for key, part in own.groupby(keys, sort=False, dropna=False):
-        mean, half = float(part["error"].mean()), half_width(part["error"])
-        queries = part["n_query"]
-        found.append(
+    groups = errors.groupby(["label", "seed", *keys], sort=False, dropna=False)
+    frame = groups["error"].agg(mean="mean", half=half_width, n="size")
+    # A sum of counts one of which is not known is not known.
+    frame["n_query"] = groups["n_query"].sum()
+    frame["known"] = groups["n_query"].count() == frame["n"]
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in records(frame.reset_index()):
+        found.setdefault((row["label"], row["seed"]), []).append(
             {
-                **dict(zip(keys, key, strict=True)),
-                "mean": mean,
-                "lower": max(mean - half, 0.0),
-                "upper": min(mean + half, 1.0),
+                **{name: row[name] for name in keys},
+                "mean": row["mean"],
+                "lower": max(row["mean"] - row["half"], 0.0),
+                "upper": min(row["mean"] + row["half"], 1.0),
                 "spread": "95% t-interval over clients",
-                "n_clients": len(part),
-                "n_query": None if queries.isna().any() else int(queries.sum()),
+                "n_clients": row["n"],
+                "n_query": int(row["n_query"]) if row["known"] else None,
             }
         )
     return found
@@ -181,8 +184,8 @@ def _certificate(
         "n_clients": int(one["n_clients"]),
         "measured_on_novel_clients": one["measured"],
         "n_novel": int(one["n_novel"]),
-        "terms": {str(row["name"]): row["value"] for row in records(terms)},
-        "delta_ledger": {str(row["name"]): row["value"] for row in records(events)},
+        "terms": dict(zip(terms["name"].map(str), terms["value"].tolist(), strict=True)),
+        "delta_ledger": dict(zip(events["name"].map(str), events["value"].tolist(), strict=True)),
         "assumptions": [item["text"] for item in told["assumption"]],
         "source": [item["text"] for item in told["source"]],
         "command": certify_command(one, path) if path in scores else "",

@@ -8,8 +8,8 @@ import pandas as pd
 from latecomer.reports.figures import model_names
 from latecomer.reports.frames import in_order, records
 from latecomer.reports.paper import within_spread
-from latecomer.reports.table_forms import PLUS_MINUS, Table
-from latecomer.reports.words import DASH, percent, points
+from latecomer.reports.table_forms import PLUS_MINUS, Table, over_seeds
+from latecomer.reports.words import DASH, count, percent, points, sentence_case
 
 
 def pair_table(pairs: pd.DataFrame, models: pd.DataFrame) -> Table:
@@ -38,9 +38,9 @@ def pair_table(pairs: pd.DataFrame, models: pd.DataFrame) -> Table:
     caption = (
         "Novel error of the first minus that of the second, paired over clients, each client "
         "averaged over the seeds both have. Intervals are 95% t-intervals over clients, each for "
-        f"itself; p-values are of the paired t-test, corrected after Holm over all {len(frame)} "
-        "pairs, 5% or less in bold. What is compared are these trained models: seeds are no "
-        "part of the test."
+        "itself; p-values are of the paired t-test, corrected after Holm over "
+        f"{count(len(frame), 'pair')}, 5% or less in bold. What is compared are these trained "
+        "models: seeds are no part of the test."
     )
     return Table("pairs", caption, frame, shown, ("method", "compared with"), bold)
 
@@ -81,7 +81,8 @@ def paper_table(frame: pd.DataFrame, labels: Sequence[str], study: Mapping[str, 
         shown.append(cells)
     kinds = ", ".join(dict.fromkeys(k for k in frame["paper_spread_kind"] if k)) or "not published"
     pooled = sorted(set(frame["aggregation"]))
-    caption = f"Accuracy; {PLUS_MINUS} is the {kinds}, ours of the same kind. "
+    own = "ours has none, being of one seed" if frame["ours_spread"].isna().all() else "ours alike"
+    caption = f"Accuracy; {PLUS_MINUS} is the {kinds}; {own}. "
     caption += " ".join(
         "Ours is pooled over all test samples, as the published code does."
         if how == "pooled"
@@ -118,16 +119,18 @@ def effect_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         ]
     )
     caption = (
-        "Error on the other data minus error on the control, which refills the same clients with "
-        f"as many samples of their own data; mean {PLUS_MINUS} one standard deviation over seeds. "
-        "The interval is the 95% t-interval over clients, each averaged over seeds."
+        "Error on the other data minus error on the control: the same clients with samples of the "
+        "same classes, from the other data or again from their own, equally many. What having "
+        "other samples and fewer of them does is in both, so the effect is that of the data. "
+        f"{sentence_case(over_seeds(frame))}. The interval is the 95% t-interval over clients, "
+        "each averaged over seeds."
     )
     return Table("shift-effect", caption, frame, shown, ("method", "data"))
 
 
 def _spread_points(mean: float, spread: float) -> str:
-    sd = DASH if pd.isna(spread) else points(spread).lstrip("+")
-    return f"{points(mean)} {PLUS_MINUS} {sd}"
+    sd = "" if pd.isna(spread) else f" {PLUS_MINUS} {points(spread).lstrip('+')}"
+    return f"{points(mean)}{sd}"
 
 
 def lacks_table(frame: pd.DataFrame) -> Table:

@@ -4,7 +4,7 @@ import pandas as pd
 
 from latecomer.reports.figures import MOST_CURVES, NAMED, leaders, model_names
 from latecomer.reports.frames import CONTROL, first_record, records
-from latecomer.reports.words import chance, count, percent
+from latecomer.reports.words import chance, count, percent, sentence_case
 
 
 def say_pairs(pairs: pd.DataFrame) -> str:
@@ -12,7 +12,8 @@ def say_pairs(pairs: pd.DataFrame) -> str:
     differing = int((pairs["p_holm"] <= 0.05).sum())
     clients = _counts(pairs["n_clients"], "client")
     return (
-        f"{differing} of {count(len(pairs), 'pair')} of models differ at 5% "
+        f"{differing} of {count(len(pairs), 'pair')} of models "
+        f"{'differs' if differing == 1 else 'differ'} at 5% "
         f"(paired t-test over {clients}, Holm over all pairs)."
     )
 
@@ -57,8 +58,9 @@ def shift_caption(frame: pd.DataFrame, shift: str) -> str:
     text += leaders_caption(frame, "mean")
     if (frame["shift"] == shift + CONTROL).any():
         text += (
-            " Dashed from the control (hollow), the same clients refilled with as many samples of "
-            "their own data, to the other data."
+            f" {sentence_case(shift)}: the clients' classes filled with images of that data set; "
+            "control (hollow): the same clients refilled, just as full, from their own data. The "
+            "dashed line between them is the effect of the data alone."
         )
     return text.strip()
 

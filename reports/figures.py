@@ -46,9 +46,9 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
             figure = draw(*args, **kwargs)
             engine = figure.get_layout_engine()
             if engine is not None:
-                # Laid out once here; every saving would do it again.
+                # Laid out once here; with an engine, every saving would draw twice.
                 engine.execute(figure)
-                figure.set_layout_engine("none")
+                figure.set_layout_engine(None)
             return figure
 
     return inside

@@ -47,14 +47,14 @@ def client_errors(rows: pd.DataFrame) -> pd.DataFrame:
         ``label method personalization predictor seed group client shift severity n_query error``;
         ``severity`` is NaN when the shift has none.
     """
-    chosen = rows[
+    chosen = (
         (rows["metric"] == "error")
         & (rows["client"] != "")
         & (rows["method"] != "")
         & (rows["status"] != "failed")
-    ]
+    )
     columns = ["label", "method", "personalization", "predictor", "seed", "group", "client"]
-    frame = chosen[[*columns, "shift", "severity", "n_query", "value"]].rename(
+    frame = rows.loc[chosen, [*columns, "shift", "severity", "n_query", "value"]].rename(
         columns={"value": "error"}
     )
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
@@ -81,8 +81,10 @@ def labels_in(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> list[
 
 def personalization(rows: pd.DataFrame) -> dict[str, str]:
     """Map each label to how its method serves novel clients; failed cells do not know it."""
-    known = rows[(rows["method"] != "") & (rows["personalization"] != "")]
-    return dict(known.drop_duplicates("label")[["label", "personalization"]].to_numpy().tolist())
+    known = rows.loc[
+        (rows["method"] != "") & (rows["personalization"] != ""), ["label", "personalization"]
+    ]
+    return dict(known.drop_duplicates("label").to_numpy().tolist())
 
 
 def in_order(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
@@ -180,6 +182,7 @@ def gap_summary(gaps: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns="half")
 
 
+@remembered
 def shift_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Novel error under every shift and severity, one predictor per label.
 
@@ -240,7 +243,8 @@ def rank_frame(diagnostics: pd.DataFrame) -> pd.DataFrame:
             constant = part["distance"].nunique() < 2 or part["error"].nunique() < 2
             rho = np.nan
             if not constant:
-                rho = float(stats.spearmanr(part["distance"], part["error"]).statistic)
+                ranks = [stats.rankdata(part[name]) for name in ("distance", "error")]
+                rho = float(np.corrcoef(*ranks)[0, 1])
             records.append((label, metric, clients, rho, len(part)))
     return pd.DataFrame(records, columns=["label", "metric", "clients", "spearman", "n"])
 
@@ -253,7 +257,11 @@ def failures_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 def group_sizes(rows: pd.DataFrame) -> dict[str, int]:
     """Clients measured per group without shift; a group without rows counts 0."""
+    found = _measured_clients(rows)["group"].value_counts()
+    return {name: int(found.get(name, 0)) for name in GROUPS}
+
+
+@remembered
+def _measured_clients(rows: pd.DataFrame) -> pd.DataFrame:
     errors = client_errors(rows)
-    errors = errors[errors["shift"] == "none"]
-    sizes = errors.groupby("group")["client"].nunique()
-    return {name: int(sizes.get(name, 0)) for name in GROUPS}
+    return errors.loc[errors["shift"] == "none", ["group", "client"]].drop_duplicates()

@@ -4,6 +4,9 @@ The page holds everything: figures are inline SVG, data are links that carry the
 asks the network for nothing and needs no other file.
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,9 @@ from latecomer.reports.pictures import Writer
 from latecomer.reports.remembering import remembering
 from latecomer.reports.style import looks
 
+# Objects that come to be between two searches for cycles: a figure is a web of tens of thousands,
+# and to search it again and again is a sixteenth of a page's making.
+SELDOM = 200_000
 # More answers than these are folded away: the first screen is for the best.
 MOST_ANSWERS = 6
 
@@ -43,12 +49,24 @@ def report(directory: str | Path) -> Path:
     InputError
         When the directory holds no readable run.
     """
-    run, writer = load_run(directory), Writer()
-    page = page_of(run, writer)
+    with _seldom_searching():
+        run, writer = load_run(directory), Writer()
+        page = page_of(run, writer)
     for name, content in writer.files.items():
         write_atomic(run.path / name, content)
     write_atomic(run.path / "report.html", page)
     return run.path / "report.html"
+
+
+@contextmanager
+def _seldom_searching() -> Iterator[None]:
+    """Let Python search for cycles of garbage seldom."""
+    given = gc.get_threshold()
+    gc.set_threshold(max(SELDOM, given[0]) if given[0] else 0, *given[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*given)
 
 
 def page_of(run: RunRecord, writer: Writer) -> str:
@@ -71,7 +89,8 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
     # What holding clients out costs is no method of its own: it stands beside certificates alone.
     configs = [cell.config for cell in run.cells]
     whole = [one["method"]["label"] for one in configs if one.get("kind") == "whole"]
-    rows = everything[~everything["label"].isin(whole)]
+    # The same object where nothing is left out, so that frames made of it are remembered.
+    rows = everything[~everything["label"].isin(whole)] if whole else everything
     run = replace(run, rows=rows)
     labels = labels_in(rows, study.get("methods") or ())
     look = looks(labels)
@@ -93,6 +112,8 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
         "question": str(study.get("question") or ""),
         "scale": str(study.get("scale") or ""),
         "ranking": captions.ranking(rows),
+        "reduced": bool(study.get("paper")) and study.get("scale") != "paper",
+        "shifted": captions.shift_answers(rows),
         "answers": answers[:MOST_ANSWERS],
         "more_answers": answers[MOST_ANSWERS:],
         "shared": captions.shared_terms(answers),

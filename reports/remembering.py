@@ -15,6 +15,8 @@ __all__ = ["remembered", "remembering"]
 
 Make = Callable[[pd.DataFrame], pd.DataFrame]
 Frames = dict[tuple[Make, int], tuple[pd.DataFrame, pd.DataFrame]]
+# Since pandas 3 a shallow copy is the receiver's own: what is written to it is copied first.
+_DEEP = int(pd.__version__.split(".")[0]) < 3
 _known: ContextVar[Frames | None] = ContextVar("known", default=None)
 
 
@@ -40,6 +42,6 @@ def remembered(make: Make) -> Make:
         if key not in known:
             # The rows are kept with the frame, or another object could come to bear their id.
             known[key] = (rows, make(rows))
-        return known[key][1].copy()
+        return known[key][1].copy(deep=_DEEP)
 
     return once

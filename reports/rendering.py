@@ -2,33 +2,66 @@
 
 import io
 import re
+import string
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from typing import Any
 
 import matplotlib as mpl
-from fontTools import subset  # type: ignore[import-untyped, unused-ignore]
+from fontTools import subset, ttLib  # type: ignore[import-untyped, unused-ignore]
+from matplotlib.backends import _backend_pdf_ps as fonts
 from matplotlib.figure import Figure
+from matplotlib.font_manager import get_font
 
 from latecomer.reports.style import INK, settings
 
 DPI = 200
 # Tables of a font by which letters are chosen and placed: in a PDF both is done.
 _SHAPING = ("GSUB", "GPOS", "GDEF")
+# Signs that nearly every figure has some of.  A font is cut down to all of them, so that figures
+# of a page share one: cutting is half of a PDF's making.
+_COMMON = string.digits + string.ascii_letters + string.punctuation + " \N{MINUS SIGN}"
+_cut = getattr(fonts, "get_glyphs_subset", None)
+_Result = getattr(fonts, "SubsetResults", None)
 
 
 @contextmanager
 def _plain_letters() -> Iterator[None]:
-    """Leave shaping tables out of embedded fonts: to cut them down is most of a PDF's making."""
+    """Embed fonts without shaping tables and without cutting the same font twice.
+
+    Both go through inner parts of fontTools and matplotlib; where these are not as they are known
+    here, fonts are embedded as matplotlib does it.
+    """
     given = getattr(subset.Options, "_drop_tables_default", None)
-    if given is None:
-        yield
-        return
-    subset.Options._drop_tables_default = [*given, *_SHAPING]
+    if given is not None:
+        subset.Options._drop_tables_default = [*given, *_SHAPING]
+    if _Result is not None:
+        fonts.get_glyphs_subset = _shared_font
     try:
         yield
     finally:
-        subset.Options._drop_tables_default = given
+        if given is not None:
+            subset.Options._drop_tables_default = given
+        if _Result is not None:
+            fonts.get_glyphs_subset = _cut
+
+
+def _shared_font(path: Any, glyphs: Iterable[Any]) -> AbstractContextManager[Any]:
+    """Stand in for matplotlib's function: a font of the common signs and of these glyphs."""
+    font = get_font(path)
+    common = {font.get_char_index(ord(sign)) for sign in _COMMON}
+    data, places = _cut_once(path, frozenset(glyphs) | (common - {0}))
+    opened = ttLib.TTFont(io.BytesIO(data), recalcBBoxes=False, recalcTimestamp=False)
+    return _Result(opened, places)._as_cm()  # type: ignore[misc]
+
+
+@cache
+def _cut_once(path: Any, glyphs: frozenset[Any]) -> tuple[bytes, dict[Any, Any]]:
+    with _cut(path, glyphs) as found:  # type: ignore[misc]
+        buffer = fonts.font_as_file(found.font)
+        return buffer.getvalue(), dict(found.glyph_index_map)
 
 
 def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
@@ -63,7 +96,9 @@ def svg_of(figure: Figure) -> str:
 
 
 def svg_file(svg: str) -> str:
-    """Put the result of ``svg_of`` on white, for papers."""
+    """Put the result of ``svg_of`` on white, for papers and for pages on any ground."""
+    # Few machines have DejaVu Sans; Verdana is as wide.
+    svg = svg.replace("'DejaVu Sans',", "'DejaVu Sans', Verdana,")
     head, opening, body = svg.partition("<svg")
     tag, _, inside = body.partition(">")
     return f'{head}{opening}{tag}><rect width="100%" height="100%" fill="white"/>{inside}'

@@ -24,6 +24,12 @@ from latecomer.reports.frames import (
 )
 from latecomer.reports.guarantee_section import cell_tables
 from latecomer.reports.paper import paper_frame, paper_items
+from latecomer.reports.paper_figures import (
+    describe_paper,
+    one_number_each,
+    paper_caption,
+    paper_figure,
+)
 from latecomer.reports.pictures import Writer
 from latecomer.reports.shift_bounds import (
     certified_under,
@@ -63,7 +69,7 @@ def accuracy(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks)
         "gap": gap,
         "comparison": _comparison(rows, writer, labels, look),
         "training": _training(run, writer, labels, look),
-        "paper": _paper(run, writer, labels),
+        "paper": _paper(run, writer, labels, look),
     }
 
 
@@ -107,7 +113,7 @@ def _training(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks
     )
 
 
-def _paper(run: RunRecord, writer: Writer, labels: Sequence[str]) -> Section | None:
+def _paper(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks) -> Section | None:
     study = run.study
     asked = [f"{source}, {item}" for source, item, _ in paper_items(study)]
     if not asked:
@@ -117,11 +123,22 @@ def _paper(run: RunRecord, writer: Writer, labels: Sequence[str]) -> Section | N
         for label, seed, table in cell_tables(run, "target_sizes")
         for row in table
     ]
-    frame = paper_frame(run.rows, study, pd.DataFrame(targets))
+    frame, picture = in_order(paper_frame(run.rows, study, pd.DataFrame(targets)), labels), None
+    if one_number_each(frame):
+        short = "" if study.get("scale") == "paper" else ", not the paper's length"
+        picture = writer.picture(
+            "paper",
+            partial(paper_figure, frame, look),
+            frame,
+            title=f"The paper's numbers and ours{short}",
+            alt=describe_paper(frame),
+            caption=paper_caption(frame),
+        )
     table = comparison_tables.paper_table(frame, labels, study) if len(frame) else None
     return {
         "items": asked,
         "note": str(study.get("note") or ""),
+        "picture": picture,
         "table": writer.table(table),
         "full": study.get("scale") == "paper",
         "rounds": (study.get("train") or {}).get("rounds"),
@@ -180,6 +197,7 @@ def shift(
     effects, lacks = effect_frame(rows), lacks_frame(rows)
     return {
         "pictures": pictures,
+        "several": bool((frame["n_seeds"] > 1).any()),
         "table": writer.table(tables.shift_table(frame, labels)),
         "effects": writer.table(comparison_tables.effect_table(effects, labels))
         if len(effects)

@@ -73,6 +73,7 @@ def machine(env: Mapping[str, Any], timings: Sequence[Mapping[str, Any]]) -> Fac
     """List versions, machine, date and time spent, as far as they are known."""
     packages = {"python": env.get("python"), **dict(env.get("versions") or {})}
     seconds = sum(float(timing.get("seconds") or 0.0) for timing in timings)
+    timed = sum(bool(timing) for timing in timings)
     cores, threads = env.get("cpu_count"), env.get("threads")
     hardware = [
         str(env.get("device") or ""),
@@ -88,7 +89,7 @@ def machine(env: Mapping[str, Any], timings: Sequence[Mapping[str, Any]]) -> Fac
         ("Commit", str(env.get("git_commit") or "")),
         ("Machine", ", ".join(part for part in hardware if part)),
         ("Date", str(env.get("date") or "")),
-        ("Time", f"{seconds:,.0f} s of work in {count(len(timings), 'cell')}" if seconds else ""),
+        ("Time", f"{seconds:,.0f} s of work in {count(timed, 'cell')}" if seconds else ""),
     ]
     return [(name, words) for name, words in facts if words]
 
@@ -142,10 +143,13 @@ def statement(
     train = dict(study.get("train") or {})
     rounds, rule = train.get("rounds"), str(train.get("selection", "last"))
     masking = str((study.get("evaluation") or {}).get("classes", "all"))
+    certifying = ""
+    if held := sizes["certification"]:
+        certifying = f"{count(held, 'certification client')} gave scores to certificates and "
+        certifying += "nothing else; "
     said = [
-        f"{count(sizes['seen'], 'seen client')} trained every model; "
-        f"{count(sizes['certification'], 'certification client')} gave scores to certificates and "
-        f"nothing else; {count(sizes['novel'], 'novel client')} had no part in training, in any "
+        f"{count(sizes['seen'], 'seen client')} trained every model; {certifying}"
+        f"{count(sizes['novel'], 'novel client')} had no part in training, in any "
         "choice or in any certificate.",
         f"Split, data and shifts are drawn with split seed {split.get('seed', 0)}, the same for "
         "every method and training seed, so methods are compared on the same clients and samples.",

@@ -116,7 +116,8 @@ def shift_figure(
     axes.set_ylim(0, top)
     axes.set_ylabel("error of novel clients (%)")
     bottom = lower if below else axes
-    bottom.set_xlabel(SHIFT_AXES.get(shift, f"{shift}: severity"))
+    named_data = (frame.loc[frame["shift"] == shift, "severity"]).isna().all()
+    bottom.set_xlabel(SHIFT_AXES.get(shift, "" if named_data else f"{shift}: severity"))
     _severity_ticks(bottom, place, shift)
     axes.grid(axis="y")
     if heuristic is not None and len(heuristic):
@@ -132,14 +133,12 @@ def severity_places(frame: pd.DataFrame, shift: str) -> dict[str, float]:
     """Where each severity, written as text, stands on the axis; the control's is under "".
 
     Shifts that start at "nothing" have a true scale; others stand at equal distances, from mild to
-    strong (Dirichlet alpha falls), one step right of the control.  Another data set's matched
-    control stands before it.
+    strong, one step right of the control; Dirichlet alpha rises, as in the papers' figures.
+    Another data set's matched control stands before it.
     """
     severities = sorted(frame.loc[frame["shift"] == shift, "severity"].unique())
     if shift in SHIFT_STARTS:
         return {"": SHIFT_STARTS[shift]} | {f"{s:g}": float(s) for s in severities}
-    if shift == "extrapolation":
-        severities = severities[::-1]
     if (frame["shift"] == shift + CONTROL).any():
         return {"": 0.0, CONTROL: 1.0, "nan": 2.0}
     return {"": 0.0} | {f"{s:g}": float(1 + i) for i, s in enumerate(severities)}

@@ -104,7 +104,11 @@ def _group_names(axes: Axes, groups: pd.Series, width: float) -> None:
     for group, part in groups.groupby(groups, sort=False):
         end = start + len(part)
         room = len(part) / len(groups) * width * _LETTERS
-        names = (f"{group} ({len(part)})", str(group), f"{str(group)[:4]}.")
+        names = (
+            f"{group} ({len(part)})",
+            str(group),
+            "cert." if str(group) == "certification" else str(group),
+        )
         axes.annotate(
             next((name for name in names if len(name) <= room), names[-1]),
             ((start + end) / 2, 1.0), (0, 4), xycoords=axes.get_xaxis_transform(),

@@ -87,6 +87,8 @@ def settings() -> Any:
     return {
         **seaborn.axes_style("ticks"),
         **seaborn.plotting_context("paper"),
+        "figure.autolayout": False,
+        "figure.constrained_layout.use": False,
         "font.family": ["sans-serif"],
         "font.sans-serif": ["DejaVu Sans"],
         "font.size": 8.5,

@@ -12,6 +12,17 @@ from latecomer.reports.words import DASH, MINUS, sort_key
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 
+def over_seeds(frame: pd.DataFrame) -> str:
+    """Say what stands behind the sign of spread, or why there is none.
+
+    >>> over_seeds(pd.DataFrame({"n_seeds": [1, 1]}))
+    'one seed, so no spread over seeds'
+    """
+    if (frame["n_seeds"] < 2).all():
+        return "one seed, so no spread over seeds"
+    return f"{PLUS_MINUS} is one standard deviation over seeds, in points"
+
+
 @dataclass(frozen=True)
 class Table:
     """One table in all its forms.

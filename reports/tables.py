@@ -18,7 +18,7 @@ from latecomer.reports.frames import (
     rank_frame,
     records,
 )
-from latecomer.reports.table_forms import PLUS_MINUS, Table
+from latecomer.reports.table_forms import PLUS_MINUS, Table, over_seeds
 from latecomer.reports.words import (
     DASH,
     FAMILIES,
@@ -60,7 +60,7 @@ def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
             bold.append((place, heads["novel"]))
     caption = (
         f"Error of seen and novel clients without shift: mean over clients, then over seeds; "
-        f"{PLUS_MINUS} is one standard deviation over seeds, in points. The interval is the 95% "
+        f"{over_seeds(frame)}. The interval is the 95% "
         "t-interval over clients, each client averaged over seeds. Gap: novel minus seen accuracy. "
         "Bold: the lowest novel error and every one not significantly worse (paired t-test over "
         "clients, Holm, 5%)."
@@ -70,15 +70,16 @@ def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
 
 
 def _with_spread(row: Mapping[str, Any] | None) -> str:
-    return f"{percent(row['mean'])} {_sd(row)}" if row else DASH
+    return f"{percent(row['mean'])}{_sd(row)}" if row else DASH
 
 
 def _gap_cell(row: Mapping[str, Any] | None) -> str:
-    return f"{points(row['gap'])} {_sd(row)}" if row else DASH
+    return f"{points(row['gap'])}{_sd(row)}" if row else DASH
 
 
 def _sd(row: Mapping[str, Any]) -> str:
-    return f"{PLUS_MINUS} {points(row['sd_seeds']).lstrip('+')}"
+    sd = row["sd_seeds"]
+    return "" if pd.isna(sd) else f" {PLUS_MINUS} {points(sd).lstrip('+')}"
 
 
 def _counted(heading: str, counts: pd.Series) -> str:
@@ -161,8 +162,8 @@ def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         for pair, name in model_names(ordered).items()
     ]
     caption = (
-        f"Novel error under each shift and severity: mean {PLUS_MINUS} one standard deviation over "
-        "seeds, in points; the number of clients stands in brackets."
+        f"Novel error under each shift and severity, mean over clients and seeds; "
+        f"{over_seeds(ordered)}. The number of clients stands in brackets."
     )
     return Table("shift", caption, ordered, pd.DataFrame(shown), ("method",))
 

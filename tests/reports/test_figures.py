@@ -86,7 +86,7 @@ def test_labels_with_room_stay_where_they_are():
 def test_severities_stand_from_mild_to_strong(made_up_rows):
     frame = reports.shift_frame(made_up_rows)
     assert severity_places(frame, "rotation") == {"": 0.0, "15": 15.0, "30": 30.0, "45": 45.0}
-    assert severity_places(frame, "extrapolation") == {"": 0.0, "1": 1.0, "0.5": 2.0, "0.1": 3.0}
+    assert severity_places(frame, "extrapolation") == {"": 0.0, "0.1": 1.0, "0.5": 2.0, "1": 3.0}
 
 
 def lines_of(figure):

@@ -72,6 +72,5 @@ def test_100_000_rows_make_a_small_page_in_seconds(large_run):
     assert n_rows >= 100_000
     start = time.process_time()
     page = report(folder)
-    # 15 s is the promise on a quiet machine; a crowded one took 15.3 s of processor time.
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 15
     assert page.stat().st_size < 10e6

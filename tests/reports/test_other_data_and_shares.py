@@ -5,6 +5,7 @@ import pytest
 
 from latecomer import reports
 from latecomer.eval.rows import make_row, read_rows, write_rows
+from latecomer.reports.captions import shift_answers
 from latecomer.reports.certified_shares import curve_frame, fraction_table, price_table
 from latecomer.reports.comparison_tables import effect_table, lacks_table
 from latecomer.reports.descriptions import (
@@ -57,6 +58,26 @@ def test_effect_is_paired_with_the_control_client_by_client(other_data):
     assert (one["lower"], one["upper"]) == pytest.approx((0.4 - half, 0.4 + half), abs=1e-4)
     table = effect_table(frame, ["pefll"])
     assert table.shown["effect (points)"].item().startswith("+40.0")
+
+
+def test_answers_judge_a_shift_where_it_is_strongest_and_other_data_by_their_control(read):
+    rows = [
+        error(i, value, label=label) for i in (7, 8) for label, value in (("a", 0.1), ("b", 0.2))
+    ]
+    rows += [
+        error(i, value, shift, label=label, **more)
+        for i in (7, 8)
+        for label, shift, value, more in (
+            ("a", "blur", 0.9, {"severity": 1.0}), ("b", "blur", 0.9, {"severity": 1.0}),
+            ("a", "blur", 0.6, {"severity": 2.0}), ("b", "blur", 0.5, {"severity": 2.0}),
+            ("a", "natural", 0.5, {}), ("a", "natural-control", 0.3, {}),
+        )
+    ]  # fmt: skip
+    blur, natural = shift_answers(read(rows))
+    assert blur == (
+        "Blur 2: b serves best, with 50.0% error; against no shift, b +30.0 to a +50.0 points."
+    )
+    assert natural == "Natural: a has 50.0% error; against the control, +20.0 points."
 
 
 def test_samples_missing_are_listed_once_per_client(other_data):

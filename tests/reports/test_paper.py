@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 
 from latecomer.eval.rows import COLUMNS, make_row, read_rows, write_rows
-from latecomer.reports import paper_frame
+from latecomer.reports import paper_figure, paper_frame
 from latecomer.reports.comparison_tables import paper_table
 from latecomer.reports.correlation_figures import agreement_table
 from latecomer.reports.paper import paper_correlations, paper_items, paper_numbers, within_spread
+from latecomer.reports.paper_figures import describe_paper, one_number_each
+from latecomer.reports.style import looks
 from latecomer.reports.words import MINUS
 
 
@@ -60,6 +62,28 @@ def test_methods_groups_data_and_sizes_are_matched(make):
     assert mine["difference"] == pytest.approx(0.5 - 0.4753)
     assert (mine["n_clients"], mine["n_seeds"], mine["aggregation"]) == (90, 2, "pooled")
     assert found.loc[("pefll", "novel"), "n_clients"] == 10
+
+
+def test_the_figure_has_both_numbers_of_every_method_and_group(make):
+    frame = paper_frame(make({("pefll", "pefll"): 0.1, ("local", "local"): 0.2}), TABLE)
+    seen, novel = paper_figure(frame, looks(["pefll", "local"])).axes
+    assert [text.get_text() for text in seen.get_yticklabels()] == ["local", "pefll"]
+
+    def marks(axes):
+        return [
+            (line.get_ydata()[0], round(float(line.get_xdata()[0]), 2), line.get_markerfacecolor())
+            for line in axes.get_lines()
+            if len(line.get_xdata()) == 1
+        ]
+
+    assert [(row, x) for row, x, _ in marks(seen)] == [(0, 82.24), (0, 80.0), (1, 88.9), (1, 90.0)]
+    assert [fill == "none" for _, _, fill in marks(seen)] == [True, False] * 2
+    # The paper has no number of Local for clients that did not train.
+    assert [(row, x) for row, x, _ in marks(novel)] == [(1, 88.9), (1, 90.0)]
+    assert "pefll novel 88.9% and 90.0%" in describe_paper(frame)
+    assert one_number_each(frame)
+    assert not one_number_each(pd.concat([frame, frame.head(1)]))
+    assert not one_number_each(frame.head(0))
 
 
 def test_another_number_of_clients_is_not_compared(make):
