@@ -34,6 +34,8 @@ P = ParamSpec("P")
 Looks = Mapping[str, Look]
 # More curves than colours only hide each other: then the best few are named.
 MOST_CURVES, NAMED = 8, 5
+# Groups of clients less than this share of an axis apart are drawn as one.
+NEAR = 0.04
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -187,8 +189,13 @@ def diagnostics_figure(
 
 
 def binned(part: pd.DataFrame, bins: int = 5) -> pd.DataFrame:
-    """Mean distance and error in up to five groups of about equal size, by distance."""
+    """Mean distance and error in up to five groups of about equal size, by distance.
+
+    Groups that would stand on top of each other are one.
+    """
     groups = pd.qcut(part["distance"], bins, labels=False, duplicates="drop")
     if groups.isna().all():
         groups = groups.fillna(0)
+    apart = part.groupby(groups)["distance"].mean().diff() > NEAR * np.ptp(part["distance"])
+    groups = groups.map(apart.cumsum())
     return part.groupby(groups)[["distance", "error"]].mean()

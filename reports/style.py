@@ -25,11 +25,12 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X", "h")
 _LINES = ((0, ()), (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _HATCHES = ("", "///", "...", "xx")
 # Every method keeps its place from report to report: eight colours, then the same again with
-# another mark, line and hatching.  Relatives share a colour, rivals do not.
+# another mark, line and hatching.  Those that one table of a paper compares have colours of their
+# own: PeFLL's eight, and OD-PFL's seven; relatives such as FedPer and FedRep may share one.
 _PLACES = (
     *("pefll", "pfedhn", "fedavg", "per_fedavg", "local", "pefll-stochastic", "odpfl_hn", "fedrep"),
-    *("fedper", "pfedhn_pc", "fedprox", "pfedme", "knn_per", "pfl_sampled", "pfl_nearest"),
-    *("lg_fedavg", "", "", "fedma", "", "", "", "pfl_ensemble"),
+    *("pfl_ensemble", "pfl_nearest", "lg_fedavg", "fedprox", "fedma", "pfedme", "knn_per"),
+    *("fedper", "", "pfedhn_pc", "", "", "", "pfl_sampled"),
 )
 _FIXED = {label: place for place, label in enumerate(_PLACES) if label}
 # Terms of a bound are no methods: greys, told apart by hatching.

@@ -205,6 +205,23 @@ def test_shift_without_severity_stands_beside_the_control(made_up_rows):
     assert [text.get_text() for text in axes.get_xticklabels()] == ["unshifted", "natural"]
 
 
+PEFLL_TABLE = "local fedavg per_fedavg fedrep pfedme knn_per pfedhn pefll"
+ODPFL_TABLE = "fedavg fedprox fedma pfl_sampled pfl_nearest pfl_ensemble odpfl_hn"
+
+
+@pytest.mark.parametrize("table", [PEFLL_TABLE, ODPFL_TABLE])
+def test_methods_that_a_table_of_a_paper_compares_have_colours_of_their_own(table):
+    found = looks(table.split())
+    assert len({look.colour for look in found.values()}) == len(found)
+
+
+def test_groups_on_top_of_each_other_are_one():
+    distances = [0.0] * 4 + [0.66, 0.66, 0.67, 0.67, 0.68, 0.68]
+    middle = binned(pd.DataFrame({"distance": distances, "error": range(10)}))
+    assert middle["distance"].tolist() == pytest.approx([0.0, 0.67])
+    assert middle["error"].tolist() == pytest.approx([1.5, 6.5])
+
+
 def test_binned_means_keep_the_overall_mean(made_up_rows):
     frame = reports.diagnostics_frame(made_up_rows)
     part = frame[(frame["metric"] == "label_kl") & (frame["label"] == "pefll")]
