@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import matplotlib as mpl
 from fontTools import subset, ttLib  # type: ignore[import-untyped, unused-ignore]
-from matplotlib.backends import _backend_pdf_ps as fonts
 from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font
 
@@ -23,8 +23,9 @@ _SHAPING = ("GSUB", "GPOS", "GDEF")
 # Signs that nearly every figure has some of.  A font is cut down to all of them, so that figures
 # of a page share one: cutting is half of a PDF's making.
 _COMMON = string.digits + string.ascii_letters + string.punctuation + " \N{MINUS SIGN}"
-_cut = getattr(fonts, "get_glyphs_subset", None)
-_Result = getattr(fonts, "SubsetResults", None)
+fonts: Any = import_module("matplotlib.backends._backend_pdf_ps")
+_cut: Any = getattr(fonts, "get_glyphs_subset", None)
+_Result: Any = getattr(fonts, "SubsetResults", None)
 
 
 @contextmanager
@@ -54,14 +55,15 @@ def _shared_font(path: Any, glyphs: Iterable[Any]) -> AbstractContextManager[Any
     common = {font.get_char_index(ord(sign)) for sign in _COMMON}
     data, places = _cut_once(path, frozenset(glyphs) | (common - {0}))
     opened = ttLib.TTFont(io.BytesIO(data), recalcBBoxes=False, recalcTimestamp=False)
-    return _Result(opened, places)._as_cm()  # type: ignore[misc]
+    given: AbstractContextManager[Any] = _Result(opened, places)._as_cm()
+    return given
 
 
 @cache
 def _cut_once(path: Any, glyphs: frozenset[Any]) -> tuple[bytes, dict[Any, Any]]:
-    with _cut(path, glyphs) as found:  # type: ignore[misc]
-        buffer = fonts.font_as_file(found.font)
-        return buffer.getvalue(), dict(found.glyph_index_map)
+    with _cut(path, glyphs) as found:
+        data: bytes = fonts.font_as_file(found.font).getvalue()
+        return data, dict(found.glyph_index_map)
 
 
 def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
