@@ -243,8 +243,8 @@ def rank_frame(diagnostics: pd.DataFrame) -> pd.DataFrame:
             constant = part["distance"].nunique() < 2 or part["error"].nunique() < 2
             rho = np.nan
             if not constant:
-                ranks = [stats.rankdata(part[name]) for name in ("distance", "error")]
-                rho = float(np.corrcoef(*ranks)[0, 1])
+                ranks = np.array([stats.rankdata(part[name]) for name in ("distance", "error")])
+                rho = float(np.corrcoef(ranks)[0, 1])
             records.append((label, metric, clients, rho, len(part)))
     return pd.DataFrame(records, columns=["label", "metric", "clients", "spearman", "n"])
 
