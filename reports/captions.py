@@ -53,7 +53,9 @@ def ranking(rows: pd.DataFrame) -> str:
     elif len(frame) > 1:
         text += "; all others are significantly worse"
     models = "these models of one seed each, " if int(frame["n_seeds"].max()) == 1 else ""
-    return text + (f" ({models}paired over clients, Holm, 5%)." if len(frame) > 1 else ".")
+    return text + (
+        f" ({models}paired over clients, Holm over all pairs, 5%)." if len(frame) > 1 else "."
+    )
 
 
 def shift_answers(rows: pd.DataFrame) -> list[str]:

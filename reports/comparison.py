@@ -2,6 +2,7 @@
 
 from functools import cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,8 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
     """Error of every model against the best one's, paired over clients and seeds.
 
     The difference of two models is taken client by client on the seeds both have, averaged over
-    seeds, and put to a paired t-test over clients; p-values are corrected after Holm.  ``tied``:
+    seeds, and put to a paired t-test over clients.  Which model is best the same errors have said,
+    so p-values are corrected after Holm over all pairs, not over those with the best.  ``tied``:
     the best model itself, and those whose corrected p-value is above 0.05.
 
     Parameters
@@ -47,19 +49,18 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
     if errors.empty:
         return pd.DataFrame(columns=[*MODEL, "group", *names])
     table = errors.pivot_table(index=["client", "seed"], columns=MODEL, values="error")
-    means = table.groupby("seed").mean().mean()
-    best = means.idxmin()
-    records = []
-    for model in table.columns:
-        paired = (table[model] - table[best]).dropna().groupby("client").mean()
-        middle, half = float(paired.mean()), half_width(paired)
-        records.append((*model, "novel", middle, middle - half, middle + half, _paired_p(paired)))
-    frame = pd.DataFrame(records, columns=[*MODEL, "group", *names[:3], "p"])
-    others = np.array([model != best for model in table.columns])
-    frame["p_holm"] = np.nan
-    frame.loc[others, "p_holm"] = holm(frame.loc[others, "p"].to_numpy())
-    frame["tied"] = ~others | ~(frame["p_holm"] <= 1 - CONFIDENCE)
-    return frame[[*MODEL, "group", *names]]
+    best = table.groupby("seed").mean().mean().idxmin()
+    compared: dict[Any, tuple[float, ...]] = {best: (0.0, 0.0, 0.0, np.nan)}
+    for *models, middle, lower, upper, _, p, _, _ in pair_frame(errors).itertuples(index=False):
+        one, other = tuple(models[:2]), tuple(models[2:])
+        if other == best:
+            compared[one] = (middle, lower, upper, p)
+        elif one == best:
+            compared[other] = (-middle, -upper, -lower, p)
+    records = [(*model, "novel", *compared[model]) for model in table.columns]
+    frame = pd.DataFrame(records, columns=[*MODEL, "group", *names[:4]])
+    frame["tied"] = ~(frame["p_holm"] <= 1 - CONFIDENCE)
+    return frame
 
 
 def _paired_p(differences: pd.Series) -> float:

@@ -63,7 +63,7 @@ def accuracy_table(rows: pd.DataFrame, labels: Sequence[str]) -> Table | None:
         f"{over_seeds(frame)}. The interval is the 95% "
         "t-interval over clients, each client averaged over seeds. Gap: novel minus seen accuracy. "
         "Bold: the lowest novel error and every one not significantly worse (paired t-test over "
-        "clients, Holm, 5%)."
+        "clients, Holm over all pairs, 5%)."
     )
     words = ("method", "new clients get")
     return Table("accuracy", caption, frame, pd.DataFrame(shown), words, tuple(bold))

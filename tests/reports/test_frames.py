@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from latecomer.eval.rows import make_row, read_rows, write_rows
-from latecomer.reports.comparison import comparison_frame, half_width, holm
+from latecomer.reports.comparison import comparison_frame, half_width, holm, pair_frame
 from latecomer.reports.frames import (
     accuracy_frame,
     client_errors,
@@ -119,6 +119,23 @@ def test_comparison_uses_only_seeds_both_have(read):
     errors = client_errors(read(rows))
     frame = comparison_frame(errors[errors["group"] == "novel"])
     assert row_of(frame, label="a")["difference"] == pytest.approx(0.1)
+
+
+def test_the_best_is_found_by_the_errors_so_all_pairs_are_corrected_for(read):
+    shift = {"a": 0.0, "b": 0.05, "c": 0.06, "d": 0.4}
+    wobble = (0.0, 0.01, 0.03, 0.02)
+    rows = [
+        error_row(label, 0, "novel", i, 0.1 + add + (w if label == "b" else w * w))
+        for label, add in shift.items()
+        for i, w in enumerate(wobble)
+    ]
+    errors = client_errors(read(rows))
+    frame, pairs = comparison_frame(errors), pair_frame(errors)
+    with_best = pairs[pairs["label"] == "a"].set_index("other")["p_holm"]
+    for label in "bcd":
+        assert row_of(frame, label=label)["p_holm"] == with_best[label]
+    alone = holm(pairs.loc[pairs["label"] == "a", "p"].to_numpy())
+    assert row_of(frame, label="b")["p_holm"] > max(alone)
 
 
 def test_unclear_difference_is_tied(read):
