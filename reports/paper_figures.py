@@ -1,5 +1,8 @@
 """A paper's numbers and ours, method by method."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -57,12 +60,12 @@ def paper_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     return figure
 
 
-def _row(axes: Axes, row: int, one: dict[str, object], looks: Looks) -> None:
-    look = looks[str(one["label"])]
-    paper, ours = 100 * float(str(one["paper"])), 100 * float(str(one["ours"]))
+def _row(axes: Axes, row: int, one: Mapping[str, Any], looks: Looks) -> None:
+    look = looks[one["label"]]
+    paper, ours = 100 * one["paper"], 100 * one["ours"]
     axes.plot([paper, ours], [row, row], color=MUTED, linewidth=0.8)
     for middle, spread in ((paper, one["paper_spread"]), (ours, one["ours_spread"])):
-        reach = 100 * float(str(spread))
+        reach = 100 * spread
         if not np.isnan(reach):
             ends = [middle - reach, middle + reach]
             axes.plot(ends, [row, row], color=look.colour, linewidth=4, alpha=0.3)
