@@ -13,7 +13,7 @@ from latecomer.models.method import Context, Method, Start
 from latecomer.models.phases import Phase, divide, plan
 from latecomer.models.precision import check_precision, tf32_products
 from latecomer.models.schedule import Cohort, Schedule, TrainConfig
-from latecomer.models.state import Params, State, row, scatter, stack
+from latecomer.models.state import Params, State, row, scatter
 from latecomer.models.task import Clients, Minibatches, Task
 from latecomer.models.vectorised import choose_path, train_cohort
 
@@ -266,7 +266,7 @@ def _train_locally(
     method: Method, task: Task, clients: Clients, cohort: Cohort, start: Start, phase: Phase
 ) -> tuple[Params, Tensor]:
     """Train the cohort one client after another; the weights reached and each client's loss."""
-    final: list[Params] = []
+    final = {name: value.new_empty(value.shape) for name, value in start.params.items()}
     losses: list[Tensor] = []
     stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
     for place in range(len(cohort)):
@@ -297,5 +297,6 @@ def _train_locally(
             total += loss.double() * n_steps
             taken += n_steps
         losses.append(total / max(taken, 1))
-        final.append(params)
-    return stack(final), torch.stack(losses)
+        for name, value in params.items():
+            final[name][place] = value
+    return final, torch.stack(losses)

@@ -69,70 +69,36 @@ def local_sgd(
     tuple of (dict, Tensor)
         The parameters reached, and the mean loss on the way (0-d; not finite once any was).
     """
-    rows = [_Row(tensors) for tensors in _by_type(params)]
-    made = {name: tensor for row in rows for name, tensor in row.point.items()}
-    point = {name: made[name] for name in params}
+    point = {name: _leaf(value) for name, value in params.items()}
     leaves = list(point.values())
-    total = leaves[0].new_zeros(())
+    values = [leaf.detach() for leaf in leaves]
+    way: list[Tensor] = []
+    total = values[0].new_zeros(())
     for step in range(n_steps):
-        for row in rows:
-            row.slopes.zero_()
+        for leaf in leaves:
+            # The backward pass then hands over its own tensors instead of adding to others.
+            leaf.grad = None
         with torch.enable_grad():
             loss = objective(point, step)
             torch.autograd.backward(loss, inputs=leaves)
-        _clip_in_place([row.slopes for row in rows], rule.clip)
-        for row in rows:
-            row.move(rule)
-        total += loss.detach()
-    return {name: value.detach() for name, value in point.items()}, total / max(n_steps, 1)
-
-
-class _Row:
-    """Tensors of one floating type laid out as one row of numbers, and their gradient alike.
-
-    A step is then a few operations, however many tensors a net has and whatever strides their
-    gradients come in.
-    """
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.values = torch.cat([tensor.detach().reshape(-1) for tensor in tensors.values()])
-        self.momentum = torch.zeros_like(self.values)
-        self.slopes = torch.zeros_like(self.values)
-        self.point = self._cut(self.values, tensors)
-        for name, slope in self._cut(self.slopes, tensors).items():
-            # The backward pass adds to what it finds here.
-            self.point[name].requires_grad_().grad = slope
-
-    @staticmethod
-    def _cut(row: Tensor, like: Mapping[str, Tensor]) -> Params:
-        pieces = torch.split(row, [tensor.numel() for tensor in like.values()])
-        return {k: piece.view(v.shape) for piece, (k, v) in zip(pieces, like.items(), strict=True)}
-
-    def move(self, rule: LocalSGD) -> None:
-        """Take the step of ``rule`` along the slopes."""
+        slopes = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
+        slopes = clip_by_norm(slopes, rule.clip)
         if rule.weight_decay:
-            self.slopes.add_(self.values, alpha=rule.weight_decay)
-        torch.add(self.slopes, self.momentum, alpha=rule.momentum, out=self.momentum)
-        self.values.add_(self.momentum, alpha=-rule.lr)
+            torch._foreach_add_(slopes, values, alpha=rule.weight_decay)
+        if rule.momentum and way:
+            torch._foreach_add_(slopes, way, alpha=rule.momentum)
+        way = slopes
+        torch._foreach_add_(values, way, alpha=-rule.lr)
+        total += loss.detach()
+    reached = {name: value.detach().contiguous() for name, value in point.items()}
+    return reached, total / max(n_steps, 1)
 
 
-def _by_type(params: Mapping[str, Tensor]) -> list[Params]:
-    types = dict.fromkeys(value.dtype for value in params.values())
-    return [{k: v for k, v in params.items() if v.dtype == dtype} for dtype in types]
-
-
-def _clip_in_place(slopes: list[Tensor], largest: float) -> None:
-    norm = torch.linalg.vector_norm(slopes[0])
-    if len(slopes) > 1:
-        norms = [torch.linalg.vector_norm(slope).to(norm.dtype) for slope in slopes]
-        norm = torch.linalg.vector_norm(torch.stack(norms))
-    if norm.device.type == "cpu" and not float(norm) > largest:
-        # Comparing here costs less than multiplying by 1, which is what steps mostly do. Elsewhere
-        # the host would have to wait for the device.
-        return
-    scale = largest / norm.clamp_min(largest)
-    for slope in slopes:
-        slope.mul_(scale)
+def _leaf(value: Tensor) -> Tensor:
+    """Return a copy to take gradients for, laid out as they come: filters like images on a CPU."""
+    filters = value.dim() == 4 and value.shape[1] > 1 and value.device.type == "cpu"
+    layout = torch.channels_last if filters else torch.contiguous_format
+    return value.detach().clone(memory_format=layout).requires_grad_()
 
 
 def fine_tune(

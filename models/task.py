@@ -116,10 +116,11 @@ class Clients:
         On a CPU the channels of an image lie next to each other in memory, where convolution and
         pooling take about half as long.
         """
-        x = self.x[rows.reshape(-1)]
+        x = self.x.index_select(0, rows.reshape(-1))
         if not x.is_floating_point():
-            x = _laid_out(x, torch.float32).div_(255)
-        x = (_laid_out(x, x.dtype) - self.mean).div_(self.sd)
+            x = x.to(torch.float32).div_(255)
+        # Channel by channel as stored: next to each other they would be three numbers at a time.
+        x = _laid_out((x - self.mean).div_(self.sd))
         return x.view(*rows.shape, *x.shape[1:])
 
     def labels(self, rows: Tensor) -> Tensor:
@@ -137,18 +138,23 @@ class Clients:
         return Samples(self.inputs(rows), self.labels(rows))
 
 
-def _laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
+def _laid_out(x: Tensor) -> Tensor:
     if x.dim() == 4 and x.device.type == "cpu":
-        return x.to(dtype, memory_format=torch.channels_last)
-    return x.to(dtype)
+        return x.to(memory_format=torch.channels_last)
+    return x
+
+
+_Places = Tensor | slice
+_A_FEW = 2**18
+"""How many numbers, a megabyte of float32, stay in the caches beside a net's weights."""
 
 
 class Minibatches:
     """The minibatches of one client's round.
 
-    On a CPU every sample is standardised once, and each step gathers its own: a round's minibatches
-    at once are too many bytes for the caches. Elsewhere all are gathered at once, for the host must
-    wait for the device to learn which samples there are.
+    On a CPU a few samples are standardised as they come; of more, every one once, and each step
+    gathers its own: all minibatches at once are too many bytes for the caches. Elsewhere all are
+    gathered at once, for the host must wait for the device to learn which samples there are.
 
     Parameters
     ----------
@@ -163,7 +169,8 @@ class Minibatches:
         if rows.device.type != "cpu":
             self._whole, self._labels = clients.inputs(rows), clients.labels(rows)
             return
-        used, places = torch.unique(rows, return_inverse=True)
+        few = rows.numel() * clients.x[0].numel() <= _A_FEW
+        used, places = _one_after_another(rows) if few else _once_each(rows)
         x = clients.inputs(used)
         # Rows of numbers, in the order that they lie in memory: gathering is then a plain copy.
         self._last = x.dim() == 4
@@ -171,8 +178,8 @@ class Minibatches:
         self._shape, self._x = x.shape[1:], x.reshape(len(x), -1)
         labels = clients.labels(rows)
         self._steps = [
-            list(zip(at.unbind(), y.unbind(), strict=True))
-            for at, y in zip(places.unbind(), labels.unbind(), strict=True)
+            list(zip(at, y.unbind(), strict=True))
+            for at, y in zip(places, labels.unbind(), strict=True)
         ]
 
     def __getitem__(self, step: int) -> tuple[Samples, ...]:
@@ -182,9 +189,25 @@ class Minibatches:
             return tuple(Samples(x, y) for x, y in pairs)
         return tuple(Samples(self._gather(places), y) for places, y in self._steps[step])
 
-    def _gather(self, places: Tensor) -> Tensor:
-        x = self._x.index_select(0, places).view(-1, *self._shape)
+    def _gather(self, places: _Places) -> Tensor:
+        table = self._x
+        x = table[places] if isinstance(places, slice) else table.index_select(0, places)
+        x = x.view(-1, *self._shape)
         return x.permute(0, 3, 1, 2) if self._last else x
+
+
+def _one_after_another(rows: Tensor) -> tuple[Tensor, list[list[_Places]]]:
+    """Return all rows as they come, and where among them each minibatch's lie."""
+    steps, several, size = rows.shape
+    starts = range(0, steps * several * size, size)
+    places: list[_Places] = [slice(start, start + size) for start in starts]
+    return rows.reshape(-1), [places[at : at + several] for at in range(0, len(places), several)]
+
+
+def _once_each(rows: Tensor) -> tuple[Tensor, list[list[_Places]]]:
+    """Return the different rows, and which of them each minibatch takes."""
+    used, places = torch.unique(rows, return_inverse=True)
+    return used, [[*step.unbind()] for step in places.unbind()]
 
 
 @dataclass(frozen=True, eq=False)

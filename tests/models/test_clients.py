@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from latecomer.models import task
 from latecomer.models.task import Clients, Minibatches
 
 
@@ -65,9 +66,12 @@ def test_inconsistent_tables_are_refused(
 
 @pytest.mark.parametrize("shape", [(6,), (1, 4, 5), (3, 4, 5)])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+@pytest.mark.parametrize("few", [True, False])
 def test_inputs_and_minibatches_are_the_rows_standardised(
-    shape: tuple[int, ...], dtype: torch.dtype
+    shape: tuple[int, ...], dtype: torch.dtype, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not few:
+        monkeypatch.setattr(task, "_A_FEW", 0)
     draw = torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (9, *shape), generator=draw, dtype=torch.uint8)
     x = x if dtype == torch.uint8 else x.to(dtype)
@@ -88,16 +92,16 @@ def test_inputs_and_minibatches_are_the_rows_standardised(
     )
     wanted = x.to(scale) / 255 if dtype == torch.uint8 else x
     wanted = (wanted - clients.mean) / clients.sd
-    drawn = torch.tensor([[[0, 5, 5]], [[2, 8, 0]]])
+    drawn = torch.tensor([[[0, 5, 5], [7, 1, 1]], [[2, 8, 0], [3, 4, 6]]])
     assert clients.inputs(drawn).dtype == scale
     torch.testing.assert_close(clients.inputs(drawn), wanted[drawn])
     torch.testing.assert_close(clients.support_of(1).x, wanted[rows[1, :2]])
     minibatches = Minibatches(clients, drawn)
     for step in range(2):
-        (batch,) = minibatches[step]
-        torch.testing.assert_close(batch.x, wanted[drawn[step, 0]])
-        assert torch.equal(batch.labels(), clients.y[drawn[step, 0]])
-        if len(shape) == 3:
-            assert batch.x.stride()[1] == 1
-            assert batch.x.is_contiguous(memory_format=torch.channels_last)
+        for place, batch in enumerate(minibatches[step]):
+            torch.testing.assert_close(batch.x, wanted[drawn[step, place]])
+            assert torch.equal(batch.labels(), clients.y[drawn[step, place]])
+            if len(shape) == 3:
+                assert batch.x.stride()[1] == 1
+                assert batch.x.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(x, before)

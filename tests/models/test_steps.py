@@ -90,6 +90,33 @@ def test_weights_of_several_types_are_clipped_together() -> None:
     assert torch.allclose(reached["full"], torch.tensor([-0.8], dtype=torch.float64))
 
 
+def test_gradients_that_are_one_tensor_and_those_missing_are_kept_apart() -> None:
+    """Steps write into gradients: two weights may be handed the same one, a third none at all."""
+    draw = torch.Generator().manual_seed(2)
+    start = {key: torch.randn(3, generator=draw, dtype=torch.float64) for key in "abc"}
+    slope = torch.randn(3, generator=draw, dtype=torch.float64)
+    rule = LocalSGD(lr=0.5, momentum=0.5, weight_decay=0.25)
+    reached, _ = local_sgd(
+        lambda p, _: ((p["a"] + p["b"]) * slope).sum(), start, n_steps=3, rule=rule
+    )
+    for key, value in start.items():
+        way = torch.zeros_like(value)
+        for _ in range(3):
+            way = 0.5 * way + (slope if key != "c" else 0.0) + 0.25 * value
+            value = value - 0.5 * way
+        torch.testing.assert_close(reached[key], value, rtol=1e-14, atol=1e-14)
+
+
+def test_filters_come_back_as_other_weights_lie() -> None:
+    start = {"filters": torch.randn(4, 3, 2, 2, generator=torch.Generator().manual_seed(3))}
+    rule = LocalSGD(lr=0.5, momentum=0.0)
+    reached, _ = local_sgd(
+        lambda p, _: p["filters"].square().sum() / 2, start, n_steps=1, rule=rule
+    )
+    assert reached["filters"].is_contiguous()
+    assert torch.equal(reached["filters"], start["filters"] * 0.5)
+
+
 def test_adamw_is_torch_adamw_and_pure() -> None:
     start = params()
     reference = {key: value.clone().requires_grad_() for key, value in start.items()}
