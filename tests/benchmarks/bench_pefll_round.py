@@ -8,7 +8,8 @@ import torch
 from contest import Turns, compare, fastest
 from contestants import BareFederation, BarePeFLL, engine, every_variant
 from populations import N_CLASSES, SHAPE, cifar_shaped
-from sample_by_sample import Transformed, batches
+from sample_by_sample import Pictures, batches
+from torch.utils.data import Subset
 
 from latecomer.models.methods import make_method
 from latecomer.models.schedule import Schedule, TrainConfig
@@ -16,7 +17,7 @@ from latecomer.models.task import Clients, Task, make_task
 
 CLIENTS, SUPPORT = 100, 500
 CONFIG = TrainConfig(rounds=10_000, cohort=5, local_steps=50, batch_size=32)
-REPEATS = 5
+REPEATS = 9
 
 
 def bare(task: Task, clients: Clients, data: BareFederation) -> Callable[[], Any]:
@@ -32,9 +33,8 @@ def fed_by_loader(task: Task, clients: Clients) -> Callable[[], Any]:
     """Return the plain loop fed by a ``DataLoader`` with per-sample transforms."""
     schedule = Schedule(0, clients, CONFIG)
     loop = BarePeFLL.of(make_method("pefll"), task, clients, schedule, "plain")
-    images = clients.x.permute(0, 2, 3, 1).numpy()
-    members = clients.support[: CONFIG.cohort].numpy()
-    own = [Transformed(images[rows], clients.y.numpy()[rows]) for rows in members]
+    pictures = Pictures(clients.x.permute(0, 2, 3, 1).numpy(), clients.y.numpy())
+    own = [Subset(pictures, rows) for rows in clients.support[: CONFIG.cohort].tolist()]
     steps, size = CONFIG.local_steps, CONFIG.batch_size
 
     def once() -> None:

@@ -59,7 +59,8 @@ def take_turns(benchmark: Any) -> Callable[..., dict[str, Turns]]:
             for name in others:
                 work(name)
 
-        benchmark.pedantic(work, args=(first,), setup=rivals, rounds=repeats, warmup_rounds=1)
+        with contest.one_processor():
+            benchmark.pedantic(work, args=(first,), setup=rivals, rounds=repeats, warmup_rounds=1)
         return {name: Turns(tuple(wall[name][1:]), tuple(cpu[name][1:])) for name in contestants}
 
     return run

@@ -5,8 +5,10 @@ take turns in one process share both, so their ratio is what is kept and compare
 """
 
 import json
+import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
@@ -68,6 +70,24 @@ class Finding:
     spread: tuple[float, ...] = ()
     absolute: Mapping[str, float] | None = None
     note: str = ""
+
+
+@contextmanager
+def one_processor() -> Iterator[None]:
+    """Keep this thread on the last of its processors.
+
+    Another processor has other tenants: contestants that run in threads apart share neither core
+    nor caches unless all stay on one. Where the system cannot say so, threads stay free.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    free = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(free)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, free)
 
 
 def _on_the_processor() -> bool:

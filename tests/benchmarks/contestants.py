@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import bare_rounds
 import torch
+from contest import one_processor
 from torch import Tensor
 
 from latecomer.models.engine import train
@@ -45,7 +46,8 @@ class RoundByRound:
         torch.set_num_threads(1)
         self._asked.acquire()
         try:
-            self._run(self._pause)
+            with one_processor():
+                self._run(self._pause)
             raise RuntimeError("no round is left")
         except _EnoughError:
             return

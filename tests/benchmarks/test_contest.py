@@ -1,12 +1,27 @@
 """Ratios are medians of pairs, and bounds are held to."""
 
 import json
+import os
 
 import bench_gpu
+import numpy as np
 import pytest
 import torch
-from contest import Bound, Finding, Turns, bounds, compare, fastest, fitted_exponent, record, table
+from contest import (
+    Bound,
+    Finding,
+    Turns,
+    bounds,
+    compare,
+    fastest,
+    fitted_exponent,
+    one_processor,
+    record,
+    table,
+)
 from populations import N_CLASSES, SHAPE
+from sample_by_sample import Pictures, batches
+from torch.utils.data import Subset
 
 from latecomer.models.task import make_task
 
@@ -76,3 +91,23 @@ def test_work_of_a_round_follows_from_the_shapes():
     first = 2 * 28**2 * 16 * 75
     assert bench_gpu.lenet_flop(shapes, SHAPE[1]) == (forward, 3 * forward - first)
     assert 95e9 < bench_gpu.round_flop(shapes, bench_gpu.CONFIG) < 113e9
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system cannot say so")
+def test_contestants_stay_on_one_processor_and_are_let_go():
+    free = os.sched_getaffinity(0)
+    with one_processor():
+        assert os.sched_getaffinity(0) == {max(free)}
+    assert os.sched_getaffinity(0) == free
+
+
+def test_pictures_come_standardised_and_shuffled_from_their_client_alone():
+    images = np.arange(9 * 4 * 5 * 3, dtype=np.uint8).reshape(9, 4, 5, 3)
+    own = Subset(Pictures(images, np.arange(9)), [7, 2, 5])
+    wanted = (torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.25
+    seen = set()
+    for x, y in batches(own, steps=20, batch_size=2):
+        torch.testing.assert_close(x, wanted[y])
+        seen.add(tuple(y.tolist()))
+    assert {label for pair in seen for label in pair} == {7, 2, 5}
+    assert len(seen) > 1
