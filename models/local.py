@@ -87,6 +87,7 @@ def local_sgd(
             torch._foreach_add_(slopes, values, alpha=rule.weight_decay)
         if rule.momentum and way:
             torch._foreach_add_(slopes, way, alpha=rule.momentum)
+        # The tensors just written to are the momentum of the next step; the old ones are let go.
         way = slopes
         torch._foreach_add_(values, way, alpha=-rule.lr)
         total += loss.detach()
@@ -96,7 +97,8 @@ def local_sgd(
 
 def _clip_in_place(slopes: list[Tensor], largest: float) -> None:
     if slopes[0].device.type == "cpu":
-        # Most steps are far from being clipped, and these norms, which round otherwise, tell.
+        # Most steps are far from being clipped, and the cheaper norm, though it rounds otherwise,
+        # tells. Elsewhere the host would have to wait for the device.
         roughly = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
         if roughly < 0.999 * largest:
             return
