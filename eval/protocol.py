@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from latecomer.eval.artifacts import Artifact
+from latecomer.eval.blindness import blindness_rows
 from latecomer.eval.cell_parts import Outcome, Row, budget_of, federation_of, task_of
 from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
 from latecomer.eval.checkpoints import NO_CHECKPOINTS, Checkpoints
@@ -22,6 +23,7 @@ from latecomer.eval.held_out import score_certification
 from latecomer.eval.linear_denoising import denoising_findings
 from latecomer.eval.measures import measure_all
 from latecomer.eval.metrics import ClientScore, GroupScore, group_score
+from latecomer.eval.newcomer_rates import trains_newcomers, tune_newcomers
 from latecomer.eval.progressive_cell import evaluate_progressive
 from latecomer.eval.published import PUBLISHED
 from latecomer.eval.route_contract import Request
@@ -92,6 +94,33 @@ def _curve_plan(
     return Plan(present, every, int(config["train"]["rounds"]), chooses, also, found)
 
 
+def _judged(method: Method) -> str:
+    """Return the predictor by which a model is looked at: the one without draws if there is one."""
+    predictors = method.predictors
+    return "deterministic" if "deterministic" in predictors else predictors[0]
+
+
+def _with_rate(
+    method: Method,
+    task: Task,
+    federation: Federation,
+    state: State,
+    config: Mapping[str, Any],
+    rows: list[Row],
+) -> tuple[Method, dict[str, Artifact]]:
+    """Return the method with the rate that newcomers train at chosen, where the study asks."""
+    rates = config["train"].get("tune_newcomers")
+    if not rates or not trains_newcomers(method):
+        return method, {}
+    classes, seed = config["evaluation"]["classes"], int(config["seed"])
+    method, found = tune_newcomers(
+        method, task, state, federation, rates, classes=classes, seed=seed
+    )
+    row, table = found.findings({"classes": classes})
+    rows.append(row)
+    return method, {"newcomer_rates": table}
+
+
 def _trained(
     method: Method,
     task: Task,
@@ -109,8 +138,7 @@ def _trained(
     if plan is not None:
         start = partial(initial_state, method, task, clients, budget, seed=seed)
         curve = begun(curve, plan, start)
-    predictors = method.predictors
-    predictor = "deterministic" if "deterministic" in predictors else predictors[0]
+    predictor = _judged(method)
 
     def score(state: State, group: Group) -> Sequence[ClientScore]:
         classes = config["evaluation"]["classes"]
@@ -150,6 +178,7 @@ def _method_cell(
     classes = config["evaluation"]["classes"]
     rows: list[Row] = []
     facts: list[Row] = []
+    method, tuned = _with_rate(method, task, federation, state, config, rows)
     certification: dict[str, dict[Group, Sequence[ClientScore]]] = {}
     seen_error: dict[str, float] = {}
     for predictor in method.predictors:
@@ -189,6 +218,9 @@ def _method_cell(
         )
         return group_score(scores).per_client
 
+    judged = _judged(method)
+    look = {"classes": classes, "predictor": judged, "seed": seed}
+    rows += blindness_rows(method, task, state, federation.seen, **look)
     model = TrainedModel(
         method=method,
         task=task,
@@ -232,7 +264,7 @@ def _method_cell(
     asked, measures = measure_all(model, config["evaluation"].get("measures") or ())
     rows += [{"classes": classes, **row} for row in asked]
     sizes = client_targets(method, task, state, federation)
-    artifacts = {**sizes, **along, **measures, **found.artifacts}
+    artifacts = {**sizes, **along, **tuned, **measures, **found.artifacts}
     if facts:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
     return Outcome([{**named, **row} for row in rows], artifacts)

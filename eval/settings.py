@@ -124,6 +124,9 @@ class Train(Settings):
     ``precision``: ``float32``, as when it is left out; ``bf16``; or ``tf32``, on CUDA alone. It is
     that of the target network's products in local steps: weights, losses, serving (fine-tuning too)
     and all that is measured or certified are float32 in any case.
+
+    ``tune_newcomers``: rates among which ``novel_lr`` is chosen, method by method, by refitting
+    seen clients as newcomers; methods whose newcomers do not train are as they are.
     """
 
     rounds: Count = 5000
@@ -136,6 +139,9 @@ class Train(Settings):
     precision: Annotated[Literal["float32", "bf16", "tf32"] | None, AfterValidator(_no_float32)] = (
         None
     )
+    tune_newcomers: (
+        Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] | None
+    ) = None
 
 
 class Evaluation(Settings):

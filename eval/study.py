@@ -17,6 +17,7 @@ from latecomer.eval.scales import changed, leaves_paper, offered
 from latecomer.eval.settings import Evaluation, MethodSettings, Study
 from latecomer.eval.split_record import frozen_hash
 from latecomer.eval.split_settings import Frozen, SplitSettings
+from latecomer.eval.training_routes import TRAINING_ROUTES
 
 __all__ = [
     "ShippedStudy",
@@ -196,12 +197,30 @@ def _completed_evaluation(study: Study) -> Evaluation:
             "evaluation.every must be at least 1 for evaluation.measures=[convergence], "
             "which is measured along the training, got 0"
         )
+    _check_validation(study)
     if study.train.selection == "last":
         return study.evaluation
-    if not isinstance(study.split, Frozen) and not study.split.validation:
-        raise InputError("train.selection=validation needs split.validation above 0, got 0.0")
     every = study.evaluation.every or min(_EVERY, study.train.rounds)
     return study.evaluation.model_copy(update={"every": every})
+
+
+def _check_validation(study: Study) -> None:
+    """Refuse choices by validation data where there are none."""
+    asked = {
+        "train.selection=validation": study.train.selection == "validation",
+        "train.tune_newcomers": bool(study.train.tune_newcomers),
+    }
+    none = not isinstance(study.split, Frozen) and not study.split.validation
+    for name, chooses in asked.items():
+        if chooses and none:
+            raise InputError(f"{name} needs split.validation above 0, got 0.0")
+    own = [entry.route for entry in study.certificates if entry.route in TRAINING_ROUTES]
+    if study.train.tune_newcomers and (own or study.evaluation.given_up):
+        what = f"certificates of route {own[0]}" if own else "evaluation.given_up"
+        raise InputError(
+            f"train.tune_newcomers chooses for the study's models, not for those that {what} "
+            "trains: set novel_lr in methods instead"
+        )
 
 
 def _completed_split(study: Study) -> SplitSettings:

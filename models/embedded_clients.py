@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models import target_sizes
+from latecomer.models import embedding_table, target_sizes
 from latecomer.models.heads import body_names, head_names, join
 from latecomer.models.hypernetworks import embedding_length, pull_back
-from latecomer.models.hyperparameters import count, number, several
-from latecomer.models.local import LocalSGD, clip_by_norm, fine_tune
+from latecomer.models.hyperparameters import choice, count, number, several
+from latecomer.models.local import LocalSGD, clip_by_norm
 from latecomer.models.method import Finish, Method, Predictor, Start, predict_with
 from latecomer.models.optimizers import sgd, sgd_memory
 from latecomer.models.schedule import Cohort
@@ -20,11 +20,9 @@ from latecomer.models.state import (
     detached,
     gather,
     leaves,
-    move,
     nest,
     part,
     row,
-    scatter,
     stack,
     subtract,
 )
@@ -44,7 +42,12 @@ class EmbeddedClients(Method, ABC):
     Attributes
     ----------
     server_lr, server_momentum, server_weight_decay : float
-        SGD of hypernetwork and embeddings (moved only when their client is drawn).
+        SGD of hypernetwork and embeddings.
+    resting_embeddings : str
+        What becomes of the embeddings of clients that a round does not draw. ``move``, as in
+        pFedHN's published code: one SGD holds all weights, so they decay and go on with their
+        momentum, and ``clip_norm`` holds for the gradients of hypernetwork and embeddings together.
+        ``stay``: only drawn ones move, and the clipping leaves them out.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
@@ -58,6 +61,7 @@ class EmbeddedClients(Method, ABC):
     server_lr: float = number(1e-2, above=0)
     server_momentum: float = number(0.9, least=0, below=1)
     server_weight_decay: float = number(1e-3, least=0)
+    resting_embeddings: str = choice("move", "stay")
     local_lr: float = number(5e-3, above=0)
     local_momentum: float = number(0.9, least=0, below=1)
     local_weight_decay: float = number(5e-5, least=0)
@@ -99,15 +103,14 @@ class EmbeddedClients(Method, ABC):
         eta = self._hypernetwork(task, dim).initial(generator)
         server = nest("hyper", eta) | nest("hyper_sgd", sgd_memory(eta))
         if fixed is None:
-            drawn = torch.randn(len(clients), dim, generator=generator, dtype=task.dtype)
-            own = {"embedding": drawn, "sgd.embedding": torch.zeros_like(drawn)}
+            own = embedding_table.initial_embeddings(task, len(clients), dim, generator)
         else:
             own = {"embedding": fixed}
         size = target_sizes.dealt(self.sizes, len(clients))
         own |= {"size": size} if self.sizes else {}
         heads: Params = {}
         if self.personal_layers:
-            fresh = [self._fresh_head(task, name, generator) for name in self.sizes or ("",)]
+            fresh = [self.fresh_head(task, name, generator) for name in self.sizes or ("",)]
             heads = gather(stack(fresh), size)
         return State(server, own | nest("head", heads))
 
@@ -136,17 +139,22 @@ class EmbeddedClients(Method, ABC):
         """Pull the changes back and take a step of SGD on hypernetwork and learnt embeddings."""
         eta, embedding, made = start.memory
         *slopes, own = pull_back(made, uploads, [*eta.values(), embedding])
-        slopes = clip_by_norm([slope / len(cohort) for slope in slopes], self.clip_norm)
+        slopes = [slope / len(cohort) for slope in slopes]
+        learnt = "sgd.embedding" in state.clients
+        if learnt and self.resting_embeddings == "move":
+            *slopes, own = clip_by_norm([*slopes, own], self.clip_norm)
+        else:
+            slopes = clip_by_norm(slopes, self.clip_norm)
         against = dict(zip(eta, slopes, strict=True))
-        weights, memory = self._step(eta, against, part(state.server, "hyper_sgd"))
+        rule = (self.server_lr, self.server_momentum, self.server_weight_decay)
+        weights, memory = sgd(eta, against, part(state.server, "hyper_sgd"), *rule)
         server = nest("hyper", weights) | nest("hyper_sgd", memory)
-        memory = gather(part(state.clients, "sgd"), cohort.members)
-        if not memory:
+        if not learnt:
             # Embeddings that were given have no optimizer.
             return State(server, state.clients)
-        moved, memory = self._step({"embedding": embedding}, {"embedding": own}, memory)
-        kept = moved | nest("sgd", memory)
-        return State(server, scatter(state.clients, cohort.members, kept))
+        resting = self.resting_embeddings
+        clients = embedding_table.moved(state.clients, cohort.members, own, rule, resting=resting)
+        return State(server, clients)
 
     def serve(
         self,
@@ -189,46 +197,11 @@ class EmbeddedClients(Method, ABC):
         """Return what the hypernetwork makes of embeddings ``[c, dim]``, in sizes ``[c]``."""
         return self._hypernetwork(task, embedding.shape[1])(eta, embedding, size)
 
-    def fit(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        n_rounds: int,
-        n_steps: int,
-        batch_size: int,
-        generator: Generator,
-    ) -> Params:
-        """Fit a new embedding, and a fresh head if heads are personal, to a newcomer.
-
-        The hypernetwork stays as it is. In every round all weights train on the support; their
-        change moves the embedding, the head stays as trained.
-        """
-        eta = part(state.server, "hyper")
-        dim = state.clients["embedding"].shape[1]
-        fresh = torch.randn(1, dim, generator=generator, dtype=task.dtype)
-        device, size = support.x.device, self.novel_place or 0
-        own, only = {"embedding": fresh.to(device)}, torch.tensor([size], device=device)
-        head: Params = {}
-        if self.personal_layers:
-            head = move(self._fresh_head(task, (self.sizes or ("",))[size], generator), device)
-        memory = sgd_memory(own)
-        for _ in range(n_rounds):
-            point = leaves(own)
-            with torch.enable_grad():
-                made = self.made(task, eta, point["embedding"], only)
-            first = join(task, row(detached(made), 0), head)
-            tuned = fine_tune(task, first, support, self.local, n_steps, batch_size, generator)
-            delta = {key: tuned[key] - value.detach() for key, value in made.items()}
-            (slope,) = pull_back(made, delta, [point["embedding"]])
-            own, memory = self._step(own, {"embedding": slope}, memory)
-            head = {name: tuned[name] for name in head}
-        return join(task, row(self.made(task, eta, own["embedding"], only), 0), head)
-
     def _hypernetwork(self, task: Task, dim: int) -> SizedHypernetwork:
         return sized_hypernetwork(task, dim, self.sizes, self._made_names(task))
 
-    def _fresh_head(self, task: Task, size: str, generator: Generator) -> Params:
+    def fresh_head(self, task: Task, size: str, generator: Generator) -> Params:
+        """Draw the personal layers of one size."""
         drawn = target_sizes.initial(task, size, generator)
         return {name: drawn[name] for name in head_names(task, self.personal_layers)}
 
@@ -240,10 +213,6 @@ class EmbeddedClients(Method, ABC):
                 f"that the hypernetwork makes some, got head_layers={self.personal_layers}"
             )
         return made
-
-    def _step(self, params: Params, slopes: Params, memory: Params) -> tuple[Params, Params]:
-        rule = (self.server_lr, self.server_momentum, self.server_weight_decay)
-        return sgd(params, slopes, memory, *rule)
 
 
 def _size(state: State) -> Tensor:

@@ -1,78 +1,87 @@
-"""Training a hypernetwork and an encoder in turn, by way of an embedding of every seen client."""
+"""Training an encoder and a hypernetwork that make each client's weights, together or in turn."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from latecomer.models import embedding_table
+from latecomer.models.embedding_table import Rule
 from latecomer.models.hypernetworks import hypernetwork, pull_back
-from latecomer.models.local import clip_by_norm
+from latecomer.models.local import LocalSGD, clip_by_norm, local_sgd
 from latecomer.models.method import Start
-from latecomer.models.optimizers import sgd, sgd_memory
-from latecomer.models.phases import Phase, Stage
+from latecomer.models.optimizers import Optimizer
+from latecomer.models.phases import Phase
 from latecomer.models.schedule import Cohort
-from latecomer.models.state import (
-    Params,
-    State,
-    detached,
-    gather,
-    leaves,
-    nest,
-    part,
-    repeat,
-    scatter,
-)
+from latecomer.models.state import Params, State, detached, leaves, nest, part
 from latecomer.models.task import Task
 
 LEARNT = {
     "train": ("hyper", "encoder"),
     "embeddings": ("hyper",),
-    "encoder": ("encoder",),
     "finetune": ("hyper",),
 }
-"""Name of a phase -> sections of the server's state that move in it; all else rests."""
+"""Name of a phase -> sections of the server's state that a change is pulled back to."""
 
 
-def embedding_phases(encoder_share: float, finetune_share: float) -> tuple[Phase, ...]:
-    """Return the phases; shares are relative to the rounds of the first.
+def embedding_phases(finetune_share: float) -> tuple[Phase, ...]:
+    """Return the phases of training in turn; the share is relative to the rounds of the first.
 
-    Hypernetwork and embeddings learn together, as in pFedHN; then the encoder learns to predict
-    the embeddings, for which no client takes a local step; then the hypernetwork is fine-tuned to
-    the encoder's descriptors.
+    Hypernetwork and embeddings learn together, as in pFedHN, while clients train the encoder
+    beside them to predict their embedding; then the hypernetwork is fine-tuned to what the encoder,
+    which rests, says of the clients.
 
-    >>> [phase.name for phase in embedding_phases(0.5, 0.5)]
-    ['embeddings', 'encoder', 'finetune']
+    >>> [phase.name for phase in embedding_phases(0.5)]
+    ['embeddings', 'finetune']
     """
-    resting = (Stage(()),)
-    last = Phase("finetune", finetune_share)
-    return Phase("embeddings"), Phase("encoder", encoder_share, resting), last
+    return Phase("embeddings"), Phase("finetune", finetune_share)
 
 
-def initial_embeddings(task: Task, n_clients: int, dim: int, generator: Generator) -> Params:
-    """Draw standard normal embeddings ``[n, dim]``; returns them with their memory of SGD."""
-    own = {"embedding": torch.randn(n_clients, dim, generator=generator, dtype=task.dtype)}
-    return own | nest("sgd", sgd_memory(own))
+@dataclass(frozen=True, eq=False)
+class _Memory:
+    """What a round's end needs of its beginning: leaves, what was made of them, the encoder."""
+
+    moving: Params
+    made: Params
+    encoder: Params
 
 
-def begin(task: Task, state: State, cohort: Cohort, describe: Callable[[Params], Tensor]) -> Start:
+def begin(
+    task: Task,
+    state: State,
+    cohort: Cohort,
+    describe: Callable[[Params], Tensor],
+    predict: Callable[[int, Tensor], Params],
+) -> Start:
     """Make the cohort's weights from embeddings or descriptors, keeping the graph.
 
-    In phase ``encoder`` no weights are made: clients get the encoder. ``describe`` maps a table
-    with section ``encoder`` to the cohort's descriptors ``[c, dim]``.
+    Parameters
+    ----------
+    task, state, cohort
+        The round.
+    describe : callable
+        Maps a table with section ``encoder`` to the cohort's descriptors ``[c, dim]``.
+    predict : callable
+        Maps a client's place in the cohort and its embedding ``[dim]`` to the encoder as that
+        client trains it; asked in phase ``embeddings`` alone.
     """
     sections = LEARNT[cohort.phase]
     moving = leaves({k: v for k, v in state.server.items() if k.split(".")[0] in sections})
-    table = {**state.server, **moving}
+    table, trained = {**state.server, **moving}, Params()
     with torch.enable_grad():
         if cohort.phase == "embeddings":
-            moving["embedding"] = state.clients["embedding"][cohort.members].requires_grad_()
+            own = state.clients["embedding"][cohort.members]
+            trained = _mean([predict(place, goal) for place, goal in enumerate(own)])
+            moving["embedding"] = own.requires_grad_()
             made = weights(task, table, moving["embedding"])
-        elif cohort.phase == "encoder":
-            sent = repeat(part(state.server, "encoder"), len(cohort))
-            return Start(sent, memory=(moving, {"descriptor": describe(table)}))
         else:
             made = weights(task, table, describe(table))
-    return Start(detached(made), memory=(moving, made))
+    return Start(detached(made), memory=_Memory(moving, made, trained))
+
+
+def _mean(tables: list[Params]) -> Params:
+    return {key: torch.stack([one[key] for one in tables]).mean(dim=0) for key in tables[0]}
 
 
 def weights(task: Task, table: Params, descriptors: Tensor) -> Params:
@@ -80,13 +89,22 @@ def weights(task: Task, table: Params, descriptors: Tensor) -> Params:
     return hypernetwork(task, descriptors.shape[1])(part(table, "hyper"), descriptors)
 
 
-def toward(descriptors: Tensor, embeddings: Tensor) -> Tensor:
-    """Return minus the slope of ``sum |descriptor - embedding|^2`` in the descriptors.
+def predicting(
+    describe: Callable[[Params], Tensor], encoder: Params, goal: Tensor, rule: LocalSGD, steps: int
+) -> Params:
+    """Return the encoder after one client's local steps down ``|descriptor - goal|^2``.
 
-    >>> toward(torch.tensor([[1.0]]), torch.tensor([[3.0]]))
-    tensor([[4.]])
+    ``describe`` maps an encoder to the descriptor ``[dim]`` of all the client's samples.
+
+    >>> start, rule = {"w": torch.tensor(1.0)}, LocalSGD(lr=0.25, momentum=0.0)
+    >>> predicting(lambda encoder: encoder["w"], start, torch.tensor(3.0), rule, 1)
+    {'w': tensor(2.)}
     """
-    return 2 * (embeddings - descriptors.detach())
+
+    def objective(moving: Params, _: int) -> Tensor:
+        return (describe(moving) - goal).square().sum()
+
+    return local_sgd(objective, encoder, n_steps=steps, rule=rule)[0]
 
 
 def learn(
@@ -94,40 +112,40 @@ def learn(
     cohort: Cohort,
     start: Start,
     uploads: Params,
-    rule: tuple[float, float, float],
+    optimizer: Optimizer,
+    rule: Rule,
     clip: float,
 ) -> State:
-    """Pull changes back and take one step of SGD on what moves; all else stays.
+    """Pull changes back and take a step on what moves; all else stays.
 
     Parameters
     ----------
     state : State
-        Sections ``hyper``, ``encoder`` and ``sgd``; clients' embeddings where there are some.
+        Sections ``hyper``, ``encoder`` and ``optimizer``; clients' embeddings where there are some.
     cohort : Cohort
-        Its phase decides what ``uploads`` are.
+        Its phase decides what moves.
     start : Start
         What :func:`begin` returned.
     uploads : dict of str to Tensor
-        Changes of the weights; in phase ``encoder`` descriptors change toward the embeddings.
+        Changes of the clients' weights.
+    optimizer : Optimizer
+        The step of the networks.
     rule : tuple of float
-        Learning rate, momentum and weight decay.
+        Learning rate, momentum and weight decay of the SGD of the embeddings.
     clip : float
-        Largest norm of the networks' gradient, a mean over the cohort.
+        Largest norm of the gradient of networks (a mean over the cohort) and embeddings together.
     """
-    moving, made = start.memory
-    clients = state.clients
-    if cohort.phase == "encoder":
-        goal = clients["embedding"][cohort.members]
-        uploads = {"descriptor": toward(made["descriptor"], goal)}
-    found = pull_back(made, uploads, [*moving.values()])
-    slopes = dict(zip(moving, found, strict=True))
+    held = start.memory
+    found = dict(
+        zip(held.moving, pull_back(held.made, uploads, [*held.moving.values()]), strict=True)
+    )
+    slopes = {k: v if k == "embedding" else v / len(cohort) for k, v in found.items()}
+    slopes = dict(zip(slopes, clip_by_norm([*slopes.values()], clip), strict=True))
+    clients, server = state.clients, dict(state.server)
     if cohort.phase == "embeddings":
-        own = {"embedding": moving["embedding"]}
-        memory = gather(part(clients, "sgd"), cohort.members)
-        moved, memory = sgd(own, {"embedding": slopes.pop("embedding")}, memory, *rule)
-        clients = scatter(clients, cohort.members, moved | nest("sgd", memory))
-    clipped = clip_by_norm([slope / len(cohort) for slope in slopes.values()], clip)
-    against = dict(zip(slopes, clipped, strict=True))
-    learnt = {key: moving[key] for key in against}
-    moved, memory = sgd(learnt, against, part(state.server, "sgd"), *rule)
-    return State({**state.server, **moved, **nest("sgd", memory)}, clients)
+        own = slopes.pop("embedding")
+        clients = embedding_table.moved(clients, cohort.members, own, rule, resting="move")
+        server |= nest("encoder", held.encoder)
+    learnt = {key: held.moving[key] for key in slopes}
+    moved, memory = optimizer.step(learnt, slopes, part(state.server, "optimizer"))
+    return State({**server, **moved, **nest("optimizer", memory)}, clients)

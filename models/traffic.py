@@ -36,7 +36,9 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
     the same whatever the server holds is the client's own, and nothing is counted twice. Counted
     **up**: what ``finish`` uploads. Where weights depend on the cohort's samples, clients run the
     encoder (section ``encoder`` of the server's state): its weights go down and the descriptor up;
-    where it learns, the descriptor's slope goes down and the encoder's slope up. Not counted:
+    where it learns, the descriptor's slope goes down and the encoder's slope up. Where the encoder
+    learns although weights do not depend on samples, clients train it beside them: it goes down and
+    up, and the embedding that it is to predict goes down. Not counted:
     optimizer memory and the hypernetwork, which stay on the server, what is sent once, and zeros
     that pad a smaller target network. Of a method with phases it is the mean over rounds; of one
     with target networks of several sizes the mean over sizes, see :func:`traffic_by_size`. The
@@ -172,6 +174,10 @@ def _one_round(
         down, up = down + _size(weights), up + descriptor
         if _differ(weights, part(after.server, "encoder")):
             down, up = down + descriptor, up + _size(weights)
+    elif weights and entry is not None and _differ(weights, part(after.server, "encoder")):
+        # Clients train the encoder toward an embedding that they are sent.
+        down += _size(weights) + entry.shape[1] * entry.element_size()
+        up += _size(weights)
     return down, up, after
 
 

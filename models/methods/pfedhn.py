@@ -7,17 +7,15 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from latecomer.models.embedded_clients import EmbeddedClients
-from latecomer.models.hyperparameters import choice, count
+from latecomer.models.fitted_embeddings import FittedEmbeddings
+from latecomer.models.hyperparameters import choice
 from latecomer.models.method import Personalization, Predictor, predict_with
 from latecomer.models.state import State
-from latecomer.models.target_sizes import place_of_novel
-from latecomer.models.targets import TARGETS
 from latecomer.models.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class PFedHN(EmbeddedClients):
+class PFedHN(FittedEmbeddings):
     """pFedHN (Shamsian, Navon, Fetaya, Chechik, ICML 2021).
 
     The change of the local weights is pulled back through the hypernetwork to its weights (mean
@@ -32,30 +30,21 @@ class PFedHN(EmbeddedClients):
     ----------
     descriptors : str
         ``learned`` embeddings, or ``class_proportions``.
-    server_lr, server_momentum, server_weight_decay : float
-        SGD of hypernetwork and embeddings (moved only when their client is drawn).
-    local_lr, local_momentum, local_weight_decay, clip_norm : float
-        The local step; ``clip_norm`` holds for server gradients too.
-    embedding_dim : int or None
-        Length of a learnt embedding; None: ``1 + floor(n / 4)`` with n seen clients.
-    sizes : tuple of str
-        Target networks of several sizes, see :class:`EmbeddedClients`.
-    novel_rounds, novel_steps, novel_batch_size : int
-        Rounds, local steps a round and batch size of fitting a newcomer's embedding.
-    novel_size : str
-        Which of ``sizes`` newcomers get: ``largest``, the task's target, or a name.
+    server_lr, server_momentum, server_weight_decay, resting_embeddings, clip_norm
+        As for :class:`~latecomer.models.embedded_clients.EmbeddedClients`.
+    local_lr, local_momentum, local_weight_decay, embedding_dim, sizes
+        Likewise.
+    novel_lr, novel_rounds, novel_steps, novel_batch_size, novel_size, warm
+        As for :class:`~latecomer.models.fitted_embeddings.FittedEmbeddings`.
     """
 
     descriptors: str = choice("learned", "class_proportions")
-    novel_rounds: int = count(20, least=0)
-    novel_steps: int = count(50)
-    novel_batch_size: int = count(64)
-    novel_size: str = choice("largest", *TARGETS)
 
     name: ClassVar[str] = "pfedhn"
     paper: ClassVar[str] = "Shamsian et al., ICML 2021"
     personalization: ClassVar[Personalization] = "embedding"
     needs_labels: ClassVar[bool] = True
+    numbers_version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,11 +57,6 @@ class PFedHN(EmbeddedClients):
             )
         # The class tells how it serves by default; nothing is fitted to this variant's newcomers.
         object.__setattr__(self, "personalization", "forward")
-
-    @property
-    def novel_place(self) -> int:
-        """Which of ``sizes`` newcomers get."""
-        return place_of_novel(self.novel_size, self.sizes)
 
     def fixed_embeddings(self, task: Task, clients: Clients) -> Tensor | None:
         """Return the class proportions of every client's support, where these are used."""
@@ -97,8 +81,7 @@ class PFedHN(EmbeddedClients):
         if self.descriptors == "class_proportions":
             proportions = class_proportions(task, support.labels())
             return predict_with(task, self.made_of(task, state, proportions, self.novel_place))
-        size = (self.novel_rounds, self.novel_steps, self.novel_batch_size)
-        return predict_with(task, self.fit(task, state, support, *size, generator))
+        return predict_with(task, self.fit(task, state, support, generator))
 
 
 def class_proportions(task: Task, y: Tensor) -> Tensor:

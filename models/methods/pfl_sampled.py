@@ -27,8 +27,9 @@ class PFLSampled(EmbeddedClients):
 
     Attributes
     ----------
-    server_lr, server_momentum, server_weight_decay : float
-        SGD of hypernetwork and embeddings (moved only when their client is drawn).
+    server_lr, server_momentum, server_weight_decay, resting_embeddings
+        SGD of hypernetwork and embeddings, see
+        :class:`~latecomer.models.embedded_clients.EmbeddedClients`.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
@@ -41,6 +42,7 @@ class PFLSampled(EmbeddedClients):
     paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
+    numbers_version: ClassVar[int] = 2
 
     @property
     def predictors(self) -> tuple[str, ...]:

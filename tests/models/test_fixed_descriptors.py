@@ -151,18 +151,23 @@ def test_odpfl_hn_with_a_fixed_encoder_is_pfedhn_with_fixed_descriptors(
         mean = torch.zeros((), dtype=torch.float64)
         return replace(clients, x=torch.cat([label, clients.x], dim=1), mean=mean, sd=mean + 1)
 
-    # Sizes that divide the batch: the training descriptor is then that of the whole support.
-    sizes = (6, 3, 2, 6, 1, 3)
+    sizes = (7, 3, 2, 6, 1, 4)
     clients = with_labels(make_population(sizes, dtype=torch.float64, classes_per_client=3))
     shared = {"local_lr": 0.05, "server_lr": 0.1, "server_weight_decay": 0.01, "clip_norm": clip}
     pfedhn = PFedHN(descriptors="class_proportions", **shared)  # type: ignore[arg-type]
-    odpfl = ODPFLHN(descriptor_dim=4, **shared)  # type: ignore[arg-type]
+    odpfl = ODPFLHN(
+        descriptor_dim=4,
+        server_optimizer="sgd",
+        standardise="none",
+        **shared,  # type: ignore[arg-type]
+    )
     parent, state = (
         train(method, task, clients, CONFIG, seed=2, path=path) for method in (pfedhn, odpfl)
     )
     expected, found = part(parent.server, "hyper"), part(state.server, "hyper")
     assert list(expected) == list(found)
-    assert set(state.server) == {f"{s}{k}" for k in expected for s in ("hyper.", "sgd.hyper.")}
+    sections = ("hyper.", "optimizer.hyper.")
+    assert set(state.server) == {f"{s}{k}" for k in expected for s in sections}
     for key, value in expected.items():
         assert torch.equal(found[key], value), key
     novel = with_labels(make_population((5,), seed=3, dtype=torch.float64, classes_per_client=3))

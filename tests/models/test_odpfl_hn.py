@@ -50,12 +50,22 @@ def test_half_the_units_are_averaged_and_of_half_the_largest_taken(task: Task) -
     torch.testing.assert_close(encoder(params, x)[0], expected)
 
 
+SIZES = (12, 7, 12, 9, 3, 12, 12, 1)
+
+
 def test_one_round_is_sgd_along_the_chain_rule(make_population: Callable[..., Clients]) -> None:
-    clients = make_population(dtype=torch.float64)
+    clients = make_population(SIZES, dtype=torch.float64)
     task = make_task(
         input_shape=(6,), n_classes=4, hypernetwork={"hidden": 1, "width": 3}, dtype=torch.float64
     )
-    method = ODPFLHN(server_lr=0.1, server_weight_decay=0.5, clip_norm=1e9, pooled_units=6)
+    method = ODPFLHN(
+        server_optimizer="sgd",
+        server_lr=0.1,
+        server_weight_decay=0.5,
+        standardise="none",
+        clip_norm=1e9,
+        pooled_units=6,
+    )
     cohort = Schedule(0, clients, CONFIG).cohort(0)
     before = method.init(task, clients, cohort, generator(1))
     start = method.start(task, before, clients, cohort, generator(2))
@@ -65,11 +75,13 @@ def test_one_round_is_sgd_along_the_chain_rule(make_population: Callable[..., Cl
     }
     after = method.aggregate(task, before, cohort, start, deltas)
     eta = {
-        k: v.clone().requires_grad_() for k, v in before.server.items() if not k.startswith("sgd")
+        k: v.clone().requires_grad_()
+        for k, v in before.server.items()
+        if not k.startswith("optimizer")
     }
     total = torch.zeros((), dtype=torch.float64)
-    for place in range(3):
-        x = clients.inputs(cohort.descriptor_rows[place])[None]
+    for place, member in enumerate(cohort.members.tolist()):
+        x = clients.support_of(member).x[None]
         descriptor = deep_sets(task, 2, 6)(part(eta, "encoder"), x)
         theta = row(hypernetwork(task, 2)(part(eta, "hyper"), descriptor), 0)
         for key, value in theta.items():
@@ -103,10 +115,51 @@ def test_serving_and_generation_never_read_labels(
     assert torch.equal(*served)
 
 
+def test_descriptors_are_standardised_by_the_first_cohort_for_good(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, method = make_population(SIZES), ODPFLHN(local_lr=0.05)
+    first = Schedule(0, clients, CONFIG).cohort(0)
+    state = method.init(task, clients, first, Schedule(0, clients, CONFIG).initial_noise())
+    found = torch.stack(
+        [method.describe(task, state, clients.support_of(i)) for i in first.members.tolist()]
+    )
+    torch.testing.assert_close(found.mean(dim=0), torch.zeros(2), atol=1e-5, rtol=0)
+    spread = found.std(dim=0)
+    assert float(spread.max()) == pytest.approx(1, abs=1e-4)
+    # A coordinate that hardly differs is not blown up beyond four times the coordinates' own size.
+    raw = spread * state.server["descriptor.sd"]
+    floor = raw.square().mean().sqrt() / 4
+    torch.testing.assert_close(state.server["descriptor.sd"], raw.clamp_min(float(floor)))
+    after = train(method, task, clients, CONFIG, seed=0)
+    for key, value in part(state.server, "descriptor").items():
+        assert torch.equal(after.server[f"descriptor.{key}"], value)
+    # Of a single client there is nothing to standardise by, and nothing becomes infinite.
+    alone = train(method, task, clients, replace(CONFIG, cohort=1), seed=0)
+    assert bool((alone.server["descriptor.sd"] == 1).all())
+    assert bool(torch.isfinite(method.describe(task, alone, clients.support_of(0))).all())
+
+
+def test_every_sample_of_a_client_describes_it_in_training(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, method = make_population(), ODPFLHN()
+    cohort = Schedule(0, clients, CONFIG).cohort(0)
+    state = method.init(task, clients, cohort, generator())
+    before = method.start(task, state, clients, cohort, generator()).params
+    outside = set(clients.support[cohort.members[0]].tolist())
+    outside -= set(cohort.descriptor_rows[0].tolist()) | set(cohort.rows[0].flatten().tolist())
+    x = clients.x.clone()
+    x[outside.pop()] += 3.0
+    after = method.start(task, state, replace(clients, x=x), cohort, generator()).params
+    moved = [not torch.equal(before["head.weight"][i], after["head.weight"][i]) for i in range(3)]
+    assert moved == [True, False, False]
+
+
 def test_different_inputs_get_different_models(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:
-    clients, method = make_population((12,) * 8), ODPFLHN(local_lr=0.05, server_lr=0.1)
+    clients, method = make_population((12,) * 8), ODPFLHN(local_lr=0.05, server_lr=3e-3)
     state = train(method, task, clients, replace(CONFIG, rounds=60), seed=0)
     x = clients.query_of(0).x
     own, other = (

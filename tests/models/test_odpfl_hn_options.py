@@ -21,8 +21,14 @@ from latecomer.models.traffic import traffic
 from latecomer.models.unlabelled_encoders import SET_ENCODERS, set_encoder_named
 
 CONFIG = TrainConfig(rounds=8, cohort=3, local_steps=4, batch_size=5)
-IN_TURNS: dict[str, Any] = {"training": "two_phase", "local_lr": 0.05, "server_lr": 0.05}
-PRIVATE: dict[str, Any] = {"encoder": "unit-deepsets", "local_lr": 0.05, "server_lr": 0.1}
+IN_TURNS: dict[str, Any] = {
+    "training": "two_phase",
+    "server_optimizer": "sgd",
+    "local_lr": 0.05,
+    "server_lr": 0.05,
+    "embedding_lr": 0.05,
+}
+PRIVATE: dict[str, Any] = {"encoder": "unit-deepsets", "local_lr": 0.05, "server_lr": 3e-3}
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -43,7 +49,7 @@ def accuracy(method: ODPFLHN, task: Task, state: State, clients: Clients) -> flo
 def test_every_encoder_learns(
     task: Task, make_population: Callable[..., Clients], name: str
 ) -> None:
-    method = ODPFLHN(encoder=name, local_lr=0.05, server_lr=0.1)
+    method = ODPFLHN(encoder=name, local_lr=0.05, server_lr=3e-3)
     state = train(method, task, make_population((12,) * 16), replace(CONFIG, rounds=100), seed=0)
     drawn = set_encoder_named(name, task, 4, 200).initial(generator())
     assert {k: v.shape for k, v in part(state.server, "encoder").items()} == {
@@ -67,7 +73,7 @@ def test_the_studys_encoder_of_labelled_data_is_not_used(
 def test_training_in_turns_serves_newcomers(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:
-    method = ODPFLHN(**IN_TURNS | {"server_lr": 0.1}, encoder_share=1.0, finetune_share=1.0)
+    method = ODPFLHN(**IN_TURNS | {"server_lr": 0.1, "encoder_lr": 0.02})
     seen, novel = make_population((12,) * 16), make_population((12,) * 8, seed=1)
     state = train(method, task, seen, replace(CONFIG, rounds=240), seed=0)
     assert accuracy(method, task, state, novel) >= 0.85
@@ -87,25 +93,20 @@ def test_only_what_learns_in_a_phase_moves(
         after = learn(state, cohort, *rest)
         moved = {k.split(".")[0] for k, v in after.server.items() if (v != state.server[k]).any()}
         own = (after.clients["embedding"] != state.clients["embedding"]).any(dim=1)
-        assert own.nonzero()[:, 0].tolist() == (
-            sorted(cohort.members.tolist()) if cohort.phase == "embeddings" else []
-        )
-        for section in {"hyper", "encoder"} - moved:
-            for key, value in part(state.server, f"sgd.{section}").items():
-                assert torch.equal(after.server[f"sgd.{section}.{key}"], value)
-        met.append((cohort.phase, moved - {"sgd"}))
+        # As in pFedHN's published code those not drawn decay and go on too.
+        assert bool(own.all()) == (cohort.phase == "embeddings") == bool(own.any())
+        met.append((cohort.phase, moved - {"optimizer"}))
         return after
 
     monkeypatch.setattr(embedding_phases, "learn", watched)
     train(ODPFLHN(**IN_TURNS), task, make_population(), CONFIG, seed=0, path=path)
-    expected = [("embeddings", {"hyper"})] * 4 + [("encoder", {"encoder"})] * 2
-    assert met == expected + [("finetune", {"hyper"})] * 2
+    assert met == [("embeddings", {"hyper", "encoder"})] * 5 + [("finetune", {"hyper"})] * 3
 
 
-def test_without_later_rounds_the_hypernetwork_is_that_of_pfedhn(
+def test_without_fine_tuning_the_hypernetwork_is_that_of_pfedhn(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:
-    ours = ODPFLHN(training="two_phase", encoder_share=0, finetune_share=0, descriptor_dim=3)
+    ours = ODPFLHN(training="two_phase", server_optimizer="sgd", finetune_share=0, descriptor_dim=3)
     states = [
         train(method, task, make_population(), CONFIG, seed=1)
         for method in (ours, PFedHN(embedding_dim=3))
@@ -115,40 +116,40 @@ def test_without_later_rounds_the_hypernetwork_is_that_of_pfedhn(
     assert all(torch.equal(states[0].clients[k], states[1].clients[k]) for k in states[1].clients)
 
 
-def test_the_encoder_takes_a_step_down_the_squared_distance(
+def test_clients_step_the_encoder_down_the_squared_distance(
     make_population: Callable[..., Clients],
 ) -> None:
-    clients = make_population(dtype=torch.float64)
+    clients = make_population((12, 7, 12, 9, 3, 12, 12, 1), dtype=torch.float64)
     task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
-    method = ODPFLHN(
-        **IN_TURNS, server_weight_decay=0.5, server_momentum=0, clip_norm=1e9, pooled_units=6
-    )
-    cohort = replace(Schedule(0, clients, CONFIG).cohort(0), phase="encoder")
+    settings = {"encoder_lr": 0.05, "encoder_steps": 2, "local_momentum": 0.0, "clip_norm": 1e9}
+    method = ODPFLHN(**IN_TURNS | settings, local_weight_decay=0.0, pooled_units=6)
+    cohort = replace(Schedule(0, clients, CONFIG).cohort(0), phase="embeddings")
     before = method.init(task, clients, cohort, generator())
     start = method.start(task, before, clients, cohort, generator())
-    after = method.aggregate(task, before, cohort, start, {})
-    weights = {k: v.clone().requires_grad_() for k, v in part(before.server, "encoder").items()}
-    found = set_encoder_named("deepsets", task, 2, 6)(
-        weights, clients.inputs(cohort.descriptor_rows)
-    )
-    goal = before.clients["embedding"][cohort.members]
-    (found - goal).square().sum(dim=1).mean().backward()
-    for key, value in weights.items():
-        assert value.grad is not None
-        expected = value - 0.05 * (value.grad + 0.5 * value)
-        torch.testing.assert_close(after.server[f"encoder.{key}"], expected.detach())
+    after = method.aggregate(task, before, cohort, start, start.params)
+    expected = {k: torch.zeros_like(v) for k, v in part(before.server, "encoder").items()}
+    for member in cohort.members.tolist():
+        weights = part(before.server, "encoder")
+        for _ in range(2):
+            weights = {k: v.clone().requires_grad_() for k, v in weights.items()}
+            x = clients.support_of(member).x[None]
+            found = set_encoder_named("deepsets", task, 2, 6)(weights, x)[0]
+            (found - before.clients["embedding"][member]).square().sum().backward()
+            weights = {k: (v - 0.05 * v.grad).detach() for k, v in weights.items()}
+        expected = {k: v + weights[k] / 3 for k, v in expected.items()}
+    for key, value in expected.items():
+        torch.testing.assert_close(after.server[f"encoder.{key}"], value)
 
 
-def test_no_client_takes_a_local_step_for_the_encoder(task: Task) -> None:
-    _, encoder, _ = ODPFLHN(**IN_TURNS).phases(task)
-    assert [stage.trained for stage in encoder.stages] == [()]
+def test_the_encoder_travels_both_ways_while_clients_train_it(task: Task) -> None:
     assert len(ODPFLHN().phases(task)) == 1
     found, weights = traffic(ODPFLHN(**IN_TURNS), task), traffic(FedAvg(), task).down
     drawn = set_encoder_named("deepsets", task, 10).initial(generator())
     encoder = 4 * sum(value.numel() for value in drawn.values())
-    # Half of the rounds: weights; a quarter: the encoder; a quarter: both, the encoder down only.
-    assert found.down == round(0.75 * weights + 0.5 * encoder)
-    assert found.up == round(0.75 * weights + 0.25 * encoder + 0.25 * 4 * 10)
+    # Two thirds of the rounds: weights, embedding and encoder down, weights and encoder up; one
+    # third: weights and encoder down, weights and descriptor up.
+    assert found.down == round(weights + encoder + 2 / 3 * 4 * 10)
+    assert found.up == round(weights + 2 / 3 * encoder + 1 / 3 * 4 * 10)
     assert found.kept == 2 * 10
 
 
@@ -209,11 +210,11 @@ def test_newcomers_alone_are_served_with_that_noise(
     # A limit: noise goes to nothing as epsilon grows.
     gaps = [
         float((served(ODPFLHN(**PRIVATE, dp_epsilon=e)) - served(plain)).abs().max())
-        for e in (1.0, 1e3, 1e6, 1e14)
+        for e in (1.0, 1e3, 1e6, 1e16)
     ]
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[0] > 1e-3
-    assert gaps[-1] < 1e-5
+    assert gaps[-1] < 1e-3 * gaps[0]
 
 
 def test_noise_does_not_touch_training(task: Task, make_population: Callable[..., Clients]) -> None:
