@@ -22,6 +22,7 @@ from latecomer.reports.frames import failures_frame, labels_in
 from latecomer.reports.guarantee_section import guarantee_section, ledger_of_run
 from latecomer.reports.pictures import Writer
 from latecomer.reports.remembering import remembering
+from latecomer.reports.shown_names import under_shown_names
 from latecomer.reports.style import looks
 
 # Objects that come to be between two searches for cycles: a figure is a web of tens of thousands,
@@ -50,7 +51,7 @@ def report(directory: str | Path) -> Path:
         When the directory holds no readable run.
     """
     with _seldom_searching():
-        run, writer = load_run(directory), Writer()
+        run, writer = under_shown_names(load_run(directory)), Writer()
         page = page_of(run, writer)
     for name, content in writer.files.items():
         write_atomic(run.path / name, content)

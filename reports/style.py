@@ -13,6 +13,8 @@ from typing import Any
 
 import seaborn  # type: ignore[import-untyped, unused-ignore]
 
+from latecomer.reports.words import SHOWN_NAMES
+
 INK = "#1b1f24"
 MUTED = "#7d858f"
 WIDE = 7.2
@@ -33,6 +35,7 @@ _PLACES = (
     *("fedper", "", "pfedhn_pc", "", "", "", "pfl_sampled"),
 )
 _FIXED = {label: place for place, label in enumerate(_PLACES) if label}
+_FIXED |= {shown: _FIXED[name] for name, shown in SHOWN_NAMES.items()}
 # Terms of a bound are no methods: greys, told apart by hatching.
 TERM_FILLS = ("#59626e", "#a9b2bd", "#838c98", "#c9d0d8", "#707986", "#959eaa")
 TERM_HATCHES = ("", "", "///", "...", "\\\\\\", "xxx")

@@ -8,6 +8,10 @@ from decimal import ROUND_CEILING, Context, Decimal
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 
+# FedMA matches the layers of a net in one go, not one a round with training in between, and its
+# net never grows: its plain name would stand for the whole method.
+SHOWN_NAMES = {"fedma": "FedMA (one-shot matching)"}
+
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "
     "hypernetwork writes its model. Nothing is trained.",

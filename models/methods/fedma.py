@@ -29,7 +29,8 @@ class FedMA(AveragedWeights):
     Simplified against the paper: the global net never grows (no unit stays unmatched, the cost is
     a squared distance and not the posterior of a Beta-Bernoulli process); cohorts are matched round
     by round, not all clients once; the last layer is averaged by sizes, not by class counts; the
-    target must be a chain of layers.
+    target must be a chain of layers. A net's layers are matched in one go, without training in
+    between, so reports show the method as "FedMA (one-shot matching)".
 
     Attributes
     ----------

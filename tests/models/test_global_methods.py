@@ -14,8 +14,8 @@ from latecomer.models.methods.fedprox import FedProx
 from latecomer.models.methods.knn_per import KNNPer
 from latecomer.models.methods.per_fedavg import PerFedAvg
 from latecomer.models.methods.pfedme import PFedMe
-from latecomer.models.schedule import TrainConfig
-from latecomer.models.state import Params, add, part, subtract
+from latecomer.models.schedule import Schedule, TrainConfig
+from latecomer.models.state import Params, add, nest, part, row, subtract
 from latecomer.models.task import Clients, Samples, Task, make_task
 
 CONFIG = TrainConfig(rounds=4, cohort=3, local_steps=4, batch_size=5)
@@ -74,11 +74,12 @@ def test_pfedme_moves_along_the_gradient_of_the_envelope(
         input_shape=(6,), n_classes=4, target=torch.nn.Linear(6, 4), dtype=torch.float64
     )
     batch = make_population(dtype=torch.float64).support_of(0)
-    method = PFedMe(lam=2.0, inner_steps=400, inner_lr=0.05)
+    method = PFedMe(lam=2.0, inner_steps=400, inner_lr=0.05, inner_weight_decay=0.0)
     here = {k: v.requires_grad_() for k, v in exact.initial(generator()).items()}
 
     def envelope(at: Params) -> torch.Tensor:
-        return method.objective(exact, at, Context(), (batch,), 0)
+        params = at | nest("theta_i", {k: v.detach() for k, v in at.items()})
+        return method.objective(exact, params, Context(), (batch,), 0)
 
     value = envelope(here)
     slopes = torch.autograd.grad(value, list(here.values()))
@@ -94,12 +95,13 @@ def test_pfedme_moves_along_the_gradient_of_the_envelope(
 def test_pfedme_with_one_step_of_length_one_over_lam_is_fedavg(
     exact: Task, make_population: Callable[..., Clients]
 ) -> None:
-    clients = make_population(dtype=torch.float64)
+    clients, config = make_population(dtype=torch.float64), replace(CONFIG, local_steps=1)
+    tied = {"inner_steps": 1, "inner_lr": 1 / 15, "lam": 15.0, "inner_weight_decay": 0.0}
     pair = (
-        make_method("pfedme", inner_steps=1, inner_lr=1 / 15, lam=15.0, finetune_steps=0),
-        make_method("fedavg"),
+        make_method("pfedme", **tied, finetune_steps=0),
+        make_method("fedavg", local_momentum=0.0, local_weight_decay=0.0),
     )
-    states = [train(method, exact, clients, CONFIG, seed=0) for method in pair]
+    states = [train(method, exact, clients, config, seed=0) for method in pair]
     for key, value in states[1].server.items():
         torch.testing.assert_close(states[0].server[key], value, rtol=1e-10, atol=1e-13)
     x, support = clients.query_of(0).x, clients.support_of(0)
@@ -108,6 +110,57 @@ def test_pfedme_with_one_step_of_length_one_over_lam_is_fedavg(
         for m, s in zip(pair, states, strict=True)
     ]
     torch.testing.assert_close(*served, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("path", ["serial", "vectorised"])
+def test_a_round_of_pfedme_by_hand(
+    exact: Task, make_population: Callable[..., Clients], path: str
+) -> None:
+    clients, config = make_population(dtype=torch.float64), replace(CONFIG, rounds=1, cohort=2)
+    method = PFedMe(lam=4.0, inner_steps=2, inner_lr=0.1, local_lr=0.05, inner_weight_decay=0.3)
+    schedule = Schedule(0, clients, config)
+    cohort = schedule.cohort(0)
+    before = exact.initial(schedule.initial_noise())
+    state = train(method, exact, clients, config, seed=0, path=path)
+    ends = []
+    for place, member in enumerate(cohort.members.tolist()):
+        # theta begins the round at w and then goes on from where the last minibatch left it.
+        w, theta = dict(before), dict(before)
+        for step in range(config.local_steps):
+            rows = cohort.rows[place, step, 0]
+            for _ in range(2):
+                point = {k: v.clone().requires_grad_() for k, v in theta.items()}
+                exact.loss(point, clients.inputs(rows), clients.labels(rows)).backward()
+                slopes = {k: v.grad for k, v in point.items() if v.grad is not None}
+                theta = {
+                    k: v - 0.1 * (slopes[k] + 4.0 * (v - w[k]) + 0.3 * v) for k, v in theta.items()
+                }
+            w = {k: v - 0.05 * 4.0 * (v - theta[k]) for k, v in w.items()}
+        x, support = clients.query_of(member).x, clients.support_of(member)
+        served = method.serve(exact, state, member, support, generator=generator())
+        torch.testing.assert_close(served(x), exact.logits(theta, x), rtol=1e-10, atol=1e-12)
+        ends.append(w)
+    sizes = cohort.sizes.tolist()
+    for key, value in part(state.server, "target").items():
+        mean = sum(n * w[key] for n, w in zip(sizes, ends, strict=True)) / sum(sizes)
+        torch.testing.assert_close(value, mean, rtol=1e-10, atol=1e-12)
+
+
+def test_pfedme_serves_seen_clients_what_they_kept_and_others_like_newcomers(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, method = make_population(), PFedMe(local_lr=0.02)
+    config = replace(CONFIG, rounds=2, cohort=2)
+    state = train(method, task, clients, config, seed=0)
+    drawn = {int(m) for n in range(2) for m in Schedule(0, clients, config).cohort(n).members}
+    assert 2 <= len(drawn) < 8
+    for index in range(8):
+        support, x = clients.support_of(index), clients.query_of(index).x
+        kept = row(part(state.clients, "theta_i"), index)
+        served = method.serve(task, state, index, support, generator=generator())(x)
+        newcomer = method.personalize(task, state, support, generator=generator())(x)
+        assert torch.equal(served, task.logits(kept, x)) == (index in drawn)
+        assert torch.equal(served, newcomer) == (index not in drawn)
 
 
 def test_pfedme_without_a_server_step_stays_and_a_strong_tie_holds_newcomers(

@@ -17,8 +17,9 @@ from latecomer.models.method import Context, Method
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.objectives import gradients
 from latecomer.models.schedule import Schedule, TrainConfig
-from latecomer.models.state import Params, State, row, stack
+from latecomer.models.state import Params, State, row
 from latecomer.models.task import Clients, Samples, Task, make_task
+from latecomer.models.traffic import random_population
 
 CONFIG = TrainConfig(rounds=60, cohort=4, local_steps=5, batch_size=6)
 # Small enough to be quick, large enough to learn the toy in 60 rounds.
@@ -117,9 +118,15 @@ def test_learns_and_serves_newcomers(
 @pytest.mark.parametrize("name", NAMES)
 def test_objective_is_the_same_for_one_client_and_for_many(name: str) -> None:
     task = make_task(input_shape=(1, 8, 8), n_classes=4, dtype=torch.float64)
-    method, draw = make_method(name, **QUICK[name]), generator(1)
-    params = stack([task.initial(draw) for _ in range(3)])
-    sent = task.initial(draw)
+    method, draw, clients = make_method(name, **QUICK[name]), generator(1), random_population(task, 6)
+    cohort = Schedule(0, clients, replace(CONFIG, cohort=3)).cohort(0, method.batches_per_step)
+    state = method.init(task, clients, cohort, draw)
+    start = method.start(task, state, clients, cohort, draw)
+    params = {
+        key: value.detach() + 0.1 * torch.randn(value.shape, generator=draw, dtype=value.dtype)
+        for key, value in start.params.items()
+    }
+    own, sent = start.own, start.shared
     x = torch.randn(3, 3, 5, 1, 8, 8, generator=draw, dtype=torch.float64)
     y = torch.randint(0, 4, (3, 3, 5), generator=draw)
 
@@ -135,10 +142,13 @@ def test_objective_is_the_same_for_one_client_and_for_many(name: str) -> None:
         return found
 
     many = torch.func.vmap(
-        lambda p, a, b: slopes(Context(shared=sent, gradients=functional), p, a, b, functional)
-    )(params, x, y)
+        lambda p, o, a, b: slopes(
+            Context(own=o, shared=sent, gradients=functional), p, a, b, functional
+        )
+    )(params, own, x, y)
     for place in range(3):
-        one = slopes(Context(shared=sent), row(params, place), x[place], y[place], gradients)
+        context = Context(own=row(own, place), shared=sent)
+        one = slopes(context, row(params, place), x[place], y[place], gradients)
         for key, value in one.items():
             torch.testing.assert_close(many[key][place], value, rtol=1e-9, atol=1e-12)
 

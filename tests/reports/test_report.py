@@ -38,8 +38,8 @@ MODULES = (
         "sections",
         "serving_figures",
     ),
-    *("setup_facts", "shift_bounds", "shift_effects", "shift_figures", "split_figures"),
-    *("style", "table_forms", "tables", "training_figures", "words"),
+    *("setup_facts", "shift_bounds", "shift_effects", "shift_figures", "shown_names"),
+    *("split_figures", "style", "table_forms", "tables", "training_figures", "words"),
 )
 
 
