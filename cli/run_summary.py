@@ -60,7 +60,16 @@ def summary_lines(directory: Path, *, labels: Sequence[str] = ()) -> list[str]:
         "   " + "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         for line in table
     ]
-    return [*(line.rstrip() for line in shown), *_legend(errors, proved, bounds)]
+    return [*(line.rstrip() for line in shown), *_legend(errors, proved, bounds), *_warnings(done)]
+
+
+def _warnings(done: pd.DataFrame) -> list[str]:
+    """Name the personalised methods that serve everybody one model."""
+    told = done[(done["metric"] == "model_spread") & done["message"].fillna("").ne("")]
+    return [
+        f" warning      {label} {message}; see the report"
+        for label, message in dict(zip(told["label"], told["message"], strict=True)).items()
+    ]
 
 
 def _models(rows: pd.DataFrame, labels: Sequence[str]) -> dict[tuple[str, str], str]:

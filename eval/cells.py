@@ -125,7 +125,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "kind": "method",
             "model": resolved["model"],
             "method": {key: value for key, value in method.items() if key != "bounds"},
-            "train": resolved["train"],
+            "train": _train_of(method, resolved["train"]),
             "evaluation": evaluation,
             "bounds": method.get("bounds", resolved["bounds"]),
             "certificates": held,
@@ -178,6 +178,18 @@ def _denoising(settings: Mapping[str, Any]) -> dict[str, Any]:
         **{"shifts": {}, "evaluation": {}, "bounds": [], "certificates": []},
         "numbers_version": dict(DENOISING_VERSION),
     }
+
+
+def _train_of(method: Mapping[str, Any], train: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave rates for newcomers out of the cells of methods that do not train them."""
+    if not train.get("tune_newcomers"):
+        return dict(train)
+    from latecomer.models.methods import make_method
+
+    hyper = {key: value for key, value in method.items() if key not in ("label", "bounds")}
+    if make_method(**hyper).trains_newcomers:
+        return dict(train)
+    return {key: value for key, value in train.items() if key != "tune_newcomers"}
 
 
 def _own_label(method: Mapping[str, Any], entry: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ support, as the method refits newcomers, and judged by their validation data.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from latecomer.eval.artifacts import Artifact
@@ -18,7 +18,7 @@ from latecomer.models.method import Method
 from latecomer.models.state import State
 from latecomer.models.task import Task
 
-__all__ = ["REFITTED", "Rates", "trains_newcomers", "tune_newcomers"]
+__all__ = ["REFITTED", "Rates", "tune_newcomers"]
 
 # As many as a study's newcomers usually are; their errors are paired over rates.
 REFITTED = 10
@@ -61,17 +61,6 @@ class Rates:
         return row, Artifact(kind="newcomer_rates", table=table, axes=("rate",))
 
 
-def trains_newcomers(method: Method) -> bool:
-    """Tell whether serving a newcomer takes training at a rate that can be chosen.
-
-    >>> from latecomer.models.methods import make_method
-    >>> [trains_newcomers(make_method(name)) for name in ("pfedhn", "pefll")]
-    [True, False]
-    """
-    own = {declared.name for declared in fields(method)}
-    return "novel_lr" in own and method.personalization in ("embedding", "finetune", "local")
-
-
 def tune_newcomers(
     method: Method,
     task: Task,
@@ -87,7 +76,7 @@ def tune_newcomers(
     Parameters
     ----------
     method, task, state
-        The trained method, of :func:`trains_newcomers`.
+        The trained method, which trains newcomers.
     federation : Federation
         Its first ``REFITTED`` seen clients (ids are permuted) are refitted.
     rates : sequence of float

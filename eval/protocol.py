@@ -23,7 +23,7 @@ from latecomer.eval.held_out import score_certification
 from latecomer.eval.linear_denoising import denoising_findings
 from latecomer.eval.measures import measure_all
 from latecomer.eval.metrics import ClientScore, GroupScore, group_score
-from latecomer.eval.newcomer_rates import trains_newcomers, tune_newcomers
+from latecomer.eval.newcomer_rates import tune_newcomers
 from latecomer.eval.progressive_cell import evaluate_progressive
 from latecomer.eval.published import PUBLISHED
 from latecomer.eval.route_contract import Request
@@ -110,7 +110,7 @@ def _with_rate(
 ) -> tuple[Method, dict[str, Artifact]]:
     """Return the method with the rate that newcomers train at chosen, where the study asks."""
     rates = config["train"].get("tune_newcomers")
-    if not rates or not trains_newcomers(method):
+    if not rates:
         return method, {}
     classes, seed = config["evaluation"]["classes"], int(config["seed"])
     method, found = tune_newcomers(

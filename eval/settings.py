@@ -126,7 +126,7 @@ class Train(Settings):
     and all that is measured or certified are float32 in any case.
 
     ``tune_newcomers``: rates among which ``novel_lr`` is chosen, method by method, by refitting
-    seen clients as newcomers; methods whose newcomers do not train are as they are.
+    seen clients as newcomers; methods whose newcomers do not train know nothing of it.
     """
 
     rounds: Count = 5000

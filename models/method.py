@@ -14,7 +14,7 @@ stages that train some of the weights.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -127,6 +127,12 @@ class Method(ABC):
     def predictors(self) -> tuple[str, ...]:
         """Predictors that :meth:`serve` and :meth:`personalize` offer."""
         return ("deterministic",)
+
+    @property
+    def trains_newcomers(self) -> bool:
+        """Whether serving a newcomer takes training, at a rate ``novel_lr`` that can be chosen."""
+        own = {declared.name for declared in fields(self)}
+        return "novel_lr" in own and self.personalization in ("embedding", "finetune", "local")
 
     @property
     def sizes(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from latecomer.reports.paper_figures import (
     paper_figure,
 )
 from latecomer.reports.pictures import Writer
+from latecomer.reports.sameness import sameness_frame, sameness_table, say_sameness
 from latecomer.reports.shift_bounds import (
     certified_under,
     describe_certified,
@@ -69,6 +70,7 @@ def accuracy(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks)
         "gap": gap,
         "comparison": _comparison(rows, writer, labels, look),
         "training": _training(run, writer, labels, look),
+        "sameness": _sameness(rows, writer, labels),
         "paper": _paper(run, writer, labels, look),
     }
 
@@ -111,6 +113,14 @@ def _training(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks
         alt=descriptions.describe_training(frame),
         caption=descriptions.training_caption(frame),
     )
+
+
+def _sameness(rows: pd.DataFrame, writer: Writer, labels: Sequence[str]) -> Section | None:
+    frame = sameness_frame(rows)
+    if frame.empty:
+        return None
+    table = writer.table(sameness_table(frame, labels))
+    return {"warnings": say_sameness(frame), "table": table}
 
 
 def _paper(run: RunRecord, writer: Writer, labels: Sequence[str], look: Looks) -> Section | None:

@@ -156,6 +156,7 @@ def statement(
         f"Every method was trained with {count(len(seeds), 'training seed')} "
         f"({', '.join(map(str, seeds))}), which also draw the cohorts: the same for every method.",
         f"Selection: {selection(rows, rounds, rule)}. No test sample enters a choice.",
+        *_tuned(rows),
         f"Masking: {MASKING.get(masking, masking)}.",
     ]
     if precision := train.get("precision"):
@@ -174,6 +175,22 @@ def statement(
         "to one trained model and is never averaged."
     )
     return said
+
+
+def _tuned(rows: pd.DataFrame) -> list[str]:
+    """Say which rates newcomers train at, where seen clients chose them."""
+    chosen = rows[rows["metric"] == "novel_lr"]
+    if chosen.empty:
+        return []
+    told = [
+        f"{label} {listing([f'{value:g}' for value in sorted(set(own['value']))], 'or')}"
+        for label, own in chosen.groupby("label", sort=False)
+    ]
+    n_clients = int(chosen["n_clients"].max())
+    return [
+        f"Newcomers train at a rate chosen by the validation error of {n_clients} seen clients "
+        f"refitted as newcomers: {', '.join(told)}. No novel client had part in it."
+    ]
 
 
 def _exceptions(study: Mapping[str, Any]) -> list[str]:

@@ -43,7 +43,7 @@ SETTINGS = {
     "pfl_sampled": {"local_lr": 0.02, "server_lr": 0.05},
     "pfl_nearest": {"local_lr": 0.02, "server_lr": 0.05},
     "pfl_ensemble": {"local_lr": 0.02, "server_lr": 0.05},
-    "odpfl_hn": {"local_lr": 0.05, "server_lr": 0.05},
+    "odpfl_hn": {"local_lr": 0.05, "server_lr": 2e-3},
     "pefll": {"local_lr": 0.02, "server_lr": 2e-3},
 }
 
