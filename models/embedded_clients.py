@@ -96,7 +96,7 @@ class EmbeddedClients(Method, ABC):
         return None
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
-        """Draw the hypernetwork, standard normal embeddings, and a head that all begin with."""
+        """Draw the hypernetwork, standard normal embeddings, and a head for every client."""
         fixed = self.fixed_embeddings(task, clients)
         dim = self.embedding_dim or embedding_length(len(clients))
         dim = dim if fixed is None else fixed.shape[1]
@@ -110,8 +110,8 @@ class EmbeddedClients(Method, ABC):
         own |= {"size": size} if self.sizes else {}
         heads: Params = {}
         if self.personal_layers:
-            fresh = [self.fresh_head(task, name, generator) for name in self.sizes or ("",)]
-            heads = gather(stack(fresh), size)
+            names = self.sizes or ("",)
+            heads = stack([self.fresh_head(task, names[n], generator) for n in size.tolist()])
         return State(server, own | nest("head", heads))
 
     def start(
