@@ -51,7 +51,8 @@ class EmbeddedClients(Method, ABC):
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
-        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients. The papers count all
+        clients, which a method does not know of: to have theirs, set it (26 for 100 clients).
     sizes : tuple of str
         Target networks of several sizes, made by heads of their own on one trunk. The task's target
         must be the largest (in a study they take the place of ``model.target``). Seen clients get

@@ -20,10 +20,10 @@ class PFedHNPC(FittedEmbeddings):
     and never leave it; every client's head is drawn on its own. A newcomer fits a new embedding
     through the frozen hypernetwork together with a fresh head.
 
-    ``server_lr`` is that of the published code for this variant, five times pFedHN's. Two departures
-    from that code: a head's momentum begins anew in every round, as that of all local weights does
-    (there each head has an optimizer that lasts), and the clipping of a local step takes the
-    gradients of body and head together (there the head's are not clipped).
+    ``server_lr`` is that of the published code for this variant, five times pFedHN's. It departs
+    from that code in two ways: a head's momentum begins anew in every round, as that of all local
+    weights does (there each head has an optimizer that lasts), and a local step clips the gradients
+    of body and head together (there the body's alone).
 
     Attributes
     ----------

@@ -118,7 +118,11 @@ def test_learns_and_serves_newcomers(
 @pytest.mark.parametrize("name", NAMES)
 def test_objective_is_the_same_for_one_client_and_for_many(name: str) -> None:
     task = make_task(input_shape=(1, 8, 8), n_classes=4, dtype=torch.float64)
-    method, draw, clients = make_method(name, **QUICK[name]), generator(1), random_population(task, 6)
+    method, draw, clients = (
+        make_method(name, **QUICK[name]),
+        generator(1),
+        random_population(task, 6),
+    )
     cohort = Schedule(0, clients, replace(CONFIG, cohort=3)).cohort(0, method.batches_per_step)
     state = method.init(task, clients, cohort, draw)
     start = method.start(task, state, clients, cohort, draw)
