@@ -1,7 +1,7 @@
 """Local training: momentum SGD on a dictionary of parameters, and fine-tuning with it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -29,6 +29,14 @@ class LocalSGD:
     momentum: float = 0.9
     weight_decay: float = 0.0
     clip: float = 50.0
+
+    def at(self, lr: float | None) -> "LocalSGD":
+        """Return the rule at another rate; None: as it is.
+
+        >>> LocalSGD(0.1).at(0.5).lr, LocalSGD(0.1).at(None).lr
+        (0.5, 0.1)
+        """
+        return self if lr is None else replace(self, lr=lr)
 
 
 def clip_by_norm(slopes: list[Tensor], largest: float) -> list[Tensor]:

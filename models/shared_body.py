@@ -39,6 +39,8 @@ class SharedBody(Method, ABC):
         The local step.
     head_layers : int
         Number of last layers that are the head; at 0 the method is FedAvg.
+    novel_lr : float or None
+        Rate of training a newcomer; None: ``local_lr``.
     novel_steps, novel_batch_size : int
         Steps of a newcomer's head (published: 20 epochs, 260 steps for 100 clients of CIFAR-10)
         and their batch size.
@@ -49,6 +51,7 @@ class SharedBody(Method, ABC):
     local_weight_decay: float = number(5e-5, least=0)
     clip_norm: float = number(50.0, above=0)
     head_layers: int = count(1, least=0)
+    novel_lr: float | None = number(None, above=0)
     novel_steps: int = count(260)
     novel_batch_size: int = count(32)
 
@@ -117,5 +120,6 @@ class SharedBody(Method, ABC):
         fresh = move(task.initial(generator), support.x.device)
         weights = join(task, fresh, part(state.server, "body"))
         steps, size = self.novel_steps, self.novel_batch_size
-        tuned = fine_tune(task, weights, support, self.local, steps, size, generator, trained=head)
+        rule = self.local.at(self.novel_lr)
+        tuned = fine_tune(task, weights, support, rule, steps, size, generator, trained=head)
         return predict_with(task, tuned)

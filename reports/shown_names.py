@@ -73,7 +73,9 @@ def _renamed(config: dict[str, Any], given: set[str]) -> dict[str, Any]:
     if not isinstance(method, Mapping) or method.get("name") not in SHOWN_NAMES:
         return config
     name = str(method["name"])
-    changed = {"method": {**method, "label": shown_name(name, str(method["label"]), given)}}
+    changed: dict[str, Any] = {
+        "method": {**method, "label": shown_name(name, str(method["label"]), given)}
+    }
     if "of" in config:
         changed["of"] = shown_name(name, str(config["of"]), given)
     return {**config, **changed}

@@ -20,6 +20,8 @@ class FedPer(SharedBody):
         The local step.
     head_layers : int
         Number of last layers that are the head.
+    novel_lr : float or None
+        Rate of training a newcomer; None: ``local_lr``.
     novel_steps, novel_batch_size : int
         Steps of a newcomer's head and their batch size.
     """

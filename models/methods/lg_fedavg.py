@@ -32,6 +32,8 @@ class LGFedAvg(AveragedWeights):
         seen clients' method is FedAvg.
     head_layers : int
         Number of last layers that are the head.
+    novel_lr : float or None
+        Rate of training a newcomer; None: ``local_lr``.
     novel_steps, novel_batch_size : int
         Steps of a newcomer's body, 0 for none, and their batch size.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
@@ -40,6 +42,7 @@ class LGFedAvg(AveragedWeights):
 
     local_share: float = number(1 / 6, least=0, below=1)
     head_layers: int = count(1)
+    novel_lr: float | None = number(None, above=0)
     novel_steps: int = count(50, least=0)
     novel_batch_size: int = count(32)
 
@@ -114,7 +117,8 @@ class LGFedAvg(AveragedWeights):
         mean = {name: shared[name] + (bodies[name] - shared[name]).mean(dim=0) for name in body}
         weights = join(task, shared, mean)
         steps, size = self.novel_steps, self.novel_batch_size
-        tuned = fine_tune(task, weights, support, self.local, steps, size, generator, trained=body)
+        rule = self.local.at(self.novel_lr)
+        tuned = fine_tune(task, weights, support, rule, steps, size, generator, trained=body)
         return predict_with(task, tuned)
 
     def _bodies(self, task: Task, state: State, members: Tensor) -> Params:

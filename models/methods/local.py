@@ -24,6 +24,8 @@ class Local(Method):
     ----------
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step.
+    novel_lr : float or None
+        Rate of training a newcomer; None: ``local_lr``.
     novel_steps, novel_batch_size : int
         Local steps of a newcomer (pFedHN's baseline: 2000) and their batch size.
     """
@@ -32,6 +34,7 @@ class Local(Method):
     local_momentum: float = number(0.9, least=0, below=1)
     local_weight_decay: float = number(5e-5, least=0)
     clip_norm: float = number(50.0, above=0)
+    novel_lr: float | None = number(None, above=0)
     novel_steps: int = count(2000)
     novel_batch_size: int = count(32)
 
@@ -95,6 +98,5 @@ class Local(Method):
         self.refuse_predictor(predictor)
         steps, size = self.novel_steps, self.novel_batch_size
         fresh = move(task.initial(generator), support.x.device)
-        return predict_with(
-            task, fine_tune(task, fresh, support, self.local, steps, size, generator)
-        )
+        rule = self.local.at(self.novel_lr)
+        return predict_with(task, fine_tune(task, fresh, support, rule, steps, size, generator))

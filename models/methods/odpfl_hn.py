@@ -47,7 +47,8 @@ class ODPFLHN(Method):
     standardise : str
         ``first_cohort`` (ours): every coordinate of a descriptor is standardised by its mean and
         standard deviation over the clients of the first round, once and for all (a coordinate's is
-        at least a quarter of their root mean square). ``none`` (the paper's). Training in two phases never does: there a descriptor predicts an embedding.
+        at least a quarter of their root mean square). ``none`` (the paper's). Training in two
+        phases never does: there a descriptor predicts an embedding.
     local_lr, local_momentum, local_weight_decay : float
         The local step.
     descriptor_dim : int or None

@@ -40,9 +40,11 @@ class PerFedAvg(Method):
     hf_delta : float
         Length of the difference; used by the Hessian-free variant only.
     inner_lr : float
-        Step of the adaptation, in training and in serving.
+        Step of the adaptation in training.
     outer_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step.
+    novel_lr : float or None
+        Rate of these steps, for seen clients too; None: ``inner_lr``.
     finetune_steps, finetune_batch_size : int
         Plain SGD steps of serving, and their batch size.
     """
@@ -54,6 +56,7 @@ class PerFedAvg(Method):
     local_momentum: float = number(0.9, least=0, below=1)
     local_weight_decay: float = number(5e-5, least=0)
     clip_norm: float = number(50.0, above=0)
+    novel_lr: float | None = number(None, above=0)
     finetune_steps: int = count(10)
     finetune_batch_size: int = count(32)
 
@@ -142,7 +145,7 @@ class PerFedAvg(Method):
     ) -> Predictor:
         """Fine-tune the global model on the support."""
         self.refuse_predictor(predictor)
-        rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm)
+        rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm).at(self.novel_lr)
         steps, size = self.finetune_steps, self.finetune_batch_size
         weights = part(state.server, "target")
         return predict_with(task, fine_tune(task, weights, support, rule, steps, size, generator))

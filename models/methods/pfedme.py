@@ -71,9 +71,10 @@ class PFedMe(Method):
         Step of ``w``; ``local_lr * lam`` should stay below 1.
     beta : float
         Step of the server.
+    novel_lr : float or None
+        Rate of serving a newcomer by plain SGD; None: ``inner_lr``.
     finetune_steps, finetune_batch_size : int
-        Steps of serving a newcomer (published: 20 epochs, 260 steps for 100 clients of CIFAR-10),
-        of plain SGD with ``inner_lr``, and their batch size.
+        Its steps (published: 20 epochs, 260 steps for 100 clients of CIFAR-10) and batch size.
     clip_norm : float
         Largest norm of a newcomer's gradient.
     """
@@ -84,6 +85,7 @@ class PFedMe(Method):
     inner_weight_decay: float = number(1e-3, least=0)
     local_lr: float = number(5e-3, above=0)
     beta: float = number(1.0, above=0)
+    novel_lr: float | None = number(None, above=0)
     finetune_steps: int = count(260, least=0)
     finetune_batch_size: int = count(32)
     clip_norm: float = number(50.0, above=0)
@@ -185,7 +187,7 @@ class PFedMe(Method):
         """Find the client's ``theta`` for the global weights."""
         self.refuse_predictor(predictor)
         weights = part(state.server, "target")
-        rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm)
+        rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm).at(self.novel_lr)
         steps, size = self.finetune_steps, self.finetune_batch_size
         tie = partial(_tie, self.lam, weights)
         tuned = fine_tune(task, weights, support, rule, steps, size, generator, penalty=tie)

@@ -73,6 +73,8 @@ def placed(clients: Clients, device: torch.device) -> Clients:
         value = getattr(clients, one.name)
         moves = isinstance(value, Tensor) and one.name != "ids"
         object.__setattr__(there, one.name, value.to(device) if moves else value)
+    # Asked for once, when a population reaches its device; a round does not ask again.
+    there.__dict__["sizes_on_host"] = clients.sizes_on_host
     return there
 
 

@@ -72,7 +72,10 @@ def test_per_fedavg_gradient_is_taken_at_the_adapted_weights(
         torch.testing.assert_close(left, right)
 
 
-@pytest.mark.parametrize("method", [Local(local_lr=0.05), PFedHN(local_lr=0.05)])
+RESTING = PFedHN(local_lr=0.05, resting_embeddings="stay")
+
+
+@pytest.mark.parametrize("method", [Local(local_lr=0.05), RESTING])
 def test_clients_that_were_not_drawn_keep_their_state(
     task: Task, make_population: Callable[..., Clients], method: Method
 ) -> None:
