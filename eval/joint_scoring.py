@@ -12,7 +12,7 @@ from torch import Tensor
 
 from latecomer.eval.metrics import ClientScore
 from latecomer.models import client_axis
-from latecomer.models.method import FixedWeights, Predictor
+from latecomer.models.method import FixedWeights, Predictor, versions
 from latecomer.models.state import stack
 from latecomer.models.task import Clients, Samples, Task
 
@@ -41,7 +41,8 @@ def score_side_by_side(
     clients : Clients
         Labelled.
     serve : callable
-        From a client's number and support to its predictor.
+        From a client's number and support to its predictor; all are one model, or one drawn from as
+        many.
     mask : callable
         What happens to logits ``[..., n_classes]`` of classes that are not known.
     on_support : bool
@@ -61,22 +62,29 @@ def score_side_by_side(
         models = [serve(place, clients.support_of(place)) for place in places]
         here = slice(places.start, places.stop)
         rows, counts = table[here], true[here]
-        y = clients.labels(rows)
+        x, y = clients.inputs(rows), clients.labels(rows)
         held = torch.arange(rows.shape[1], device=rows.device) < counts[:, None]
-        with torch.no_grad():
-            logits = _logits(task, models, clients.inputs(rows), sizes[here])
-            masked = mask(logits, _known(task, clients, here)[:, None])
-            each_loss = torch.nn.functional.cross_entropy(
-                logits.flatten(0, 1), y.flatten(), reduction="none"
-            )
-            wrong.append(((masked.argmax(dim=2) != y) & held).sum(dim=1))
-            losses.append(each_loss.view(y.shape).where(held, 0).sum(dim=1) / counts)
+        known = _known(task, clients, here)[:, None]
+        found = []
+        for beside in zip(*map(versions, models), strict=True):
+            with torch.no_grad():
+                logits = _logits(task, beside, x, sizes[here])
+                found.append(_measured(logits, mask(logits, known), y, held))
+        wrong.append(torch.stack([bad for bad, _ in found]).mean(dim=0))
+        losses.append(torch.stack([total for _, total in found]).mean(dim=0) / counts)
     if not wrong:
         return []
-    # Counts are whole numbers below 2^53: as doubles both come back in one go.
-    told = torch.stack([torch.cat(wrong).double(), torch.cat(losses).double()]).tolist()
+    # Both come back in one go.
+    told = torch.stack([torch.cat(wrong), torch.cat(losses)]).tolist()
     entries = zip(clients.ids.tolist(), own, sizes, *told, strict=True)
-    return [ClientScore(client, a, b, int(bad), loss) for client, a, b, bad, loss in entries]
+    return [ClientScore(*entry) for entry in entries]
+
+
+def _measured(logits: Tensor, masked: Tensor, y: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many of each client's samples are wrong, and their summed loss; both ``[c]``."""
+    each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none")
+    wrong = (masked.argmax(dim=2) != y) & held
+    return wrong.sum(dim=1).double(), each.view(y.shape).where(held, 0).sum(dim=1).double()
 
 
 def _known(task: Task, clients: Clients, here: slice) -> Tensor:

@@ -19,8 +19,9 @@ class ClientScore:
         Client id.
     n_support, n_query : int
         Samples the model was made from, and samples it was measured on.
-    n_wrong : int
-        Query samples that were classified wrongly.
+    n_wrong : float
+        Query samples that were classified wrongly; where the client's model is drawn from several,
+        the mean over them, which need not be whole.
     loss : float
         Mean cross-entropy on the query data in nats, before any masking of classes.
     """
@@ -28,7 +29,7 @@ class ClientScore:
     client: int
     n_support: int
     n_query: int
-    n_wrong: int
+    n_wrong: float
     loss: float
 
     @property

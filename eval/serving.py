@@ -4,7 +4,7 @@ A seen client is served by its own state, any other by the method's declared pro
 support data alone; query data are read only to score the predictions.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from latecomer.eval.federation import Group
-from latecomer.eval.joint_scoring import score_side_by_side
+from latecomer.eval.joint_scoring import Mask, score_side_by_side
 from latecomer.eval.metrics import ClientScore
-from latecomer.models.method import Method, Predictor
+from latecomer.models.method import Method, Predictor, versions
 from latecomer.models.state import State
 from latecomer.models.task import Samples, Task
 
@@ -34,7 +34,7 @@ def _zeroed(logits: Tensor, known: Tensor) -> Tensor:
     return logits * known
 
 
-MASKS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
+MASKS: Mapping[str, Mask] = MappingProxyType(
     {"all": _unmasked, "known": _known_only, "zero": _zeroed}
 )
 
@@ -108,13 +108,21 @@ def score_group(
         support = clients.support_of(index)
         measured = clients.query_of(index) if measured_on == "query" else support
         model = _serve(method, task, state, group, index, support, predictor, seed)
-        with torch.no_grad():
-            logits = model(measured.x)
-            known = torch.zeros(task.n_classes, dtype=torch.bool, device=logits.device)
-            known[support.labels()] = True
-            wrong = mask(logits, known).argmax(dim=1) != measured.labels()
-            loss = torch.nn.functional.cross_entropy(logits, measured.labels())
-        scores.append(
-            ClientScore(client, len(support), len(measured), int(wrong.sum()), float(loss))
-        )
+        known = torch.zeros(task.n_classes, dtype=torch.bool)
+        known[support.labels()] = True
+        n_wrong, loss = _measured(model, measured, known, mask)
+        scores.append(ClientScore(client, len(support), len(measured), n_wrong, loss))
     return scores
+
+
+def _measured(model: Predictor, samples: Samples, known: Tensor, mask: Mask) -> tuple[float, float]:
+    """Return how many samples are classified wrongly, and the mean loss; means over versions."""
+    wrong: list[int] = []
+    losses: list[float] = []
+    y = samples.labels()
+    for version in versions(model):
+        with torch.no_grad():
+            logits = version(samples.x)
+            wrong.append(int((mask(logits, known).argmax(dim=1) != y).sum()))
+            losses.append(float(torch.nn.functional.cross_entropy(logits, y)))
+    return sum(wrong) / len(wrong), sum(losses) / len(losses)

@@ -51,7 +51,8 @@ class EmbeddedClients(Method, ABC):
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
-        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients. The papers count all
+        clients, which a method does not know of: to have theirs, set it (26 for 100 clients).
     sizes : tuple of str
         Target networks of several sizes, made by heads of their own on one trunk. The task's target
         must be the largest (in a study they take the place of ``model.target``). Seen clients get
@@ -96,7 +97,7 @@ class EmbeddedClients(Method, ABC):
         return None
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
-        """Draw the hypernetwork, standard normal embeddings, and a head that all begin with."""
+        """Draw the hypernetwork, standard normal embeddings, and a head for every client."""
         fixed = self.fixed_embeddings(task, clients)
         dim = self.embedding_dim or embedding_length(len(clients))
         dim = dim if fixed is None else fixed.shape[1]
@@ -110,8 +111,8 @@ class EmbeddedClients(Method, ABC):
         own |= {"size": size} if self.sizes else {}
         heads: Params = {}
         if self.personal_layers:
-            fresh = [self.fresh_head(task, name, generator) for name in self.sizes or ("",)]
-            heads = gather(stack(fresh), size)
+            names = self.sizes or ("",)
+            heads = stack([self.fresh_head(task, names[n], generator) for n in size.tolist()])
         return State(server, own | nest("head", heads))
 
     def start(

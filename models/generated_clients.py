@@ -34,7 +34,8 @@ class GeneratedClients(Method, ABC):
     lambda_h, lambda_v, lambda_theta : float
         Regularisers of hypernetwork, encoder and target weights.
     descriptor_dim : int or None
-        Length of a descriptor; None: ``1 + floor(n / 4)`` with n seen clients.
+        Length of a descriptor; None: ``1 + floor(n / 4)`` with n seen clients. The papers count all
+        clients, which a method does not know of: to have theirs, set it (26 for 100 clients).
     """
 
     server_lr: float = number(2e-4, above=0)

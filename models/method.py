@@ -13,7 +13,7 @@ stages that train some of the weights.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
@@ -269,6 +269,44 @@ class FixedWeights:
         """Return logits ``[B, n_classes]`` of standardised inputs."""
         with torch.no_grad():
             return self.task.logits(self.weights, x)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnModel:
+    """The predictor that is one of several models, drawn uniformly.
+
+    What is measured of it is the mean over all the models: what the draw gives in expectation.
+
+    Attributes
+    ----------
+    n_models : int
+        How many there are.
+    drawn : int
+        Number of the one that was drawn.
+    model : callable
+        From a model's number to its predictor.
+    """
+
+    n_models: int
+    drawn: int
+    model: Callable[[int], Predictor]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the drawn model's logits ``[B, n_classes]``."""
+        return self.model(self.drawn)(x)
+
+
+def versions(predictor: Predictor) -> Iterator[Predictor]:
+    """Yield the models that a measurement is the mean over: the predictor itself, or all of many.
+
+    >>> several = DrawnModel(2, 1, lambda number: lambda x: x + number)
+    >>> [one(torch.zeros(1)).item() for one in versions(several)], several(torch.zeros(1)).item()
+    ([0.0, 1.0], 1.0)
+    """
+    if isinstance(predictor, DrawnModel):
+        yield from (predictor.model(number) for number in range(predictor.n_models))
+    else:
+        yield predictor
 
 
 def predict_with(task: Task, params: Mapping[str, Tensor]) -> Predictor:

@@ -31,6 +31,12 @@ class KNNPer(AveragedWeights):
     error on its support; among equals the lowest log-loss, then the smallest weight, wins. A
     client with one sample is served the global model. Training is FedAvg.
 
+    For a newcomer that is an honest choice. For a seen client it is optimistic about ``p_global``,
+    which was trained on the very samples it is judged by: the weight leans towards the global
+    model. PeFLL's authors, too, choose by cross-validation on each client's data; Marfoq et al.
+    by validation data, which here choose rounds and rates and never reach a method. Only
+    what seen clients are served is concerned.
+
     Attributes
     ----------
     scale : float

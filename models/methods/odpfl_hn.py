@@ -19,7 +19,7 @@ from latecomer.models.private_descriptors import noise_sd, refuse_unbounded, wit
 from latecomer.models.schedule import Cohort
 from latecomer.models.state import Params, State, nest, part, row
 from latecomer.models.task import Clients, Samples, Task
-from latecomer.models.unlabelled_encoders import set_encoder_named
+from latecomer.models.unlabelled_encoders import BatchAveraged, SetEncoder, set_encoder_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +52,16 @@ class ODPFLHN(Method):
     local_lr, local_momentum, local_weight_decay : float
         The local step.
     descriptor_dim : int or None
-        Length of a descriptor; None: ``floor(n / 4)`` with n seen clients, at least 1.
+        Length of a descriptor; None: ``floor(n / 4)`` with n seen clients, at least 1. The paper
+        counts all clients, which a method does not know of: to have its length, set it.
     encoder : str
         ``deepsets`` (mean and max), ``unit-deepsets`` (unit mean), ``dss``, ``set-transformer``.
     pooled_units : int
         Units of either DeepSets.
+    encoder_batch : int or None
+        Samples that the encoder sees at a time; descriptors of a client's batches are averaged by
+        their sizes (B.1, for data that do not fit into memory). Batches follow the order of the
+        client's samples, which a split draws at random. None: all at once.
     training : str
         ``end_to_end``, or ``two_phase``: embeddings with an encoder that predicts them, trained on
         the clients beside the hypernetwork (B.2), then fine-tuning.
@@ -83,6 +88,7 @@ class ODPFLHN(Method):
     descriptor_dim: int | None = count(None)
     encoder: str = choice("deepsets", "unit-deepsets", "dss", "set-transformer")
     pooled_units: int = count(200, least=2)
+    encoder_batch: int | None = count(None)
     training: str = choice("end_to_end", "two_phase")
     embedding_lr: float = number(1e-2, above=0)
     encoder_lr: float = number(5e-3, above=0)
@@ -125,8 +131,7 @@ class ODPFLHN(Method):
         eta = nest("hyper", hypernetwork(task, dim).initial(generator))
         two = self.training == "two_phase"
         own = initial_embeddings(task, len(clients), dim, generator) if two else {}
-        net = set_encoder_named(self.encoder, task, dim, self.pooled_units)
-        eta |= nest("encoder", net.initial(generator))
+        eta |= nest("encoder", self._encoder(task, dim).initial(generator))
         eta |= nest("optimizer", self.optimizer.memory(eta))
         if self.standardise == "first_cohort" and not two:
             eta |= nest("descriptor", self._scale(task, eta, clients, first))
@@ -207,9 +212,12 @@ class ODPFLHN(Method):
     def _embed(self, task: Task, table: Params, sets: Iterable[Tensor]) -> Tensor:
         """Return what the encoder says of sets ``[b, ...]`` of any sizes, ``[c, dim]``."""
         dim = table["hyper.trunk0.weight"].shape[1]
-        encode = set_encoder_named(self.encoder, task, dim, self.pooled_units)
-        weights = part(table, "encoder")
+        encode, weights = self._encoder(task, dim), part(table, "encoder")
         return torch.cat([encode(weights, x[None]) for x in sets])
+
+    def _encoder(self, task: Task, dim: int) -> SetEncoder:
+        net = set_encoder_named(self.encoder, task, dim, self.pooled_units)
+        return net if self.encoder_batch is None else BatchAveraged(net, self.encoder_batch)
 
     def _scale(self, task: Task, table: Params, clients: Clients, first: Cohort) -> Params:
         """Return mean and standard deviation ``[dim]`` over the first cohort's descriptors.

@@ -26,6 +26,12 @@ class PeFLL(GeneratedClients):
     |theta_i|^2]``, ``theta_i = h(v(S_i; eta_v); eta_h)`` (equation 1), by Algorithm 2: local SGD
     from ``theta_i``, its change pulled back once a round. Serving is Algorithm 1.
 
+    A descriptor is a mean over samples. The published code divides their sum by the number of
+    batches instead (times 2, the length of a pair of inputs and labels), which is the same up to a
+    factor that standardising takes away, unless a batch is not full: there a client with fewer
+    samples than a batch has a shorter descriptor, and so has, in serving, one whose last batch is
+    partial. Not followed, for the text divides by the number of samples.
+
     Attributes
     ----------
     server_lr, local_lr, local_momentum, clip_norm, lambda_h, lambda_v, lambda_theta, descriptor_dim

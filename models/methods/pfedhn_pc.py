@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Generator
 
 from latecomer.models.fitted_embeddings import FittedEmbeddings
-from latecomer.models.hyperparameters import count
+from latecomer.models.hyperparameters import count, number
 from latecomer.models.method import Personalization, Predictor, predict_with
 from latecomer.models.state import State
 from latecomer.models.task import Samples, Task
@@ -17,8 +17,13 @@ class PFedHNPC(FittedEmbeddings):
     """pFedHN with a personal classifier (Shamsian, Navon, Fetaya, Chechik, ICML 2021).
 
     As pFedHN, but the last layers are trained on the client along with what the hypernetwork made,
-    and never leave it. A newcomer fits a new embedding through the frozen hypernetwork together
-    with a fresh head.
+    and never leave it; every client's head is drawn on its own. A newcomer fits a new embedding
+    through the frozen hypernetwork together with a fresh head.
+
+    ``server_lr`` is that of the published code for this variant, five times pFedHN's. It departs
+    from that code in two ways: a head's momentum begins anew in every round, as that of all local
+    weights does (there each head has an optimizer that lasts), and a local step clips the gradients
+    of body and head together (there the body's alone).
 
     Attributes
     ----------
@@ -33,12 +38,13 @@ class PFedHNPC(FittedEmbeddings):
     """
 
     head_layers: int = count(1, least=0)
+    server_lr: float = number(5e-2, above=0)
 
     name: ClassVar[str] = "pfedhn_pc"
     paper: ClassVar[str] = "Shamsian et al., ICML 2021"
     personalization: ClassVar[Personalization] = "embedding"
     needs_labels: ClassVar[bool] = True
-    numbers_version: ClassVar[int] = 2
+    numbers_version: ClassVar[int] = 3
 
     @property
     def personal_layers(self) -> int:

@@ -36,7 +36,8 @@ class PFLNearest(EmbeddedClients):
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
-        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients (OD-PFL: a quarter of
+        all clients, to be set).
     sizes : tuple of str
         Target networks of several sizes, see :class:`EmbeddedClients`.
     """

@@ -1,13 +1,13 @@
-"""PFL-sampled: pFedHN whose newcomers get the models of randomly drawn seen clients."""
+"""PFL-sampled: pFedHN whose newcomers get the model of a randomly drawn seen client."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from latecomer.models.embedded_clients import EmbeddedClients
-from latecomer.models.method import Personalization, Predictor, predict_with
+from latecomer.models.method import DrawnModel, Personalization, Predictor, predict_with
 from latecomer.models.state import State
 from latecomer.models.task import Samples, Task
 
@@ -16,11 +16,10 @@ from latecomer.models.task import Samples, Task
 class PFLSampled(EmbeddedClients):
     """PFL-sampled, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
 
-    Its figure is the mean accuracy of all seen clients' models on a newcomer. So a newcomer is
-    served at random: every input gets the logits of a seen client's model, drawn uniformly, all
-    models being used equally often up to one. The expected error (and log-loss) of this ``gibbs``
-    predictor is exactly the mean over the models; averaging probabilities or logits would be
-    another, better predictor (an ensemble). Draws are fixed when the client is first served.
+    A newcomer is served one seen client's model, drawn uniformly. As in the paper what is measured
+    is the mean accuracy (and log-loss) of all seen clients' models on the newcomer, so nothing of
+    the result hangs on the draw: see :class:`~latecomer.models.method.DrawnModel`. Averaging
+    probabilities or logits would be another, better predictor (an ensemble).
 
     Training is pFedHN's, and a seen client is served the model of its own embedding. Newcomers'
     data are not looked at.
@@ -33,7 +32,8 @@ class PFLSampled(EmbeddedClients):
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
-        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients.
+        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients (OD-PFL: a quarter of
+        all clients, to be set).
     sizes : tuple of str
         Target networks of several sizes, see :class:`EmbeddedClients`.
     """
@@ -42,11 +42,11 @@ class PFLSampled(EmbeddedClients):
     paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
-    numbers_version: ClassVar[int] = 2
+    numbers_version: ClassVar[int] = 3
 
     @property
     def predictors(self) -> tuple[str, ...]:
-        """Only ``gibbs``: the model is drawn anew for every input."""
+        """Only ``gibbs``: a newcomer's model is drawn."""
         return ("gibbs",)
 
     def serve(
@@ -72,19 +72,12 @@ class PFLSampled(EmbeddedClients):
         predictor: str = "gibbs",
         generator: Generator,
     ) -> Predictor:
-        """Return the predictor that asks another client's model about every input."""
+        """Draw a seen client's model; what is measured is the mean over all of them."""
         self.refuse_predictor(predictor)
         n_clients = len(state.clients["embedding"])
-        seed = int(torch.randint(2**62, (), generator=generator))
+        drawn = int(torch.randint(n_clients, (), generator=generator))
 
-        def predict(x: Tensor) -> Tensor:
-            draw = torch.Generator().manual_seed(seed)
-            order = torch.randperm(n_clients, generator=draw)
-            owners = order[torch.randperm(len(x), generator=draw) % n_clients]
-            logits = x.new_empty(len(x), task.n_classes)
-            for owner in sorted(set(owners.tolist())):
-                asked = (owners == owner).to(x.device)
-                logits[asked] = predict_with(task, self.weights_of(task, state, owner))(x[asked])
-            return logits
+        def model(owner: int) -> Predictor:
+            return predict_with(task, self.weights_of(task, state, owner))
 
-        return predict
+        return DrawnModel(n_clients, drawn, model)

@@ -1,6 +1,7 @@
 """Every table and figure of the papers has a study, and every study can be run at every scale."""
 
 import re
+from dataclasses import fields
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -11,7 +12,7 @@ import yaml
 
 from latecomer.eval.rows import COLUMNS
 from latecomer.eval.study import Study, load_study, shipped_studies
-from latecomer.models.methods import METHODS
+from latecomer.models.methods import METHODS, make_method
 from latecomer.reports.paper import paper_frame, paper_numbers
 
 ITEMS = yaml.safe_load(Path(__file__).with_name("paper_items.yaml").read_text("utf-8"))
@@ -186,3 +187,17 @@ def test_scales_and_variants_name_methods_that_there_are(name):
     text = (resources.files("latecomer.eval") / "studies" / f"{name}.yaml").read_text("utf-8")
     named = set(re.findall(r"methods\.([a-z_]+)\.", text))
     assert named <= set(METHODS)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in STUDIES if STUDIES[name].paper))
+def test_lengths_count_all_clients_as_the_papers_do(name):
+    # A method sees the training clients alone: where others are kept out, a study must say.
+    for variants in ((), *((variant,) for variant in STUDIES[name].variants)):
+        study = load_study(name, variants=variants)
+        if not study.split.novel:
+            continue
+        for entry in study.methods:
+            made = make_method(entry.name, **entry.hyper())
+            lengths = {"embedding_dim", "descriptor_dim"} & {one.name for one in fields(made)}
+            fixed = getattr(made, "descriptors", "learned") == "class_proportions"
+            assert fixed or all(getattr(made, one) for one in lengths), (variants, entry.label)

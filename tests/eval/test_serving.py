@@ -172,12 +172,37 @@ def test_scores_side_by_side_are_those_one_after_another(
         found = score_side_by_side(
             task, group.clients, serve, MASKS[classes], on_support=on_support, at_most=at_most
         )
-        assert [replace(score, loss=0) for score in found] == [
-            replace(score, loss=0) for score in expected
-        ]
-        assert [score.loss for score in found] == pytest.approx(
-            [score.loss for score in expected], rel=1e-5
-        )
+        alike = [(score.client, score.n_support, score.n_query) for score in expected]
+        assert [(score.client, score.n_support, score.n_query) for score in found] == alike
+        for measured in ("n_wrong", "loss"):
+            told = [[getattr(score, measured) for score in scores] for scores in (found, expected)]
+            # Counts of one model are whole numbers; a mean over models is rounded.
+            near = {"rel": 1e-12 if measured == "n_wrong" else 1e-5}
+            assert told[0] == pytest.approx(told[1], **near)
+
+
+@pytest.mark.parametrize("classes", ["all", "known"])
+def test_a_drawn_model_is_measured_by_the_mean_over_all(
+    federation, task, trained, classes: str
+) -> None:
+    method, state = trained["pfl_sampled"]
+    scores = scores_of(trained, task, federation.novel, "pfl_sampled", classes=classes)
+    seen = [method.weights_of(task, state, i) for i in range(len(federation.seen.clients))]
+    for place, score in enumerate(scores):
+        clients = federation.novel.clients
+        support, query = clients.support_of(place), clients.query_of(place)
+        known = torch.zeros(10, dtype=torch.bool)
+        known[support.labels()] = True
+        logits = torch.stack([task.logits(weights, query.x) for weights in seen])
+        wrong = (MASKS[classes](logits, known).argmax(2) != query.labels()).double().sum(1)
+        assert score.n_wrong == pytest.approx(float(wrong.mean()), rel=1e-12)
+        assert score.error == score.n_wrong / score.n_query
+        losses = [torch.nn.functional.cross_entropy(one, query.labels()).item() for one in logits]
+        assert score.loss == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    # One draw for each client is another number, and hangs on the seed; the mean does not.
+    assert any(score.n_wrong != round(score.n_wrong) for score in scores)
+    again = scores_of(trained, task, federation.novel, "pfl_sampled", classes=classes, seed=1)
+    assert again == scores
 
 
 def test_a_group_off_the_cpu_is_scored_side_by_side(

@@ -60,7 +60,7 @@ DEGENERATE: list[tuple[str, dict[str, Any], str, dict[str, Any], bool]] = [
     ("lg_fedavg", {"local_share": 0, "novel_steps": 0}, "fedavg", {}, True),
     (
         "pfedhn_pc",
-        {"head_layers": 0, "novel_rounds": 2, "novel_steps": 3},
+        {"head_layers": 0, "server_lr": 1e-2, "novel_rounds": 2, "novel_steps": 3},
         "pfedhn",
         {"novel_rounds": 2, "novel_steps": 3},
         True,
@@ -345,6 +345,8 @@ def test_published_defaults() -> None:
     pfedhn = make_method("pfedhn")
     assert (pfedhn.server_lr, pfedhn.server_weight_decay) == (1e-2, 1e-3)  # type: ignore[attr-defined]
     assert (pfedhn.novel_rounds, pfedhn.novel_steps) == (20, 50)  # type: ignore[attr-defined]
+    personal = make_method("pfedhn_pc")
+    assert (personal.server_lr, personal.server_weight_decay) == (5e-2, 1e-3)  # type: ignore[attr-defined]
 
 
 def test_names_are_listed_without_torch() -> None:

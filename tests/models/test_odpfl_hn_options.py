@@ -70,6 +70,33 @@ def test_the_studys_encoder_of_labelled_data_is_not_used(
         assert all(torch.equal(tables[0][key], other[key]) for key in tables[0])
 
 
+@pytest.mark.parametrize("encoder", ["deepsets", "dss"])
+def test_descriptors_of_batches_are_averaged_in_training_and_in_serving(
+    task: Task, make_population: Callable[..., Clients], encoder: str
+) -> None:
+    clients = make_population((12,) * 8)
+    whole = ODPFLHN(encoder=encoder, standardise="none", descriptor_dim=3)
+    parted = replace(whole, encoder_batch=5)
+    cohort = Schedule(0, clients, CONFIG).cohort(0)
+    state = whole.init(task, clients, cohort, generator())
+    x = clients.support_of(int(cohort.members[0])).x
+    net = set_encoder_named(encoder, task, 3, 200)
+    weights = part(state.server, "encoder")
+    found = [net(weights, batch[None])[0] * len(batch) for batch in (x[:5], x[5:10], x[10:])]
+    expected = torch.stack(found).sum(dim=0) / 12
+    described = parted.describe(task, state, Samples(x, None))
+    torch.testing.assert_close(described, expected)
+    assert not torch.allclose(described, whole.describe(task, state, Samples(x, None)), rtol=1e-3)
+    starts = [m.start(task, state, clients, cohort, generator()).params for m in (parted, whole)]
+    made = embedding_phases.weights(task, state.server, expected[None])
+    for key, value in made.items():
+        torch.testing.assert_close(starts[0][key][0], value[0])
+    assert any(not torch.allclose(starts[0][key], starts[1][key]) for key in made)
+    # A batch that holds everything is everything.
+    one = replace(whole, encoder_batch=12).describe(task, state, Samples(x, None))
+    torch.testing.assert_close(one, whole.describe(task, state, Samples(x, None)))
+
+
 def test_training_in_turns_serves_newcomers(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from latecomer.models.engine import train
+from latecomer.models.engine import initial_state, train
 from latecomer.models.hypernetworks import hypernetwork
 from latecomer.models.methods.pfedhn import PFedHN
 from latecomer.models.methods.pfedhn_pc import PFedHNPC
@@ -113,8 +113,8 @@ def test_a_personal_classifier_stays_with_its_client(
     assert set(heads) == {"head.weight", "head.bias"}
     schedule = Schedule(0, clients, CONFIG)
     drawn = {int(m) for number in range(2) for m in schedule.cohort(number).members}
-    resting = min(set(range(8)) - drawn)
-    moved = {i for i in range(8) if not torch.equal(*heads["head.weight"][[i, resting]])}
+    before = initial_state(method, task, clients, CONFIG, seed=0).clients["head.head.weight"]
+    moved = {i for i in range(8) if not torch.equal(heads["head.weight"][i], before[i])}
     assert moved == drawn
     support, x = clients.support_of(0), clients.query_of(0).x
     flat = State(state.server, {k: v * 0 if "head." in k else v for k, v in state.clients.items()})
@@ -124,6 +124,21 @@ def test_a_personal_classifier_stays_with_its_client(
     again = method.personalize(task, flat, support, generator=generator())(x)
     assert torch.equal(served, again)
     assert (served.argmax(1) == clients.query_of(0).labels()).float().mean() > 0.6
+
+
+def test_every_client_begins_with_a_head_of_its_own(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population((4,) * 60)
+    state = initial_state(PFedHNPC(), task, clients, CONFIG, seed=0)
+    head = state.clients["head.head.weight"]
+    assert len({tuple(own.flatten().tolist()) for own in head}) == 60
+    # Each by the layer's own rule, as every net begins.
+    edge = head.shape[2] ** -0.5
+    assert 0.99 * edge < float(head.abs().max()) <= edge
+    assert abs(float(head.mean())) < 0.02 * edge
+    other = initial_state(PFedHNPC(), task, clients, CONFIG, seed=1).clients["head.head.weight"]
+    assert not torch.equal(head, other)
 
 
 def test_a_head_of_all_layers_leaves_nothing_to_make(
