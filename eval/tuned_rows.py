@@ -1,6 +1,5 @@
 """What a tuned posterior's certificate leaves behind: rows, facts and the variances tried."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -11,9 +10,9 @@ from numpy.typing import NDArray
 
 from latecomer.bounds.betting import betting_mixture
 from latecomer.bounds.betting_orders import wsr_averaged
-from latecomer.bounds.certificate import Certificate, certificate, rounded_up
+from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.holdout import chernoff_kl
-from latecomer.bounds.unseen import single_level_kl, single_level_product
+from latecomer.bounds.unseen_draws import kl_from_draws, product_from_draws
 from latecomer.eval.artifacts import Artifact
 from latecomer.eval.certificate_rows import certificate_facts, certificate_rows, price_rows
 from latecomer.eval.metrics import ClientScore
@@ -203,51 +202,10 @@ _WITH = {
     "random_client": "with every system a client was drawn at random",
     "chernoff": "as many systems were drawn for every client",
 }
-Bounded = Callable[[Floats, float], Certificate]
-
-
-def _product_step(
-    errors: Floats, *, bounded: Bounded, gamma: float, for_draws: float, given: Mapping[str, Any]
-) -> Certificate:
-    """Bound the draws' levels, then the risk by the product rule."""
-    largest = -math.log(gamma)
-    levels = np.minimum(-np.log1p(-(1 - gamma) * errors) / largest, 1.0)
-    inner = rounded_up(largest * np.minimum(rounded_up(bounded(levels, for_draws).value), 1.0))
-    outer = single_level_product(mean_neg_log1m=inner, **given)
-    factor = 1.0 / (1.0 - gamma)
-    scores = -math.expm1(-largest * float(levels.mean()))
-    return certificate(
-        "single_level_product_mc",
-        value=rounded_up(factor * outer.value),
-        terms={
-            "empirical_risk": factor * scores,
-            "draws": factor * (outer.terms["empirical_risk"] - scores),
-            "clients": factor * outer.terms["clients"],
-        },
-        delta={"draws": for_draws, "clients": outer.delta["clients"]},
-    )
-
-
-def _kl_step(
-    errors: Floats, *, bounded: Bounded, gamma: float, for_draws: float, given: Mapping[str, Any]
-) -> Certificate:
-    """Bound the draws' errors, then the risk by the inverted kl; nothing is shrunk."""
-    mean = float(errors.mean())
-    inner = np.minimum(bounded(errors, for_draws).value, 1.0)
-    outer = single_level_kl(empirical_risk=inner, **given)
-    return certificate(
-        "single_level_kl_mc",
-        value=outer.value,
-        terms={
-            "empirical_risk": mean,
-            "draws": inner - mean,
-            "clients": outer.terms["clients"],
-        },
-        delta={"draws": for_draws, "clients": outer.delta["clients"]},
-    )
-
-
-_STEPS: Mapping[str, Callable[..., Certificate]] = {"product": _product_step, "kl": _kl_step}
+_STEPS: Mapping[str, Callable[..., Certificate]] = {
+    "product": product_from_draws,
+    "kl": kl_from_draws,
+}
 
 
 def tuning_findings(
