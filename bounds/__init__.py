@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from latecomer.bounds.betting import betting_mixture as betting_mixture
     from latecomer.bounds.betting import wsr as wsr
     from latecomer.bounds.betting import wsr_wor as wsr_wor
+    from latecomer.bounds.betting_orders import wsr_averaged as wsr_averaged
     from latecomer.bounds.binary_kl import gauss_kl_equal as gauss_kl_equal
     from latecomer.bounds.binary_kl import gauss_kl_iso as gauss_kl_iso
     from latecomer.bounds.binary_kl import kl as kl
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from latecomer.bounds.description_length import aid_fast as aid_fast
     from latecomer.bounds.description_length import aid_occam as aid_occam
     from latecomer.bounds.description_length import occam_client as occam_client
+    from latecomer.bounds.description_length import occam_product as occam_product
     from latecomer.bounds.holdout import chernoff_kl as chernoff_kl
     from latecomer.bounds.holdout import emp_bernstein as emp_bernstein
     from latecomer.bounds.holdout import hoeffding as hoeffding
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from latecomer.bounds.meta_classic import pentina_lampert as pentina_lampert
     from latecomer.bounds.meta_classic import rezazadeh_code as rezazadeh_code
     from latecomer.bounds.meta_kl import multitask_kl as multitask_kl
+    from latecomer.bounds.meta_kl import two_step_fixed as two_step_fixed
     from latecomer.bounds.meta_kl import two_step_kl as two_step_kl
     from latecomer.bounds.pac_bayes import maurer as maurer
     from latecomer.bounds.pac_bayes import mcallester03 as mcallester03
@@ -79,6 +82,9 @@ if TYPE_CHECKING:
     from latecomer.bounds.pac_bayes_tuned import thiemann_opt as thiemann_opt
     from latecomer.bounds.personal_priors import personal_prior_kl as personal_prior_kl
     from latecomer.bounds.personal_priors import personal_prior_pooled as personal_prior_pooled
+    from latecomer.bounds.pool_betting import betting_wor as betting_wor
+    from latecomer.bounds.pool_betting import product_wor as product_wor
+    from latecomer.bounds.pool_betting import product_wor_averaged as product_wor_averaged
     from latecomer.bounds.pool_curve import pool_band as pool_band
     from latecomer.bounds.price import reference_price as reference_price
     from latecomer.bounds.price import reference_price_pool as reference_price_pool
@@ -112,6 +118,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "pool_curve": ("pool_band",),
     "price": ("reference_price", "reference_price_pool"),
     "betting": ("betting_mixture", "wsr", "wsr_wor"),
+    "betting_orders": ("wsr_averaged",),
+    "pool_betting": ("betting_wor", "product_wor", "product_wor_averaged"),
     "pac_bayes": ("maurer", "mcallester03", "seeger", "seeger_exact"),
     "pac_bayes_tuned": ("catoni", "catoni_grid", "pbb_quad", "thiemann", "thiemann_opt"),
     "pac_bayes_estimates": ("mc_then_kl", "tolstikhin_seldin"),
@@ -119,11 +127,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "baxter": ("baxter_thm4_m", "log_cover_ball", "pfedhn_M", "pfedhn_eps"),
     "client_shift": ("Nearest", "divergence", "nearest"),
     "convergence": ("pefll_31", "pefll_31_minT"),
-    "description_length": ("aid_fast", "aid_occam", "occam_client"),
+    "description_length": ("aid_fast", "aid_occam", "occam_client", "occam_product"),
     "linear": ("LinearOptimum", "linear_optimum"),
     "meta": ("pefll_32", "pefll_b1"),
     "meta_classic": ("amit_meir", "pacoh_holder", "pentina_lampert", "rezazadeh_code"),
-    "meta_kl": ("multitask_kl", "two_step_kl"),
+    "meta_kl": ("multitask_kl", "two_step_fixed", "two_step_kl"),
     "personal_priors": ("personal_prior_kl", "personal_prior_pooled"),
     "privacy": ("dp_sensitivity", "gauss_analytic", "gauss_classic", "gauss_delta"),
     "unseen": ("progressive", "single_level_kl", "single_level_product"),

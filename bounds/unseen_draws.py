@@ -5,10 +5,13 @@ and the draws fail with a probability of their own. A system drawn afresh for ea
 many independent scores as there are clients; one drawn for all clients gives a single one.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Certificate, catalogued, certificate, rounded_up
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, rounded_up
 from latecomer.bounds.checks import (
     at_most,
     between,
@@ -27,7 +30,14 @@ from latecomer.bounds.unseen import (
     single_level_product,
 )
 
-__all__ = ["single_level_kl_mc", "single_level_product_mc"]
+__all__ = [
+    "kl_from_draws",
+    "product_from_draws",
+    "single_level_kl_mc",
+    "single_level_product_mc",
+]
+
+Bounded = Callable[[Array, float], Certificate]
 
 _DRAWS = (
     "systems were drawn independently after the posterior was fixed; a draw shared by all clients "
@@ -214,4 +224,84 @@ def single_level_product_mc(
         },
         delta={"draws": failure_draws, "clients": outer.delta["clients"]},
         loss_max=scale,
+    )
+
+
+def product_from_draws(
+    errors: Array, *, bounded: Bounded, gamma: float, for_draws: float, given: Mapping[str, Any]
+) -> Certificate:
+    """As :func:`single_level_product_mc`, the draws' levels bounded by any rule that holds of them.
+
+    Parameters
+    ----------
+    errors : ndarray [draws], in [0, 1]
+        In the order of drawing.
+    bounded : callable
+        Maps levels in [0, 1] and a failure probability to a bound of their mean of means.
+    gamma : float
+        Shrinkage of scores.
+    for_draws : float
+        Failure probability of ``bounded``.
+    given : mapping
+        The other arguments of :func:`latecomer.bounds.unseen.single_level_product`.
+
+    Examples
+    --------
+    >>> from latecomer.bounds.betting import betting_mixture
+    >>> found = product_from_draws(
+    ...     np.full(2000, 0.1), gamma=0.01, for_draws=0.01,
+    ...     bounded=lambda levels, share: betting_mixture(losses=levels, delta=share),
+    ...     given={"kl_hyper": 0, "n_clients": 90, "delta": 0.04},
+    ... )
+    >>> round(float(found), 3)
+    0.146
+    """
+    largest = -np.log(gamma)
+    levels = np.minimum(-np.log1p(-(1.0 - gamma) * errors) / largest, 1.0)
+    inner = rounded_up(largest * np.minimum(rounded_up(bounded(levels, for_draws).value), 1.0))
+    outer = single_level_product(mean_neg_log1m=inner, **given)
+    factor = 1.0 / (1.0 - gamma)
+    scores = -np.expm1(-largest * levels.mean())
+    return certificate(
+        "single_level_product_mc",
+        value=rounded_up(factor * outer.value),
+        terms={
+            "empirical_risk": factor * scores,
+            "draws": factor * (outer.terms["empirical_risk"] - scores),
+            "clients": factor * outer.terms["clients"],
+        },
+        delta={"draws": for_draws, "clients": outer.delta["clients"]},
+    )
+
+
+def kl_from_draws(
+    errors: Array, *, bounded: Bounded, gamma: float, for_draws: float, given: Mapping[str, Any]
+) -> Certificate:
+    """As :func:`single_level_kl_mc`, the draws' errors bounded by any rule that holds of them.
+
+    ``gamma`` is not used: nothing is shrunk. The rest is as for :func:`product_from_draws`.
+
+    Examples
+    --------
+    >>> from latecomer.bounds.betting import betting_mixture
+    >>> found = kl_from_draws(
+    ...     np.full(2000, 0.1), gamma=0.01, for_draws=0.01,
+    ...     bounded=lambda levels, share: betting_mixture(losses=levels, delta=share),
+    ...     given={"kl_hyper": 0, "n_clients": 90, "delta": 0.04},
+    ... )
+    >>> round(float(found), 3)
+    0.25
+    """
+    mean = errors.mean()
+    inner = np.minimum(bounded(errors, for_draws).value, 1.0)
+    outer = single_level_kl(empirical_risk=inner, **given)
+    return certificate(
+        "single_level_kl_mc",
+        value=outer.value,
+        terms={
+            "empirical_risk": mean,
+            "draws": inner - mean,
+            "clients": outer.terms["clients"],
+        },
+        delta={"draws": for_draws, "clients": outer.delta["clients"]},
     )

@@ -18,7 +18,11 @@ WHOLE = "whole"
 # changelog): finished cells of the older numbers are then no longer reused.  A method's own version
 # is the class attribute ``numbers_version`` (1 when it has none).
 NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
-ROUTE_VERSION: Mapping[str, int] = {"routes": 1}
+ROUTE_VERSION: Mapping[str, int] = {"r1": 2, "r4": 1, "r5": 2}
+"""Of routes that train models of their own."""
+
+# Routes asked of a trained model whose numbers have changed; a cell without them says nothing.
+HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
 
 # The same for single target networks; one that is not listed has never changed.
@@ -118,8 +122,10 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
     )
     held = [entry for entry in certificates if entry["route"] not in TRAINING_ROUTES]
+    asked = {str(entry["route"]) for entry in held} & HELD_ROUTE_VERSION.keys()
+    of_routes = {route: HELD_ROUTE_VERSION[route] for route in sorted(asked)}
     routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
-    trained = [
+    without_routes = [
         {
             **shared,
             "kind": "method",
@@ -135,6 +141,10 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         for seed in resolved["seeds"]
         for method in resolved["methods"]
     ]
+    trained = [
+        {**config, "numbers_version": {**config["numbers_version"], **of_routes}}
+        for config in without_routes
+    ]
     own = [
         {
             **config,
@@ -142,9 +152,12 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "method": {**config["method"], "label": _own_label(config["method"], entry)},
             "bounds": [],
             "certificates": [{key: value for key, value in entry.items() if key != "methods"}],
-            "numbers_version": {**config["numbers_version"], **ROUTE_VERSION},
+            "numbers_version": {
+                **config["numbers_version"],
+                "routes": ROUTE_VERSION[entry["route"]],
+            },
         }
-        for config in trained
+        for config in without_routes
         for entry in routed
         if config["method"]["label"] in entry.get("methods", [config["method"]["label"]])
     ]
@@ -157,7 +170,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "bounds": [],
             "certificates": [],
         }
-        for config in trained
+        for config in without_routes
         if given_up
     ]
     simulated = [_denoising(entry)] if (entry := resolved.get("denoising")) else []
