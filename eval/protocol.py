@@ -25,6 +25,7 @@ from latecomer.eval.metrics import ClientScore, GroupScore, group_score
 from latecomer.eval.progressive_cell import evaluate_progressive
 from latecomer.eval.published import PUBLISHED
 from latecomer.eval.route_contract import Request
+from latecomer.eval.route_caveats import with_caveats
 from latecomer.eval.routes import certify_all
 from latecomer.eval.score_rows import client_rows, effect_rows, gap_row, group_rows
 from latecomer.eval.serving import score_group
@@ -296,4 +297,7 @@ def evaluate_cell(
     InputError
         When the data or the split cannot be made.
     """
-    return _CELLS[config["kind"]](config, on_round, checkpoints)
+    outcome = _CELLS[config["kind"]](config, on_round, checkpoints)
+    if not config["certificates"]:
+        return outcome
+    return with_caveats(outcome, config, federation_of(config).split)

@@ -65,3 +65,11 @@ class RouteSettings(Settings):
         ------
         InputError
         """
+
+    def check_predictors(self, key: str, split: SplitLike, predictors: Sequence[str]) -> None:
+        """Refuse predictors that the certificate is not about.
+
+        Raises
+        ------
+        InputError
+        """
