@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from latecomer.bounds.betting import betting_mixture as betting_mixture
     from latecomer.bounds.betting import wsr as wsr
     from latecomer.bounds.betting import wsr_wor as wsr_wor
+    from latecomer.bounds.betting_orders import wsr_averaged as wsr_averaged
     from latecomer.bounds.binary_kl import gauss_kl_equal as gauss_kl_equal
     from latecomer.bounds.binary_kl import gauss_kl_iso as gauss_kl_iso
     from latecomer.bounds.binary_kl import kl as kl
@@ -79,6 +80,9 @@ if TYPE_CHECKING:
     from latecomer.bounds.pac_bayes_tuned import thiemann_opt as thiemann_opt
     from latecomer.bounds.personal_priors import personal_prior_kl as personal_prior_kl
     from latecomer.bounds.personal_priors import personal_prior_pooled as personal_prior_pooled
+    from latecomer.bounds.pool_betting import betting_wor as betting_wor
+    from latecomer.bounds.pool_betting import product_wor as product_wor
+    from latecomer.bounds.pool_betting import product_wor_averaged as product_wor_averaged
     from latecomer.bounds.pool_curve import pool_band as pool_band
     from latecomer.bounds.price import reference_price as reference_price
     from latecomer.bounds.price import reference_price_pool as reference_price_pool
@@ -112,6 +116,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "pool_curve": ("pool_band",),
     "price": ("reference_price", "reference_price_pool"),
     "betting": ("betting_mixture", "wsr", "wsr_wor"),
+    "betting_orders": ("wsr_averaged",),
+    "pool_betting": ("betting_wor", "product_wor", "product_wor_averaged"),
     "pac_bayes": ("maurer", "mcallester03", "seeger", "seeger_exact"),
     "pac_bayes_tuned": ("catoni", "catoni_grid", "pbb_quad", "thiemann", "thiemann_opt"),
     "pac_bayes_estimates": ("mc_then_kl", "tolstikhin_seldin"),

@@ -18,7 +18,7 @@ __all__ = ["betting_mixture", "wsr", "wsr_wor"]
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def _first_refused(
+def first_refused(
     log_wealth: Callable[[Array], Array], low: Array, high: Array, failure: Array, n: int
 ) -> Array:
     """Smallest R in [low, high] whose log wealth exceeds ln(1/delta), ``high`` if there is none."""
@@ -36,7 +36,7 @@ def _first_refused(
     return np.asarray(np.minimum(high + 2.0 * (n + 8) * _EPS, top))
 
 
-def _bets(scores: Array, failure: Array) -> Array:
+def adaptive_bets(scores: Array, failure: Array) -> Array:
     """Predictable bets of Waudby-Smith and Ramdas, from the scores before each client."""
     k = scores.shape[-1]
     rank = np.arange(1, k + 1)
@@ -49,6 +49,10 @@ def _bets(scores: Array, failure: Array) -> Array:
 _ORDER = (
     "the model, the rule and the order of the clients were fixed before the first score was seen"
 )
+REALISED = (
+    "the pool's mean is of the scores as they were measured, on these points with these draws, "
+    "not of expected scores over fresh ones"
+)
 
 
 @catalogued(
@@ -60,13 +64,18 @@ _ORDER = (
     sampling="iid",
     assumptions=(
         _ORDER,
+        "the order has nothing to do with the scores: an order by ids, or by a hash of them, may "
+        "(wsr_averaged needs none)",
         "one score in [0, loss_max] per held-out client, clients i.i.d.",
-        "not for a finite pool (use wsr_wor) nor for scores whose conditional means drift",
+        "not for a finite pool (use product_wor) nor for scores whose conditional means drift",
     ),
     vacuous_when="too few clients to win 1/delta: below about 5 at delta .05",
 )
 def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certificate:
     """Smallest risk R with max_i prod_{j<=i} (1 - nu_j (L_j - R)) > 1/delta, or ``loss_max``.
+
+    For sequences whose order is known to have nothing to do with the scores; where ids are all
+    that is known use :func:`latecomer.bounds.betting_orders.wsr_averaged`.
 
     nu_i = min(1, sqrt(2 ln(1/delta) / (k s_{i-1}))), where s_{i-1} is the shrunken variance of the
     scores before client i (1/4 at first). Losses are divided by ``loss_max`` first.
@@ -99,14 +108,14 @@ def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certif
     scores = checks.losses_in("losses", losses, loss_max=top)
     failure = checks.failure_probability("delta", delta)
     unit = scores / top
-    bets = _bets(unit, failure)
+    bets = adaptive_bets(unit, failure)
 
     def log_wealth(risk: Array) -> Array:
         gains = np.log1p(bets * (risk[..., None] - unit))
         return np.asarray(np.cumsum(gains, axis=-1).max(axis=-1))
 
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
-    value = top * _first_refused(log_wealth, zero, zero + 1.0, failure, unit.shape[-1])
+    value = top * first_refused(log_wealth, zero, zero + 1.0, failure, unit.shape[-1])
     return _certificate("wsr", scores, value, failure, top)
 
 
@@ -122,6 +131,7 @@ def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certif
         "the clients are a uniform sample without replacement, in uniform order, from a pool of "
         "pool_size clients whose mean score is bounded (the sampled ones included)",
         "scores lie in [0, loss_max]",
+        REALISED,
     ),
     vacuous_when="too few clients to win 1/delta: below about 5 at delta .05 in a large pool",
 )
@@ -166,7 +176,7 @@ def wsr_wor(
     k = scores.shape[-1]
     pool = checks.count("pool_size", pool_size, minimum=k).astype(np.float64)
     unit = scores / top
-    bets = _bets(unit, failure)
+    bets = adaptive_bets(unit, failure)
     total = np.sum(unit, axis=-1)
     before = np.concatenate([np.zeros_like(unit[..., :1]), np.cumsum(unit, axis=-1)[..., :-1]], -1)
     left = pool[..., None] - np.arange(k)
@@ -179,7 +189,7 @@ def wsr_wor(
 
     low = total / pool + np.zeros(failure.shape)
     high = low + (pool - k) / pool
-    root = _first_refused(log_wealth, low, high * (1.0 + 8.0 * _EPS), failure, k)
+    root = first_refused(log_wealth, low, high * (1.0 + 8.0 * _EPS), failure, k)
     return _certificate("wsr_wor", scores, top * np.minimum(root, 1.0), failure, top)
 
 
@@ -243,7 +253,7 @@ def betting_mixture(
         return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_fixed))
 
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
-    value = top * _first_refused(log_wealth, zero, zero + 1.0, failure, unit.shape[-1])
+    value = top * first_refused(log_wealth, zero, zero + 1.0, failure, unit.shape[-1])
     return _certificate("betting_mixture", scores, value, failure, top)
 
 

@@ -160,6 +160,8 @@ def conformal(*, losses: ArrayLike, alpha: ArrayLike, loss_max: float = 1.0) -> 
     assumptions=(
         "the model and the threshold were fixed before the first score was seen",
         "the sampled clients are a uniform sample without replacement from the pool",
+        "the share is of the scores as they were measured, on these points with these draws, not "
+        "of expected scores over fresh ones",
     ),
     vacuous_when="every sampled client exceeds the threshold",
 )

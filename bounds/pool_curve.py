@@ -17,6 +17,8 @@ __all__ = ["pool_band"]
     assumptions=(
         "the model was fixed before the first score was seen",
         "the sampled clients are a uniform sample without replacement from the pool",
+        "shares are of the scores as they were measured, on these points with these draws, not of "
+        "expected scores over fresh ones",
     ),
     vacuous_when="a handful of clients: the width is .9 for one of ten at delta .05",
 )
