@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from latecomer.eval.rows import ROWS_SCHEMA_VERSION
+from latecomer.eval.rules import IID_SPLITS
 from latecomer.eval.training_routes import KINDS, TRAINING_ROUTES, rounds_of
 
 __all__ = ["NUMBERS_VERSION", "WHOLE", "Cell", "cells_of", "content_id"]
@@ -19,6 +20,10 @@ WHOLE = "whole"
 # is the class attribute ``numbers_version`` (1 when it has none).
 NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
 ROUTE_VERSION: Mapping[str, int] = {"routes": 1}
+# Certificates of held-out clients of a finite pool, and of routes that train on independent clients:
+# rows that stand beside them are numbers too.  Cells without such certificates are as they were.
+POOL_VERSION: Mapping[str, int] = {"pools": 2}
+OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
 
 # The same for single target networks; one that is not listed has never changed.
@@ -119,6 +124,8 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     )
     held = [entry for entry in certificates if entry["route"] not in TRAINING_ROUTES]
     routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
+    independent = resolved["split"]["kind"] in IID_SPLITS
+    pools = not independent and any(entry["route"] == "r0" for entry in held)
     trained = [
         {
             **shared,
@@ -142,7 +149,11 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "method": {**config["method"], "label": _own_label(config["method"], entry)},
             "bounds": [],
             "certificates": [{key: value for key, value in entry.items() if key != "methods"}],
-            "numbers_version": {**config["numbers_version"], **ROUTE_VERSION},
+            "numbers_version": {
+                **config["numbers_version"],
+                **ROUTE_VERSION,
+                **(OVERLAP_VERSION if independent else {}),
+            },
         }
         for config in trained
         for entry in routed
@@ -160,6 +171,12 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         for config in trained
         if given_up
     ]
+    if pools:
+        # Last: cells that are made from these issue no such certificates.
+        trained = [
+            {**config, "numbers_version": {**config["numbers_version"], **POOL_VERSION}}
+            for config in trained
+        ]
     simulated = [_denoising(entry)] if (entry := resolved.get("denoising")) else []
     made = (split, *trained, *own, *whole, *simulated)
     return tuple(Cell(content_id(config), config) for config in made)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,24 @@ from latecomer.eval.tails import error_curve, fractions_above
 __all__ = ["Drawn", "certify_held_out", "issue_certificates", "score_certification"]
 
 Row = dict[str, Any]
+
+
+class Condition(Protocol):
+    """What a certificate has to know of the group that was scored."""
+
+    @property
+    def shift(self) -> str:
+        """``none`` or the name of the shift."""
+
+    @property
+    def severity(self) -> float | None:
+        """Strength of the shift; None when unshifted."""
+
+    def condition(self) -> dict[str, Any]:
+        """Return the columns of a row that say which group and shift it is about."""
+
+
+C = TypeVar("C", bound=Condition)
 _ROUTE = "r0"
 
 
@@ -117,7 +135,7 @@ class _Issue:
 
 
 def _shares(
-    issue: _Issue, group: Group, groups: Iterable[Group]
+    issue: _Issue, group: Condition, groups: Iterable[Condition]
 ) -> Iterator[tuple[str, float, list[str], int]]:
     """Yield suffix, probability, who else shares delta, and severities, for each certificate."""
     entry = issue.entry
@@ -153,7 +171,7 @@ def certify_held_out(request: Request) -> Findings:
 
 def issue_certificates(
     entry: Mapping[str, Any],
-    scores: Mapping[str, Mapping[Group, Sequence[ClientScore]]],
+    scores: Mapping[str, Mapping[C, Sequence[ClientScore]]],
     *,
     drawn: Drawn,
     classes: str,
@@ -211,7 +229,7 @@ def issue_certificates(
 def _write(
     found: Findings,
     issue: _Issue,
-    group: Group,
+    group: Condition,
     scored: Scored,
     statement: _Statement,
     bound: str,

@@ -11,11 +11,12 @@ import numpy as np
 
 from latecomer.eval.artifacts import Artifact
 from latecomer.eval.cell_parts import Outcome, Row
+from latecomer.eval.certificate_rows import left_for_others
 from latecomer.eval.progressive import Plan, plan_of
 from latecomer.eval.split_record import Split
 from latecomer.eval.training_routes import KINDS
 
-__all__ = ["UNDEALT", "shared_samples", "with_caveats"]
+__all__ = ["UNDEALT", "shared_samples", "unproven", "with_caveats"]
 
 UNDEALT = (
     "the split was read from a file that does not prove it was dealt at random: it names no "
@@ -53,7 +54,8 @@ def with_caveats(outcome: Outcome, config: Mapping[str, Any], split: Split) -> O
     """Add to a cell's outcome what its split makes of the certificates.
 
     On a split of independent clients, certificates of routes that train on arriving clients get a
-    row ``certificate_overlap`` (`shared_samples`).  On a frozen split that is not known to be dealt
+    row ``certificate_overlap`` (`shared_samples`); on a pool, those of one fixed system get rows of
+    what they leave for clients that were not scored.  On a frozen split that is not known to be dealt
     at random no certificate is rigorous.
     """
     rows, facts = list(outcome.rows), _facts(outcome)
@@ -61,8 +63,10 @@ def with_caveats(outcome: Outcome, config: Mapping[str, Any], split: Split) -> O
         plan = plan_of(config["certificates"][0], split)
         if plan.independent:
             rows, facts = _with_overlap(rows, facts, shared_samples(split, plan), len(split.novel))
+        else:
+            rows = rows + _left_for_others(rows, facts)
     if not split.dealt:
-        rows, facts = _unproven(rows, facts)
+        rows, facts = unproven(rows, facts, UNDEALT)
     artifacts = dict(outcome.artifacts)
     if facts:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
@@ -90,11 +94,38 @@ def _with_overlap(
     return rows, facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
 
 
-def _unproven(rows: list[Row], facts: list[Row]) -> tuple[list[Row], list[Row]]:
+def _left_for_others(rows: list[Row], facts: list[Row]) -> list[Row]:
+    """Say what bounds over a pool leave for its other clients, where scores are not drawn ones."""
+    pools = {fact["bound"]: fact["value"] for fact in facts if fact["name"] == "pool_size"}
+    found: list[Row] = []
+    for total in rows:
+        bounded = total.get("metric") == "certificate" and not total.get("term")
+        if not bounded or total["sampling"] != "finite-pool":
+            continue
+        if total["predictor"] != "deterministic":
+            continue  # the mean of drawn scores is known but for the draws
+        mean = next(
+            part["value"]
+            for part in rows
+            if part.get("metric") == "error"
+            and part.get("aggregation") == "per-client"
+            and (part["group"], part["predictor"]) == (total["group"], total["predictor"])
+        )
+        pool = int(pools[total["bound"]])
+        left = left_for_others(
+            bound=total["value"], mean=mean, n_clients=total["n_clients"], pool_size=pool
+        )
+        for name, value in (("others", left), ("size", float(pool))):
+            found.append({**total, "metric": "certificate_pool", "term": name, "value": value})
+    return found
+
+
+def unproven(rows: list[Row], facts: list[Row], why: str) -> tuple[list[Row], list[Row]]:
+    """Say of certificates that would be rigorous why they are not."""
     proven = {row["bound"] for row in rows if row.get("rigorous") is True}
-    doubt = {"rigorous": False, "message": UNDEALT}
+    doubt = {"rigorous": False, "message": why}
     rows = [row | doubt if row.get("rigorous") is True else row for row in rows]
-    reason = {"kind": "reason", "name": "reason", "value": "", "text": UNDEALT}
+    reason = {"kind": "reason", "name": "reason", "value": "", "text": why}
     more = [
         {**fact, **reason} for fact in facts if fact["kind"] == "total" and fact["bound"] in proven
     ]

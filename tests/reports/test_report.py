@@ -39,7 +39,7 @@ MODULES = (
         "serving_figures",
     ),
     *("setup_facts", "shift_bounds", "shift_effects", "shift_figures", "split_figures"),
-    *("style", "table_forms", "tables", "training_figures", "words"),
+    *("statements", "style", "table_forms", "tables", "training_figures", "words"),
 )
 
 
