@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from latecomer.bounds.description_length import aid_fast as aid_fast
     from latecomer.bounds.description_length import aid_occam as aid_occam
     from latecomer.bounds.description_length import occam_client as occam_client
+    from latecomer.bounds.description_length import occam_product as occam_product
     from latecomer.bounds.holdout import chernoff_kl as chernoff_kl
     from latecomer.bounds.holdout import emp_bernstein as emp_bernstein
     from latecomer.bounds.holdout import hoeffding as hoeffding
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from latecomer.bounds.meta_classic import pentina_lampert as pentina_lampert
     from latecomer.bounds.meta_classic import rezazadeh_code as rezazadeh_code
     from latecomer.bounds.meta_kl import multitask_kl as multitask_kl
+    from latecomer.bounds.meta_kl import two_step_fixed as two_step_fixed
     from latecomer.bounds.meta_kl import two_step_kl as two_step_kl
     from latecomer.bounds.pac_bayes import maurer as maurer
     from latecomer.bounds.pac_bayes import mcallester03 as mcallester03
@@ -125,11 +127,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "baxter": ("baxter_thm4_m", "log_cover_ball", "pfedhn_M", "pfedhn_eps"),
     "client_shift": ("Nearest", "divergence", "nearest"),
     "convergence": ("pefll_31", "pefll_31_minT"),
-    "description_length": ("aid_fast", "aid_occam", "occam_client"),
+    "description_length": ("aid_fast", "aid_occam", "occam_client", "occam_product"),
     "linear": ("LinearOptimum", "linear_optimum"),
     "meta": ("pefll_32", "pefll_b1"),
     "meta_classic": ("amit_meir", "pacoh_holder", "pentina_lampert", "rezazadeh_code"),
-    "meta_kl": ("multitask_kl", "two_step_kl"),
+    "meta_kl": ("multitask_kl", "two_step_fixed", "two_step_kl"),
     "personal_priors": ("personal_prior_kl", "personal_prior_pooled"),
     "privacy": ("dp_sensitivity", "gauss_analytic", "gauss_classic", "gauss_delta"),
     "unseen": ("progressive", "single_level_kl", "single_level_product"),

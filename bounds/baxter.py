@@ -135,7 +135,10 @@ def _weights(
 
 
 def _lipschitz(loss: ArrayLike, weight: ArrayLike, descriptor: ArrayLike) -> Array:
-    through = positive("weight_lipschitz", weight) + positive("descriptor_lipschitz", descriptor)
+    through = nonnegative("weight_lipschitz", weight) + nonnegative(
+        "descriptor_lipschitz", descriptor
+    )
+    positive("weight_lipschitz + descriptor_lipschitz", through)
     return np.asarray(positive("loss_lipschitz", loss) * through)
 
 
@@ -173,8 +176,10 @@ def pfedhn_M(
         n, k, and the N weights of the hypernetwork.
     radius : array_like, positive
         R of the balls that hold weights and descriptors.
-    loss_lipschitz, weight_lipschitz, descriptor_lipschitz : array_like, positive
-        L of the loss in the target's weights; L_h and L_V of the hypernetwork.
+    loss_lipschitz : array_like, positive
+        L of the loss in the target's weights.
+    weight_lipschitz, descriptor_lipschitz : array_like, at least 0, not both 0
+        L_h and L_V of the hypernetwork; L_V is 0 where it makes the same of every descriptor.
     delta : array_like, in (0, 1)
     head_dim : array_like of int, at least 0
         q weights of a personal head.
@@ -244,7 +249,8 @@ def pfedhn_eps(
     n_samples : array_like of int, at least 1
         Samples of each client.
     n_clients, descriptor_dim, hypernetwork_dim, head_dim : array_like of int
-    radius, loss_lipschitz, weight_lipschitz, descriptor_lipschitz : array_like, positive
+    radius : array_like, positive
+    loss_lipschitz, weight_lipschitz, descriptor_lipschitz : array_like
         See :func:`pfedhn_M`.
     delta : array_like, in (0, 1)
     empirical_risk : array_like, in [0, loss_max]

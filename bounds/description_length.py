@@ -8,22 +8,38 @@ arguments that list clients have them on their last axis. ValueError when out of
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import (
+    Array,
+    Certificate,
+    catalogued,
+    certificate,
+    rounded_up,
+    scaled_up,
+)
 from latecomer.bounds.checks import (
     count,
     failure_probability,
     largest_loss,
+    losses_in,
     nonnegative,
 )
 from latecomer.bounds.meta_inputs import kl_step, outward, per_client, unit_risk
 
-__all__ = ["aid_fast", "aid_occam", "occam_client"]
+__all__ = ["aid_fast", "aid_occam", "occam_client", "occam_product"]
 
 _EQUAL = (
     "samples are drawn independently within and between the given clients, equally many each: "
     "for unequal clients n_samples is the smallest number"
 )
 _CODE = "the prefix codes were fixed before the data was seen"
+_CODED = (
+    "every client score is taken on points that the client's model was not generated from",
+    "bits is the whole length of a prefix code fixed beforehand, its reference point made "
+    "without these clients",
+    "the certified system is run with the support size the scores used",
+    "clients are independent draws of one environment, or a uniform sample without "
+    "replacement from a pool that the code's reference point did not use",
+)
 _AID_VACUOUS = "the code is longer than about as many bits as there are samples together"
 
 
@@ -186,14 +202,7 @@ def aid_occam(
     population="unseen-client",
     predictor="deterministic",
     sampling="iid or finite-pool",
-    assumptions=(
-        "every client score is taken on points that the client's model was not generated from",
-        "bits is the whole length of a prefix code fixed beforehand, its reference point made "
-        "without these clients",
-        "the certified system is run with the support size the scores used",
-        "clients are independent draws of one environment, or a uniform sample without "
-        "replacement from a pool that the code's reference point did not use",
-    ),
+    assumptions=_CODED,
     vacuous_when="bits exceeds about n_clients",
 )
 def occam_client(
@@ -240,4 +249,59 @@ def occam_client(
         terms={"empirical_risk": risk, "clients": value - risk},
         delta={"clients": failure},
         loss_max=scale,
+    )
+
+
+@catalogued(
+    family="unseen clients",
+    claim="As occam_client by the product of one minus the scores: better for low or even scores.",
+    source="this project (route R5); Markov's inequality for the product, a union over a prefix "
+    "code",
+    population="unseen-client",
+    predictor="deterministic",
+    sampling="iid or finite-pool",
+    assumptions=_CODED,
+    vacuous_when="bits exceeds about n_clients, or a score is 1",
+)
+def occam_product(*, losses: ArrayLike, bits: ArrayLike, delta: ArrayLike) -> Certificate:
+    r"""Bound the unseen-client risk: :math:`1 - (\delta 2^{-b} \prod_i (1 - L_i))^{1/k}`.
+
+    A code word is a fixed system, whose scores are independent draws or a uniform sample of a pool:
+    :math:`\prod_i (1-L_i)` has mean at most :math:`(1-R)^k`, so that
+    :func:`latecomer.bounds.holdout.product` holds for it with probability
+    :math:`1 - \delta 2^{-b}`; by Kraft's inequality all words together fail with
+    probability :math:`\delta` at most.
+
+    Parameters
+    ----------
+    losses : array_like, in [0, 1]
+        Scores, shape [..., k], clients last.
+    bits : array_like, at least 0
+        Length of the code of the system; broadcasts with the leading axes.
+    delta : array_like, in (0, 1)
+        Broadcasts with the leading axes.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> round(float(occam_product(losses=[0.1, 0.2] * 15, bits=10, delta=0.05)), 6)
+    0.390526
+    """
+    scores = losses_in("losses", losses)
+    failure = failure_probability("delta", delta)
+    price = nonnegative("bits", bits) * np.log(2.0) - np.log(failure)
+    with np.errstate(divide="ignore"):
+        level = -np.log1p(-scores).sum(axis=-1)
+    exponent = rounded_up((price + level) / scores.shape[-1])
+    value = scaled_up(-np.expm1(-exponent), 1.0)
+    risk = scores.mean(axis=-1)
+    return certificate(
+        "occam_product",
+        value=value,
+        terms={"empirical_risk": risk, "clients": value - risk},
+        delta={"clients": failure},
     )

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
 from latecomer.bounds.checks import count, failure_probability, largest_loss, nonnegative
 from latecomer.bounds.meta import CLIENTS, EXACT_KL, GIBBS, VACUOUS
-from latecomer.bounds.meta_inputs import kl_step, outward, unit_risk
+from latecomer.bounds.meta_inputs import client_sizes, kl_step, outward, unit_risk
 
-__all__ = ["multitask_kl", "two_step_kl"]
+__all__ = ["multitask_kl", "two_step_fixed", "two_step_kl"]
 
 PRIORS = "hyper-prior and priors were fixed before any client's data was seen"
 SAMPLES = "samples are drawn independently within and between the given clients"
@@ -66,6 +66,80 @@ def two_step(
     outer = kl_root_step(inner, nonnegative("kl_hyper", kl_hyper), n, 2.0, clients)
     ledger = {"clients": clients, "samples": samples}
     return nested(name, unit=unit, inner=inner, outer=outer, delta=ledger, scale=scale)
+
+
+@catalogued(
+    family="meta-learning",
+    claim="Two nested inversions for clients that had no part in the law over systems.",
+    source="this project (route R2); Chernoff's bound over clients",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid",
+    assumptions=(
+        CLIENTS,
+        "the law over systems and the clients' priors were settled without these clients",
+        GIBBS,
+        EXACT_KL,
+        "every client weighs the same; the smallest client's samples count for all",
+    ),
+    vacuous_when="there are fewer than about 10 clients, or sum_kl is of the order of all samples",
+)
+def two_step_fixed(
+    *,
+    empirical_risk: ArrayLike,
+    sum_kl: ArrayLike,
+    sizes: ArrayLike,
+    delta: ArrayLike,
+    client_share: ArrayLike = 0.5,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    r"""Bound the unseen-client Gibbs risk of systems whose law did not look at these clients.
+
+    .. math:: kl^{-1}\Bigl(kl^{-1}\Bigl(\hat r \Bigm| \tfrac{1}{n m}\Bigl(
+              S + \ln\tfrac{2\sqrt{nm}}{\delta_2}\Bigr)\Bigr)
+              \Bigm| \tfrac{\ln(1/\delta_1)}{n}\Bigr), \qquad m = \min_i m_i
+
+    For a fixed law over systems a client's Gibbs risk, with the model made from its sample, is a
+    function of client and sample alone.  These are independent and identically distributed over
+    clients with the mean that is bounded, so that Chernoff's inequality takes the place of a
+    PAC-Bayes step: no hyper-divergence and no :math:`2\sqrt n`.  The inner step bounds
+    their mean with probability :math:`1-\delta_2`, and :math:`kl^{-1}` grows with it.
+
+    Parameters
+    ----------
+    empirical_risk : array_like, in [0, loss_max]
+        Mean of the clients' Gibbs risks, each client weighing the same.
+    sum_kl : array_like, at least 0, nats
+        Sum over clients, and mean over the law of systems, of KL(posterior || prior).
+    sizes : array_like of int, shape [..., n], at least 1
+    delta : array_like, in (0, 1)
+    client_share : array_like, in (0, 1)
+        Part of ``delta`` spent on the draw of clients.
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = two_step_fixed(empirical_risk=0.1, sum_kl=0, sizes=[40] * 90, delta=0.05)
+    >>> round(float(bound), 4)
+    0.2348
+    """
+    scale = largest_loss("loss_max", loss_max)
+    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    m = client_sizes(sizes)
+    n = float(m.shape[-1])
+    failure = failure_probability("delta", delta)
+    share = failure_probability("client_share", client_share)
+    clients, samples = np.asarray(share * failure), np.asarray((1.0 - share) * failure)
+    total = np.asarray(n * m.min(axis=-1))
+    inner = kl_root_step(unit, nonnegative("sum_kl", sum_kl), total, 2.0, samples)
+    outer = kl_step(inner, -np.log(clients) / n)
+    ledger = {"clients": clients, "samples": samples}
+    return nested("two_step_fixed", unit=unit, inner=inner, outer=outer, delta=ledger, scale=scale)
 
 
 @catalogued(

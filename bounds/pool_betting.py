@@ -227,7 +227,7 @@ def betting_wor(
 
 @catalogued(
     family="hold-out",
-    claim="As product_wor, the last wealth averaged over orders drawn beforehand, so that none matters.",
+    claim="As product_wor, the last wealth averaged over orders drawn beforehand: order-free.",
     source="this project",
     population="unseen-client",
     predictor="any",

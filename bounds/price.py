@@ -1,4 +1,4 @@
-"""What a certificate from held-out clients costs at least, whatever the rule."""
+"""What a certificate from equal scores of held-out clients costs at least, by any fixed rule."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,19 +12,24 @@ __all__ = ["reference_price", "reference_price_pool"]
 
 @catalogued(
     family="hold-out",
-    claim="Least price of a certificate from equal scores of independent clients, for any rule.",
+    claim="Least price of a certificate from equal scores, for any deterministic rule.",
     source="this project: a share 1 - delta^(1/k) of hopeless clients goes unseen with "
     "probability delta",
-    assumptions=("clients i.i.d.", "all k scores are equal"),
+    assumptions=(
+        "clients i.i.d.",
+        "all k scores are equal, and the rule is deterministic: a randomised rule, or one made for "
+        "other scores than equal ones, can pay less",
+    ),
     vacuous_when="never: it says how far above the mean loss any valid bound must lie",
 )
 def reference_price(
     *, mean_loss: ArrayLike, n_clients: ArrayLike, delta: ArrayLike, loss_max: float = 1.0
 ) -> Array:
-    """Price (1 - delta^(1/k)) (loss_max - e) that no rule can undercut when all k scores are e.
+    """Price (1 - delta^(1/k)) (loss_max - e): on k equal scores e no deterministic rule pays less.
 
     Were a share 1 - delta^(1/k) of the clients to have loss ``loss_max`` and all others e, then k
-    clients would show nothing but e with probability delta; a bound must cover that mean.
+    clients would show nothing but e with probability delta; a bound must cover that mean.  It says
+    nothing of randomised rules, nor of scores that differ.
 
     Parameters
     ----------

@@ -105,6 +105,8 @@ LEGAL: dict[str, dict[str, Any]] = {
         "delta": 0.05,
     },
     "nearest": {"novel_counts": [1, 2], "train_counts": [[3, 4], [5, 6]], "smoothing": 0.5},
+    "occam_product": {"losses": [0.1, 0.2], "bits": 5, "delta": 0.05},
+    "two_step_fixed": {"empirical_risk": 0.1, "sum_kl": 2.0, "sizes": [20, 30], "delta": 0.05},
     "occam_client": {"empirical_risk": 0.1, "bits": 5, "n_clients": 50, "delta": 0.05},
     "odpfl": {
         "empirical_risk": 0.1,
@@ -507,6 +509,11 @@ CONFLICTS: list[tuple[str, dict[str, Any], str]] = [
     ("divergence", {"novel_counts": [0, 0], "smoothing": 0}, "novel_counts"),
     ("hdiv_from_counts", {"source_as_target": 11}, "source_as_target=11"),
     ("linear_optimum", {"dimension": 3}, "dimension=3"),
+    (
+        "pfedhn_M",
+        {"weight_lipschitz": 0.0, "descriptor_lipschitz": 0.0},
+        "weight_lipschitz + descriptor_lipschitz=0",
+    ),
     ("gauss_classic", {"epsilon": 1.0}, "epsilon=1"),
     ("proxy_a", {"error": [0.1, 1.1]}, "error[1]=1.1"),
     ("ben_david", {"divergence": 2.1}, "divergence=2.1"),

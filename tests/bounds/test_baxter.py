@@ -128,6 +128,14 @@ def test_pfedhn_directions() -> None:
         moved = float(pfedhn_M(**PFEDHN | {larger: 2 * PFEDHN[larger]}, epsilon=0.1))
         assert (moved < base) == (larger == "n_clients")
     assert float(pfedhn_M(**PFEDHN, epsilon=0.2)) < base
+
+
+def test_a_constant_descriptor_is_legitimate() -> None:
+    """A hypernetwork that makes the same of every descriptor has L_V = 0; only the sum counts."""
+    none = PFEDHN | {"weight_lipschitz": 2.0, "descriptor_lipschitz": 0.0}
+    both = PFEDHN | {"weight_lipschitz": 1.0, "descriptor_lipschitz": 1.0}
+    assert float(pfedhn_M(**none, epsilon=0.1)) == float(pfedhn_M(**both, epsilon=0.1))
+    assert float(pfedhn_eps(**none, n_samples=10**6)) == float(pfedhn_eps(**both, n_samples=10**6))
     assert float(pfedhn_M(**PFEDHN, epsilon=0.1, head_dim=5)) == pytest.approx(
         float(pfedhn_M(**PFEDHN | {"descriptor_dim": 30}, epsilon=0.1))
     )

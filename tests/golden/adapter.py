@@ -141,6 +141,13 @@ ROUTES: dict[str, Route] = {
     ),
     **_same("unseen", _META, "single_level_kl", "single_level_product"),
     "occam_client": Route("description_length", "occam_client", _META),
+    "occam_product": Route("description_length", "occam_product", _META),
+    **_same("pool_betting", _SCORES, "product_wor", "betting_wor"),
+    "personal_prior_pooled2": Route(
+        "personal_priors",
+        "personal_prior_pooled",
+        _COMMON | {"sqdists": "squared_distances"},
+    ),
     "aid_fast": Route("description_length", "aid_fast", _AID, lengths={"n": "bits_tasks"}),
     "aid_occam": Route("description_length", "aid_occam", _AID, lengths={"n": "bits_tasks"}),
     "progressive": Route("unseen", "progressive", _COMMON | {"T": "n_steps"}),
