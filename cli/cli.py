@@ -302,9 +302,9 @@ def certify_file(
     rule: Annotated[
         str,
         typer.Option(
-            help="product, chernoff_kl, betting_mixture; wsr_averaged, emp_bernstein for independent"
-            " clients; product_wor_averaged, product_wor, betting_wor, wsr_wor for a pool; conformal"
-            " for the next client alone. Choose beforehand."
+            help="product, chernoff_kl, betting_mixture; wsr_averaged, emp_bernstein for"
+            " independent clients; product_wor_averaged, product_wor, betting_wor, wsr_wor for a"
+            " pool; conformal for the next client alone. Choose beforehand."
         ),
     ] = "product",
     alpha: Annotated[float, _real("--alpha", "Failure probability for the next client.")] = 0.1,

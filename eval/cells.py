@@ -20,8 +20,8 @@ WHOLE = "whole"
 # is the class attribute ``numbers_version`` (1 when it has none).
 NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
 ROUTE_VERSION: Mapping[str, int] = {"routes": 1}
-# Certificates of held-out clients of a finite pool, and of routes that train on independent clients:
-# rows that stand beside them are numbers too.  Cells without such certificates are as they were.
+# Of certificates of held-out clients of a finite pool, and of routes that train on independent
+# clients: rows that stand beside them are numbers too.  Other cells are as they were.
 POOL_VERSION: Mapping[str, int] = {"pools": 2}
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}

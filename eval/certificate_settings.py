@@ -32,7 +32,6 @@ _JOINT = {
 }
 
 
-
 def _with_an_order(value: Any) -> Any:
     if value == "wsr":
         raise ValueError("must not hang on the order of the clients: use wsr_averaged, got wsr")
@@ -137,7 +136,9 @@ class HeldOut(RouteSettings):
         default = _ALPHA if level == "alpha" else _DELTA
         averaged = orders_of(self._rules) > 0
         if self.orders_seed is not None and not averaged:
-            raise InputError(f"{key}.orders_seed is no setting of rule {rule}, which draws no order")
+            raise InputError(
+                f"{key}.orders_seed is no setting of rule {rule}, which draws no order"
+            )
         if self.realised is not None and not any(RULES[one].realised for one in self._rules):
             raise InputError(
                 f"{key}.realised is no setting of rule {rule}, which covers expected errors too"

@@ -48,7 +48,10 @@ _WHOSE = {
     "certified ones included",
     ("finite-pool", "next-client"): "the next client is drawn from the other ones of the {} "
     "clients not trained on",
-    ("iid", "unseen-client"): "clients are drawn independently from one environment, a law over the "
+    (
+        "iid",
+        "unseen-client",
+    ): "clients are drawn independently from one environment, a law over the "
     "finite set of samples that no training client holds",
     ("iid", "next-client"): "the next client is drawn independently from the same environment",
 }

@@ -24,8 +24,8 @@ from latecomer.eval.measures import measure_all
 from latecomer.eval.metrics import ClientScore, GroupScore, group_score
 from latecomer.eval.progressive_cell import evaluate_progressive
 from latecomer.eval.published import PUBLISHED
-from latecomer.eval.route_contract import Request
 from latecomer.eval.route_caveats import with_caveats
+from latecomer.eval.route_contract import Request
 from latecomer.eval.routes import certify_all
 from latecomer.eval.score_rows import client_rows, effect_rows, gap_row, group_rows
 from latecomer.eval.serving import score_group

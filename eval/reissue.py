@@ -215,9 +215,9 @@ def _drawn(there: _Source, plan: _Plan, models: Mapping[str, Scores]) -> Drawn:
     if names and not untrained:
         raise InputError(f"{there.path} holds no unshifted novel clients to count")
     predictors = {predictor for scores in models.values() for predictor in scores}
-    for index, entry in enumerate(plan.study.certificates):
-        if getattr(entry, "route", "") == "r0":
-            entry.check_predictors(f"certificates.{index}", _Kind(kind), sorted(predictors))
+    for index, declared in enumerate(plan.study.certificates):
+        if declared.route == "r0":
+            declared.check_predictors(f"certificates.{index}", _Kind(kind), sorted(predictors))
     for entry in plan.entries:
         for shift in entry.get("shifts") or ():
             conditions = [one for own in models.values() for found in own.values() for one in found]

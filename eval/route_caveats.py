@@ -55,8 +55,8 @@ def with_caveats(outcome: Outcome, config: Mapping[str, Any], split: Split) -> O
 
     On a split of independent clients, certificates of routes that train on arriving clients get a
     row ``certificate_overlap`` (`shared_samples`); on a pool, those of one fixed system get rows of
-    what they leave for clients that were not scored.  On a frozen split that is not known to be dealt
-    at random no certificate is rigorous.
+    what they leave for clients that were not scored.  On a frozen split that is not known to be
+    dealt at random no certificate is rigorous.
     """
     rows, facts = list(outcome.rows), _facts(outcome)
     if config["kind"] in KINDS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -157,7 +158,8 @@ def _conformal(a: Asked) -> Certificate:
 
 
 _WSR_ORDERS, _PRODUCT_ORDERS = 64, 400
-_POOLS: Mapping[str, bool] = MappingProxyType({"iid": False, "realised": True})
+# Rules without replacement are for pools, and about what was measured there.
+_of_pools = partial(Rule, iid=False, realised=True)
 MEAN_RULES: Mapping[str, Rule] = MappingProxyType(
     {
         rule.name: rule
@@ -166,15 +168,10 @@ MEAN_RULES: Mapping[str, Rule] = MappingProxyType(
             Rule("chernoff_kl", bound=_chernoff_kl),
             Rule("emp_bernstein", bound=_emp_bernstein, finite_pool=False, least=2),
             Rule("wsr_averaged", bound=_wsr_averaged, finite_pool=False, orders=_WSR_ORDERS),
-            Rule("wsr_wor", bound=_wsr_wor, ordered=True, **_POOLS),
-            Rule("product_wor", bound=_product_wor, ordered=True, **_POOLS),
-            Rule(
-                "product_wor_averaged",
-                bound=_product_wor_averaged,
-                orders=_PRODUCT_ORDERS,
-                **_POOLS,
-            ),
-            Rule("betting_wor", bound=_betting_wor, ordered=True, **_POOLS),
+            _of_pools("wsr_wor", bound=_wsr_wor, ordered=True),
+            _of_pools("product_wor", bound=_product_wor, ordered=True),
+            _of_pools("product_wor_averaged", bound=_product_wor_averaged, orders=_PRODUCT_ORDERS),
+            _of_pools("betting_wor", bound=_betting_wor, ordered=True),
             Rule("betting_mixture", bound=_betting_mixture),
         )
     }

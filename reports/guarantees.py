@@ -49,7 +49,16 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
         (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["status"] != "failed")
     ]
     keys = ["label", "seed", "bound", "group", *CONDITION, "predictor"]
-    facts = ["split", "population", "sampling", "rigorous", "message", "value", "delta", "n_clients"]
+    facts = [
+        "split",
+        "population",
+        "sampling",
+        "rigorous",
+        "message",
+        "value",
+        "delta",
+        "n_clients",
+    ]
     frame = totals[[*keys, *facts]].rename(columns={"message": "reason"}).reset_index(drop=True)
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True).astype(bool)

@@ -70,7 +70,8 @@ _SERVED: Mapping[str, str] = MappingProxyType(
     }
 )
 _ENVIRONMENT = (
-    "fresh clients of the same environment (classes and samples drawn from the finite set laid aside)"
+    "fresh clients of the same environment (classes and samples drawn from the finite set laid "
+    "aside)"
 )
 _FRESH = "expected errors, over fresh clients, their points and any draws"
 _MEASURED = "errors as measured on these clients' own points"
@@ -96,7 +97,9 @@ def _over(certificate: Certificate, rule: str) -> str:
     # A table tells no order in which its clients were drawn: there a seed draws it.
     seeded = rule in AVERAGED or (rule in ORDERED and _route(certificate)[0] == FILE)
     if seeded:
-        told.append(f"{'orders' if rule in AVERAGED else 'an order'} drawn by a seed set beforehand")
+        told.append(
+            f"{'orders' if rule in AVERAGED else 'an order'} drawn by a seed set beforehand"
+        )
     elif rule in ORDERED:
         told.append("their order")
     if rule == "best_of":
@@ -134,8 +137,8 @@ def _more(certificate: Certificate) -> str:
     if others is not None and not np.isnan(others):
         left = int(certificate["pool"]) - int(certificate["n_clients"])
         told.append(
-            f"For the {count(left, 'client')} of them that were not scored, by themselves, it leaves "
-            f"a mean of at most {magnitude(float(others))} as measured on theirs."
+            f"For the {count(left, 'client')} of them that were not scored, by themselves, it "
+            f"leaves a mean of at most {magnitude(float(others))} as measured on theirs."
         )
     left_out = certificate.get("left_out")
     if left_out is not None and not np.isnan(left_out) and left_out > 0:

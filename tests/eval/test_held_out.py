@@ -176,8 +176,7 @@ def test_support_and_query_are_both_shifted() -> None:
 
 def test_tails_of_a_pool_are_exact() -> None:
     entries = (
-        {**R0, "rule": "fraction_above", "thresholds": [0.2, 0.5], "delta": 0.1,
-         "realised": True},
+        {**R0, "rule": "fraction_above", "thresholds": [0.2, 0.5], "delta": 0.1, "realised": True},
         {**R0, "rule": "error_curve", "delta": 0.1, "realised": True},
     )
     rows, artifacts = run(*entries)
