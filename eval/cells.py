@@ -19,10 +19,14 @@ WHOLE = "whole"
 # changelog): finished cells of the older numbers are then no longer reused.  A method's own version
 # is the class attribute ``numbers_version`` (1 when it has none).
 NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
-ROUTE_VERSION: Mapping[str, int] = {"routes": 1}
+ROUTE_VERSION: Mapping[str, int] = {"r1": 2, "r4": 1, "r5": 2}
+"""Of routes that train models of their own."""
+
+# Routes asked of a trained model whose numbers have changed; a cell without them says nothing.
+HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
 # Of certificates of held-out clients of a finite pool, and of routes that train on independent
-# clients: rows that stand beside them are numbers too.  Other cells are as they were.
-POOL_VERSION: Mapping[str, int] = {"pools": 2}
+# clients: rows that stand beside them are numbers too.
+POOL_VERSION: Mapping[str, int] = {"r0": 2}
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
 
@@ -123,10 +127,13 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
     )
     held = [entry for entry in certificates if entry["route"] not in TRAINING_ROUTES]
+    asked = {str(entry["route"]) for entry in held} & HELD_ROUTE_VERSION.keys()
+    of_routes = {route: HELD_ROUTE_VERSION[route] for route in sorted(asked)}
     routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
     independent = resolved["split"]["kind"] in IID_SPLITS
-    pools = not independent and any(entry["route"] == "r0" for entry in held)
-    trained = [
+    if not independent and any(entry["route"] == "r0" for entry in held):
+        of_routes |= POOL_VERSION
+    without_routes = [
         {
             **shared,
             "kind": "method",
@@ -142,6 +149,10 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
         for seed in resolved["seeds"]
         for method in resolved["methods"]
     ]
+    trained = [
+        {**config, "numbers_version": {**config["numbers_version"], **of_routes}}
+        for config in without_routes
+    ]
     own = [
         {
             **config,
@@ -151,11 +162,11 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "certificates": [{key: value for key, value in entry.items() if key != "methods"}],
             "numbers_version": {
                 **config["numbers_version"],
-                **ROUTE_VERSION,
+                "routes": ROUTE_VERSION[entry["route"]],
                 **(OVERLAP_VERSION if independent else {}),
             },
         }
-        for config in trained
+        for config in without_routes
         for entry in routed
         if config["method"]["label"] in entry.get("methods", [config["method"]["label"]])
     ]
@@ -168,15 +179,9 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "bounds": [],
             "certificates": [],
         }
-        for config in trained
+        for config in without_routes
         if given_up
     ]
-    if pools:
-        # Last: cells that are made from these issue no such certificates.
-        trained = [
-            {**config, "numbers_version": {**config["numbers_version"], **POOL_VERSION}}
-            for config in trained
-        ]
     simulated = [_denoising(entry)] if (entry := resolved.get("denoising")) else []
     made = (split, *trained, *own, *whole, *simulated)
     return tuple(Cell(content_id(config), config) for config in made)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.personal_cut import measured_samples
 from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.rules import (
     BEST_OF,
@@ -222,8 +223,11 @@ class PersonalPrior(RouteSettings):
         Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
     alphas : tuple of float
         Variances, relative to the weights, of which the best is taken; their union is paid for.
+    measured : int, optional
+        Support samples that every client is measured on; must be given where certification
+        clients hold unequally many.  On an ``environment`` split a multiple of the classes.
     measured_share : float
-        Share of the smallest client's support that every client is measured on.
+        The same as a share of the support, where all hold equally many.
     draws : int
         Models drawn for each client.
     """
@@ -238,19 +242,18 @@ class PersonalPrior(RouteSettings):
     alphas: Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] = (
         *(1e-3, 1e-2, 1e-1),
     )
+    measured: Count | None = None
     measured_share: Probability = 0.5
     draws: Count = 20
     per_seed: Literal["each", "union"] = "each"
 
     def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse too few clients, and a share that leaves nobody to measure on."""
+        """Refuse too few clients, and what no client can be measured on."""
         check_outside(split.kind, len(split.certification), len(split.novel))
-        smallest = min((len(client.support) for client in split.certification), default=0)
-        if int(self.measured_share * smallest) < 1:
-            raise InputError(
-                f"{key}.measured_share must leave a sample of the smallest support, {smallest}, "
-                f"got {self.measured_share}"
-            )
+        sizes = [len(client.support) for client in split.certification]
+        law = split.law
+        n_classes = law.classes_per_client if law else None
+        measured_samples(key, self.measured, self.measured_share, sizes, n_classes)
 
 
 class TwoLevel(RouteSettings):

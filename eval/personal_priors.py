@@ -4,10 +4,17 @@ The system is trained without these clients.  Each cuts its support into A and B
 anything is looked at.  The system fine-tuned on A alone gives the prior N(theta_A, alpha D), D with
 one number a tensor, the mean square of theta_A there; fine-tuned on all of the support it gives the
 posterior N(theta, alpha D) that is deployed, and B measures it; where absent classes are masked, A
-says which.  Given A, the prior does not know B, so that all clients' B together are one sample for
-one kl inequality; the clients' true errors then go through Chernoff's, the system being fixed.
-Variances form a grid whose union is paid for, and draws made after the choice stand in for the mean
-over each posterior, at a price.
+says which.  Given A, the prior does not know B, and B must be a sample of the client's law, so that
+all clients' B together are one sample for one kl inequality; the clients' true errors then go
+through Chernoff's, the system being fixed.  Variances form a grid whose union is paid for in both
+steps, and draws made after the choice stand in for the mean over each posterior, at a price.
+
+B is such a sample on an ``environment`` split, where it is cut class by class (``personal_cut``):
+given A it is, for each of the client's classes, a uniform subset of fixed size of the images of
+that class outside A, whose errors are no more spread than independent ones (Hoeffding 1963).  The
+error that is bounded is therefore over the client's images outside A, those of B included.
+Clients of a finite pool have no law of which their points are draws, and their support is dealt
+class by class: A tells which classes B has.  The value is an estimate there.
 """
 
 import math
@@ -25,6 +32,7 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.personal_priors import personal_prior_pooled
 from latecomer.eval.certificate_rows import certificate_facts, certificate_rows
 from latecomer.eval.federation import Group
+from latecomer.eval.personal_cut import cut_support, measured_samples
 from latecomer.eval.route_contract import Findings, Request
 from latecomer.eval.rules import sampling_of
 from latecomer.eval.serving import MASKS, client_generator
@@ -36,6 +44,11 @@ __all__ = ["certify_personal", "pooled_certificate"]
 
 _CUT, _CHOOSE, _CERTIFY, _NOVEL = range(4)
 BOUND = "r3:pooled"
+_REASON = (
+    "clients of a finite pool have no law of which their points are draws, and their support is "
+    "dealt class by class: the part that makes the prior tells which classes the other has "
+    "(split.kind: environment draws clients independently, and is cut class by class)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,15 +181,21 @@ def certify_personal(request: Request) -> Findings:
     issued = replace(
         issued,
         sampling=sampling,
+        rigorous=sampling == "iid",
+        reason="" if sampling == "iid" else _REASON,
         assumptions=(
             "the system was trained without the certified clients",
-            "each client's support was cut into prior and evaluation data by a seed",
+            "each client's support was cut into prior and evaluation data by a seed"
+            + (", class by class in equal numbers" if sampling == "iid" else ""),
+            f"{n_samples} evaluation samples of every client, a number fixed beforehand",
             "the model is drawn anew from the client's posterior; the draws of the certificate "
-            "were made after the variance was settled",
-            "clients are drawn independently from one environment"
+            "were made after the variance was settled, and the failure probability is over the "
+            "choice of these clients and their points and over these draws",
+            "clients are drawn independently from one environment; the error is over a client's "
+            "images outside its prior's part, its evaluation samples included"
             if sampling == "iid"
             else f"a finite pool: the mean is over the {pool} clients not trained on, certified "
-            "ones included; a client's samples are independent draws of its own distribution",
+            "ones included; that a client's samples are independent draws is assumed, not so",
         ),
     )
     where = {
@@ -242,18 +261,22 @@ def _novel_rows(request: Request, alpha: float) -> list[dict[str, Any]]:
 
 def _tuned(request: Request, group: Group) -> list[_Tuned]:
     model = request.model
-    clients = group.clients
-    least = int(clients.support_sizes.min())
-    n_measured = int(float(request.entry["measured_share"]) * least)
+    clients, law = group.clients, model.federation.split.law
+    certified = model.federation.certification.clients.support_sizes.tolist()
+    n_classes = law.classes_per_client if law else None
+    entry = request.entry
+    n_measured = measured_samples(
+        "certificates r3", entry.get("measured"), entry["measured_share"], certified, n_classes
+    )
     found: list[_Tuned] = []
-    if n_measured < 1:
-        return found
     for index, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(index)
+        if len(support) <= n_measured:
+            continue  # Of the novel clients, who may be smaller than all certified ones.
         key = np.random.SeedSequence([model.federation.split.seed, client, 0x9A, _CUT])
-        drawn = np.random.default_rng(key).permutation(len(support))
-        order = sent(torch.from_numpy(drawn), support.x.device)
-        kept, held = order[n_measured:], order[:n_measured]
+        labels = support.labels().cpu().numpy()
+        cut = cut_support(labels, n_measured, n_classes, np.random.default_rng(key))
+        kept, held = (sent(torch.from_numpy(part), support.x.device) for part in cut)
         models = []
         for own in (Samples(support.x[kept], support.labels()[kept]), support):
             generator = client_generator(model.seed, client)

@@ -32,6 +32,10 @@ class SplitLike(Protocol):
         """Kind of split."""
 
     @property
+    def law(self) -> Any:
+        """What held-out clients were drawn from, None for a finite pool."""
+
+    @property
     def seen(self) -> Sequence[Any]:
         """Clients that train."""
 

@@ -99,7 +99,12 @@ class Tuned(TrainingRoute):
     gamma : float
         Shrinkage of scores under rule ``product``, which keeps their logarithm bounded.
     draws : int
-        Systems drawn afresh for each client when the certificate is made.
+        Systems drawn afresh for each client when the certificate is made: 20 to 200, by what
+        serving costs.
+    draws_rule : str
+        How their mean is bounded: ``mixture`` (as many draws for every client, which bets
+        against), ``random_client`` (a client drawn with every system, as many draws in all) or
+        ``chernoff`` (by the mean alone; the widest).
     folds : int
         As for R0.
     """
@@ -121,6 +126,7 @@ class Tuned(TrainingRoute):
     rate: Positive = 0.1
     gamma: Delta = 0.02
     draws: Count = 20
+    draws_rule: Literal["mixture", "random_client", "chernoff"] = "mixture"
     folds: Count = 1
     per_seed: Literal["each", "union"] = "each"
 
@@ -139,6 +145,8 @@ class Compressed(TrainingRoute):
 
     Attributes
     ----------
+    rule : str
+        ``occam_product``: by the product of one minus the scores; ``occam``: by their mean alone.
     delta : float
         Total failure probability.
     weights : tuple of str
@@ -156,7 +164,7 @@ class Compressed(TrainingRoute):
     kind: ClassVar[str] = "compressed"
 
     route: Literal["r5"]
-    rule: Literal["occam"] = "occam"
+    rule: Literal["occam_product", "occam"] = "occam_product"
     delta: Delta = 0.05
     first: Count
     clients: Count

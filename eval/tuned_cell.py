@@ -5,7 +5,8 @@ posterior's mean is moved down the gradient of the very bound that is issued, wh
 tuning clients: a client's score is the error on points its model was not made from.  The bound
 holds for all posterior means at once and for all variances of the grid, so that tuning and the
 choice of a variance may use the scores as they like; only the prior may not.  Draws made after the
-choice, fresh for each client, replace the mean over the posterior at a price of their own.
+choice, of a fresh system each, replace the mean over the posterior at a price of their own
+(``tuned_rows.certify_tuned`` proves each way of pricing them).
 
 Given the first clients, the tuning clients are a uniform sample without replacement from all
 others (a finite pool) or independent draws of an environment; for each fixed system the rule's
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from latecomer.bounds.certificate import Certificate
@@ -31,7 +33,7 @@ from latecomer.eval.federation import Group
 from latecomer.eval.metrics import ClientScore
 from latecomer.eval.progressive import Plan, plan_of
 from latecomer.eval.serving import MASKS, score_group
-from latecomer.eval.tuned_rows import Tuning, Variance, tuning_findings
+from latecomer.eval.tuned_rows import Drawn, Tuning, Variance, tuning_findings
 from latecomer.models.engine import RoundLog, train
 from latecomer.models.growing import subset
 from latecomer.models.method import Method
@@ -47,9 +49,11 @@ from latecomer.models.tuned_posterior import (
     tune,
 )
 
+Ints = NDArray[np.int64]
+
 __all__ = ["System", "evaluate_tuned", "trained_system"]
 
-_TUNE, _CHOOSE, _CERTIFY, _NOVEL = range(4)
+_TUNE, _CHOOSE, _CERTIFY, _NOVEL, _WHOM = range(5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,22 +86,44 @@ class System:
         return cross_fitted(score, group, folds=folds, seed=self.fold_seed)
 
     def drawn(
-        self, posterior: Posterior, group: Group, *, draws: int, purpose: int, folds: int
-    ) -> np.ndarray[Any, Any]:
-        """Errors [clients, draws], the system drawn afresh for every one of them."""
-        errors = np.empty((len(group.clients), draws))
-        for place in range(len(group.clients)):
-            alone = Group(group.name, "none", None, subset(group.clients, [place]))
-            for number in range(draws):
-                generator = _generator(self.seed, purpose, place, number)
-                (score,) = self.scores(posterior.draw(generator), alone, folds=folds)
-                errors[place, number] = score.error
-        return errors
+        self, posterior: Posterior, group: Group, places: Ints, *, purpose: int, folds: int
+    ) -> Drawn:
+        """Errors of the clients at ``places``, the system drawn afresh for every one of them."""
+        errors = np.empty(len(places))
+        met = dict.fromkeys(places.tolist(), 0)
+        alone = {
+            place: Group(group.name, "none", None, subset(group.clients, [place])) for place in met
+        }
+        for number, place in enumerate(places.tolist()):
+            # A client's draws are numbered by themselves, whatever is drawn for the others.
+            generator = _generator(self.seed, purpose, place, met[place])
+            met[place] += 1
+            (score,) = self.scores(posterior.draw(generator), alone[place], folds=folds)
+            errors[number] = score.error
+        return Drawn(places, errors)
 
 
 def _generator(*key: int) -> torch.Generator:
     state = np.random.SeedSequence([*key, 0x10D]).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state) >> 1)
+
+
+def _each(n_clients: int, draws: int, seed: int) -> Ints:
+    """Give every client as many draws."""
+    return np.repeat(np.arange(n_clients), draws)
+
+
+def _at_random(n_clients: int, draws: int, seed: int) -> Ints:
+    """Draw a client with every system: as many draws in all, uniform and with replacement."""
+    rng = np.random.default_rng([seed, _WHOM])
+    return rng.integers(0, n_clients, n_clients * draws)
+
+
+_PLACES: Mapping[str, Callable[[int, int, int], Ints]] = {
+    "mixture": _each,
+    "random_client": _at_random,
+    "chernoff": _each,
+}
 
 
 def trained_system(
@@ -170,15 +196,17 @@ def evaluate_tuned(
     method = system.method
     variances, posterior, chosen = _chosen(system, tuning, wanted)
     folds, draws = system.folds, int(wanted["draws"])
+    whom = _PLACES[wanted["draws_rule"]](len(tuning.clients), draws, system.seed)
+    outsiders = _each(len(outside.clients), draws, system.seed)
     found = Tuning(
         plan=plan,
         variances=variances,
         chosen=chosen,
         n_random=sum(value.numel() for value in posterior.centre.values()),
-        gibbs=system.drawn(posterior, tuning, draws=draws, purpose=_CERTIFY, folds=folds),
+        gibbs=system.drawn(posterior, tuning, whom, purpose=_CERTIFY, folds=folds),
         mean=tuple(system.scores(posterior.mean, tuning, folds=folds)),
         prior=tuple(system.scores(posterior.centre, tuning, folds=folds)),
-        novel_gibbs=system.drawn(posterior, outside, draws=draws, purpose=_NOVEL, folds=1),
+        novel_gibbs=system.drawn(posterior, outside, outsiders, purpose=_NOVEL, folds=1),
         novel_mean=tuple(system.scores(posterior.mean, outside, folds=1)),
         novel_prior=tuple(system.scores(posterior.centre, outside, folds=1)),
     )
@@ -215,7 +243,9 @@ def _chosen(
             raise InputError(f"certificates r1: {error}") from None
         generator = _generator(system.seed, _TUNE, number)
         posterior = tune(prior, loss, n, settings, generator)
-        once = system.drawn(posterior, tuning, draws=1, purpose=_CHOOSE, folds=system.folds)
+        places = _each(n, 1, system.seed)
+        drawn = system.drawn(posterior, tuning, places, purpose=_CHOOSE, folds=system.folds)
+        once = drawn.errors
         bound = float(_plain(once, posterior.kl, settings, n))
         mean = float(once.mean())
         tried.append((Variance(float(alpha), posterior.kl, mean, bound), posterior))

@@ -13,7 +13,10 @@ from typer.testing import CliRunner
 from latecomer.cli import app
 
 RUNNER = CliRunner()
-TOP = "run, status, report, compare, studies, methods, bounds, datasets, bound, certify, recertify, data"
+TOP = (
+    "run, status, report, compare, studies, methods, bounds, datasets, bound, certify, recertify,"
+    " data"
+)
 
 
 def invoke(*arguments: str) -> tuple[int, str, str]:

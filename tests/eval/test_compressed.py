@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from latecomer.bounds import occam_client
+from latecomer.bounds import occam_client, occam_product, product
 from latecomer.eval import cell_parts, tuned_cell
 from latecomer.eval.compressed_cell import certify_code
 from latecomer.eval.federation import Group
@@ -40,7 +40,7 @@ SMALL = {
     "data": {"name": "digits"},
     "split": {"kind": "by_class", "clients": 24, "novel": 10, "classes_per_client": 2},
     "methods": [{"name": "fedavg", "local_lr": 0.05}],
-    "train": {"rounds": 2, "cohort": 3, "local_steps": 3, "batch_size": 8},
+    "train": {"rounds": 30, "cohort": 3, "local_steps": 3, "batch_size": 8},
     "certificates": [
         {
             "route": "r5",
@@ -58,25 +58,36 @@ SMALL = {
 def test_a_cell_reports_bits_and_the_decoded_systems_error() -> None:
     study = parse_study(SMALL)
     cell = study.cells("")[-1]
-    assert (cell.kind, cell.label) == ("compressed", "fedavg r5:occam")
+    assert (cell.kind, cell.label) == ("compressed", "fedavg r5:occam_product")
     outcome = evaluate_cell(cell.config)
     rows = pd.DataFrame([make_row(**row) for row in outcome.rows])
     facts = pd.DataFrame(outcome.artifacts["certificates"].table)
     inputs: dict[str, Any] = facts[facts.kind == "input"].set_index("name").value.to_dict()
     total = rows[(rows.metric == "certificate") & (rows.term == "")]
     own = rows[(rows.group == "tuning") & (rows.client != "") & (rows.metric == "error")]
-    expected = occam_client(
-        empirical_risk=own.value.astype(float).mean(),
-        bits=inputs["bits"],
-        n_clients=8,
-        delta=0.05,
-    )
+    losses = own.value.astype(float).to_numpy()
+    expected = occam_product(losses=losses, bits=inputs["bits"], delta=0.05)
     assert total.value.tolist() == [pytest.approx(float(expected))]
     assert total.predictor.tolist() == ["deterministic"]
     assert inputs["codes_tried"] == 7
     word = facts[facts.name == "bits"].text.iloc[0].rsplit(" ", 1)[-1]
     assert len(word) == inputs["bits"]
     assert inputs["mean_error"] <= inputs["reference_error"]
+
+
+def test_the_product_pays_less_for_even_scores_and_no_bits_is_the_product_rule() -> None:
+    """Fifty clients of error .15, spread .09: one bit and ten bits."""
+    losses = np.random.default_rng(0).beta(2.2, 12.5, 50)
+    for word in ("1", "0" * 10):
+        by_product, by_mean = (
+            float(certify_code(losses, word, delta=0.05, plan=PLAN, rule=rule)) - losses.mean()
+            for rule in ("occam_product", "occam")
+        )
+        assert by_product < 0.65 * by_mean
+    none = float(certify_code(losses, "", delta=0.05, plan=PLAN))
+    assert none == pytest.approx(float(product(losses=losses, delta=0.05)), rel=1e-12)
+    exact = occam_client(empirical_risk=losses.mean(), bits=1, n_clients=50, delta=0.05)
+    assert float(certify_code(losses, "1", delta=0.05, plan=PLAN, rule="occam")) == float(exact)
 
 
 @pytest.mark.parametrize("whose", ["novel", "tuning"])
@@ -110,17 +121,23 @@ def test_clients_outside_touch_no_certificate(monkeypatch: pytest.MonkeyPatch, w
 
 
 @pytest.mark.theory
+@pytest.mark.parametrize(("rule", "points"), [("occam_product", 8), ("occam", 1)])
 @pytest.mark.parametrize("honest", [True, False])
-def test_chosen_codes_are_covered_and_forgotten_bits_are_caught(honest: bool) -> None:
-    """All codes have the same true error, so that the search only picks luck."""
-    rng, delta, trials, risk = np.random.default_rng(4), 0.1, 1500, 0.3
+def test_chosen_codes_are_covered_and_forgotten_bits_are_caught(
+    rule: str, points: int, honest: bool
+) -> None:
+    """All codes have the same true error, so that the search only picks luck.
+
+    Scores of one point each are where the mean alone is tight, and the product says nothing.
+    """
+    rng, delta, trials, risk = np.random.default_rng(4), 0.1, 1000, 0.3
     words = [encode([a, b, c]) for a in range(-2, 3) for b in range(-2, 3) for c in range(-2, 3)]
     failures = 0
     for _ in range(trials):
-        scores = rng.binomial(1, risk, (len(words), PLAN.clients)).mean(axis=1)
+        scores = rng.binomial(points, risk, (len(words), PLAN.clients)) / points
         lengths = [len(word) if honest else 0 for word in words]
-        best = int(np.argmin(scores + np.array(lengths) / PLAN.clients))
+        best = int(np.argmin(scores.mean(axis=1) + np.array(lengths) / PLAN.clients))
         word = words[best] if honest else ""
-        issued = certify_code([scores[best]] * PLAN.clients, word, delta=delta, plan=PLAN)
+        issued = certify_code(scores[best].tolist(), word, delta=delta, plan=PLAN, rule=rule)
         failures += risk > float(issued)
     assert (failures <= int(binom.isf(1e-6, trials, delta))) == honest

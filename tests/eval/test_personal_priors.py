@@ -10,17 +10,19 @@ import torch
 from scipy.stats import binom
 
 from latecomer.eval import personal_priors
+from latecomer.eval.errors import InputError
+from latecomer.eval.personal_cut import cut_support, measured_samples
 from latecomer.eval.personal_priors import pooled_certificate
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.rows import make_row
 from latecomer.eval.study import parse_study
 
-STUDY = {
+STUDY: dict[str, Any] = {
     "study": "small",
     "data": {"name": "digits"},
     "split": {
-        "kind": "by_class",
-        "clients": 24,
+        "kind": "environment",
+        "clients": 30,
         "certify": 8,
         "novel": 10,
         "classes_per_client": 2,
@@ -30,11 +32,15 @@ STUDY = {
     "evaluation": {"classes": "known"},
     "certificates": [{"route": "r3", "draws": 4}],
 }
+POOL: dict[str, Any] = {
+    "split": {**STUDY["split"], "kind": "by_class"},
+    "certificates": [{"route": "r3", "draws": 2, "measured": 6}],
+}
 TUNING = {"name": "per_fedavg", "inner_lr": 0.05, "outer_lr": 0.02, "finetune_steps": 10}
 
 
-def run(method: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    study = parse_study({**STUDY, "methods": [method]})
+def run(method: Any, **changed: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
+    study = parse_study({**STUDY, **changed, "methods": [method]})
     outcome = evaluate_cell(study.cells("")[-1].config)
     return pd.DataFrame([make_row(**row) for row in outcome.rows]), dict(outcome.artifacts)
 
@@ -44,7 +50,7 @@ def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl() -> None:
     own = rows[rows.bound == "r3:pooled"]
     total = own[own.term == ""]
     assert len(total) == 1
-    assert (total.predictor.iloc[0], total.sampling.iloc[0]) == ("gibbs", "finite-pool")
+    assert (total.predictor.iloc[0], total.sampling.iloc[0]) == ("gibbs", "iid")
     assert bool(total.rigorous.iloc[0])
     terms = own[own.term != ""].set_index("term").value.astype(float)
     assert set(terms.index) == {"empirical_risk", "draws", "samples", "clients"}
@@ -64,6 +70,72 @@ def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl() -> None:
     each, mean = novel[novel.client != ""], novel[novel.aggregation == "per-client"]
     assert (len(each), len(mean)) == (10, 1)
     assert each.value.astype(float).mean() == pytest.approx(float(mean.value.iloc[0]))
+
+
+def test_in_a_finite_pool_it_is_no_certificate_and_says_why() -> None:
+    rows, _ = run(TUNING, **POOL)
+    total = rows[(rows.bound == "r3:pooled") & (rows.term == "")].iloc[0]
+    assert (total.sampling, bool(total.rigorous)) == ("finite-pool", False)
+    assert "class by class" in total.message
+
+
+def test_every_class_is_measured_by_as_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    original = personal_priors._tuned
+
+    def watched(request: Any, asked: Any) -> Any:
+        kept.append((asked, original(request, asked)))
+        return kept[-1][1]
+
+    monkeypatch.setattr(personal_priors, "_tuned", watched)
+    run(TUNING)
+    for group, found in kept:
+        assert len(found) == len(group.clients)
+        for place, one in enumerate(found):
+            labels = one.measured.labels().numpy()
+            counts = np.bincount(labels)
+            support = group.clients.support_of(place).labels().numpy()
+            assert len(set(counts[counts > 0])) == 1
+            assert set(labels) == set(support)
+            assert len(labels) < len(support)
+
+
+@pytest.mark.parametrize(
+    ("measured", "share", "sizes", "classes", "expected"),
+    [
+        (None, 0.5, [19, 19], None, 9),
+        (None, 0.5, [19, 19], 2, 8),
+        (None, 0.5, [12, 12], 4, 4),
+        (6, 0.5, [19, 12], None, 6),
+        (6, 0.5, [19, 12], 3, 6),
+    ],
+)
+def test_how_many_samples_measure_a_client(
+    measured: Any, share: float, sizes: Any, classes: Any, expected: int
+) -> None:
+    assert measured_samples("certificates.0", measured, share, sizes, classes) == expected
+
+
+@pytest.mark.parametrize(
+    ("measured", "share", "sizes", "classes", "said"),
+    [
+        (None, 0.5, [19, 12], None, "measured must be given where certification clients hold 12"),
+        (None, 0.01, [19, 19], None, "measured_share must leave a sample of the smallest support"),
+        (None, 0.1, [6, 6], 2, "smallest support, 6 of 2 classes, got 0.1"),
+        (12, 0.5, [19, 12], None, "measured must be below the smallest support, 12, got 12"),
+        (7, 0.5, [19, 19], 2, "a multiple of classes_per_client=2, got 7"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    measured: Any, share: float, sizes: Any, classes: Any, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        measured_samples("certificates.0", measured, share, sizes, classes)
+
+
+def test_a_class_with_too_few_samples_is_refused() -> None:
+    with pytest.raises(InputError, match="holds 1 support samples of a class, and route r3"):
+        cut_support(np.array([0, 0, 0, 1]), 4, 2, np.random.default_rng(0))
 
 
 def test_methods_that_do_not_fine_tune_get_none() -> None:
@@ -97,7 +169,8 @@ def test_the_prior_does_not_see_what_measures_it(monkeypatch: pytest.MonkeyPatch
         return clean
 
     monkeypatch.setattr(personal_priors, "_tuned", spoilt)
-    run(TUNING)
+    # Clients of an environment may share images, and labels say there how they are cut.
+    run(TUNING, **POOL)
     ((clean, moved),) = kept
     for before, after in zip(clean, moved, strict=True):
         assert not bool((before.measured.labels() == after.measured.labels()).any())

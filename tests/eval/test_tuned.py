@@ -125,6 +125,7 @@ def test_the_certificate_is_the_calculators(rule: str) -> None:
         gamma=0.02,
         n_priors=3,
         plan=plan,
+        draws_rule="chernoff",
     )
     shared = {
         "n_draws": 150,
@@ -140,6 +141,7 @@ def test_the_certificate_is_the_calculators(rule: str) -> None:
         level = np.mean(-np.log1p(-0.98 * errors))
         expected = single_level_product_mc(monte_carlo_neg_log1m=level, gamma=0.02, **shared)
     assert float(issued) == pytest.approx(float(expected))
+    assert issued.terms["draws"] == pytest.approx(expected.terms["draws"])
     assert (issued.sampling, issued.predictor) == ("iid", "gibbs")
 
 
@@ -214,9 +216,12 @@ DELTA, TRIALS, N, DIM = 0.1, 500, 20, 30
 
 
 @pytest.mark.theory
+@pytest.mark.parametrize("draws_rule", ["mixture", "random_client"])
 @pytest.mark.parametrize("rule", ["product", "kl"])
 @pytest.mark.parametrize("honest", [True, False])
-def test_tuned_posteriors_are_covered_and_a_forgotten_kl_is_caught(rule: str, honest: bool) -> None:
+def test_tuned_posteriors_are_covered_and_a_forgotten_kl_is_caught(
+    rule: str, draws_rule: str, honest: bool
+) -> None:
     """Client i's score is sigmoid(w_i . eta - 1) with random w_i: whatever is learnt is noise.
 
     The true error of eta depends on its length alone and is known.
@@ -249,7 +254,10 @@ def test_tuned_posteriors_are_covered_and_a_forgotten_kl_is_caught(rule: str, ho
             settled.append((errors.mean() + kl / N, length, kl))
         _, length, kl = min(settled)
         eta = length * direction + rng.normal(size=(N, draws, DIM))
-        errors = 1 / (1 + np.exp(1 - deviation * (eta * w[:, None]).sum(-1)))
+        whom = np.repeat(np.arange(N), draws).reshape(N, draws)
+        if draws_rule == "random_client":
+            whom = rng.integers(0, N, (N, draws))
+        errors = 1 / (1 + np.exp(1 - deviation * (eta * w[whom]).sum(-1)))
         issued = certify_tuned(
             errors,
             kl=kl,
@@ -259,6 +267,7 @@ def test_tuned_posteriors_are_covered_and_a_forgotten_kl_is_caught(rule: str, ho
             gamma=0.02,
             n_priors=1,
             plan=plan,
+            draws_rule=draws_rule,
         )
         norms = deviation * np.linalg.norm(length * direction + rng.normal(size=(200, DIM)), axis=1)
         failures += float(truth(norms).mean()) > float(issued)

@@ -1,0 +1,103 @@
+"""How a client's support is cut into what makes its prior and what measures it (route R3).
+
+The half that measures must be a sample of the client's law given the other half.  A support dealt
+class by class is not, cut in two at random: the classes that the first half lacks are those that
+the second has.  Cut class by class in numbers settled beforehand it is: given the first half, the
+second is, for each class, a uniform subset of the class's images outside the first.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.errors import InputError
+
+__all__ = ["cut_support", "measured_samples"]
+
+Ints = NDArray[np.int64]
+
+
+def measured_samples(
+    key: str, measured: int | None, share: float, sizes: Sequence[int], n_classes: int | None
+) -> int:
+    """Return how many samples of every client measure it; no client's own size may decide.
+
+    Parameters
+    ----------
+    key : str
+        Name of the entry, for messages.
+    measured : int or None
+        As the study says.
+    share : float in (0, 1)
+        Of the support, where the study does not say and all clients hold equally many.
+    sizes : sequence of int
+        Support samples of the clients.
+    n_classes : int or None
+        Classes of every client, each measured by equally many; None: cut whatever the class.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> measured_samples("certificates.0", None, 0.5, [19, 19], 2)
+    8
+    """
+    least, most = min(sizes, default=0), max(sizes, default=0)
+    classes = n_classes or 1
+    if measured is None:
+        if least < most:
+            raise InputError(
+                f"{key}.measured must be given where certification clients hold {least} to {most} "
+                "support samples: the smallest of them must not settle it"
+            )
+        found = classes * int(share * (least // classes))
+        if found < 1:
+            raise InputError(
+                f"{key}.measured_share must leave a sample of the smallest support, {least}"
+                f"{f' of {classes} classes' if n_classes else ''}, got {share}"
+            )
+        return found
+    if not measured < least or measured % classes:
+        of_classes = f" and a multiple of classes_per_client={classes}" if n_classes else ""
+        raise InputError(
+            f"{key}.measured must be below the smallest support, {least}{of_classes}, "
+            f"got {measured}"
+        )
+    return measured
+
+
+def cut_support(
+    labels: Ints, n_measured: int, n_classes: int | None, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Cut a support's places into those that make the prior and those that measure, at random.
+
+    Raises
+    ------
+    InputError
+        When a class has fewer samples than are measured of it.
+
+    Examples
+    --------
+    >>> kept, held = cut_support(np.array([0, 1] * 3), 2, 2, np.random.default_rng(0))
+    >>> sorted((held % 2).tolist()), len(kept)
+    ([0, 1], 4)
+    """
+    order = rng.permutation(len(labels))
+    if n_classes is None:
+        return order[n_measured:], order[:n_measured]
+    each = n_measured // n_classes
+    counts = np.bincount(labels)
+    if counts[counts > 0].min() < each:
+        raise InputError(
+            f"a certification client holds {counts[counts > 0].min()} support samples of a class, "
+            f"and route r3 measures {each} of each: ask for fewer (measured)"
+        )
+    rank = np.empty(len(labels), dtype=np.int64)
+    for label in np.flatnonzero(counts):
+        own = order[labels[order] == label]
+        rank[own] = np.arange(len(own))
+    held = rank[order] < each
+    return order[~held], order[held]
