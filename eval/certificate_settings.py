@@ -170,9 +170,9 @@ class HeldOut(RouteSettings):
                 f"client, got {self.folds}"
             )
 
-    def check_predictors(self, key: str, split: SplitLike, predictors: Sequence[str]) -> None:
+    def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
         """Refuse a rule about scores as measured for randomised predictors, unless it is asked."""
-        if "gibbs" not in predictors or sampling_of(split.kind) == "iid" or self.realised:
+        if "gibbs" not in predictors or sampling_of(split_kind) == "iid" or self.realised:
             return
         for rule in self._rules:
             if RULES[rule].realised:

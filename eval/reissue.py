@@ -217,7 +217,7 @@ def _drawn(there: _Source, plan: _Plan, models: Mapping[str, Scores]) -> Drawn:
     predictors = {predictor for scores in models.values() for predictor in scores}
     for index, declared in enumerate(plan.study.certificates):
         if declared.route == "r0":
-            declared.check_predictors(f"certificates.{index}", _Kind(kind), sorted(predictors))
+            declared.check_predictors(f"certificates.{index}", kind, sorted(predictors))
     for entry in plan.entries:
         for shift in entry.get("shifts") or ():
             conditions = [one for own in models.values() for found in own.values() for one in found]
@@ -225,16 +225,6 @@ def _drawn(there: _Source, plan: _Plan, models: Mapping[str, Scores]) -> Drawn:
                 raise InputError(f"certification clients were not scored under shift {shift}")
     sampling = sampling_of(kind)
     return Drawn(sampling, sizes.pop() + len(untrained), _left_out(there, kind))
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """As much of a split as a check of predictors looks at: its groups stand in the rows."""
-
-    kind: str
-    seen: Sequence[Any] = ()
-    certification: Sequence[Any] = ()
-    novel: Sequence[Any] = ()
 
 
 def _n_clients(scores: Scores) -> int:
