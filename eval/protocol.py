@@ -298,6 +298,6 @@ def evaluate_cell(
         When the data or the split cannot be made.
     """
     outcome = _CELLS[config["kind"]](config, on_round, checkpoints)
-    if not config["certificates"]:
+    if not config.get("certificates"):
         return outcome
     return with_caveats(outcome, config, federation_of(config).split)

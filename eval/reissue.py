@@ -348,12 +348,27 @@ def _write(
     for name in ("env.json", "certification.jsonl"):
         if (there.path / name).is_file():
             write_atomic(folder / name, (there.path / name).read_bytes())
-    cells = {"cells": list(issued), "about": {}}
-    write_atomic(folder / "cells.json", json.dumps(cells, indent=1) + "\n")
+    names = _copy_others(folder, there, list(issued))
+    write_atomic(folder / "cells.json", json.dumps({"cells": names, "about": {}}, indent=1) + "\n")
     write_atomic(folder / "rows.csv", rows_to_text(rows))
     write_atomic(folder / MARK, json.dumps(mark, indent=1) + "\n")
     text = yaml.safe_dump(plan.resolved, sort_keys=False, allow_unicode=True)
     write_atomic(folder / "study.yaml", text)
+
+
+def _copy_others(folder: Path, there: _Source, issued: list[str]) -> list[str]:
+    """Copy the cells without such certificates as they are; return all, in the old order."""
+    found = []
+    for place in sorted((there.path / "cells").glob("*/done")):
+        name = place.parent.name
+        if name not in issued:
+            passing = shutil.ignore_patterns("checkpoints", "lock.*")
+            shutil.copytree(place.parent, folder / "cells" / name, ignore=passing)
+            found.append(name)
+    index = there.path / "cells.json"
+    order = json.loads(index.read_text("utf-8"))["cells"] if index.is_file() else []
+    everyone = [*issued, *found]
+    return [*(name for name in order if name in everyone), *sorted(set(everyone) - set(order))]
 
 
 def _write_cell(
@@ -375,6 +390,8 @@ def _write_cell(
     kept = [fact for fact in _facts(place) if not _held_out(fact)]
     tables = {"certificates": ([*facts, *kept], "fact"), "error_curve": (list(curves), "record")}
     for name, (table, axis) in tables.items():
+        for left in (place / "artifacts").glob(f"{name}.*"):
+            left.unlink()
         if table:
             made = Artifact(kind=name, table=table, axes=(axis,))
             write_artifact(place / "artifacts", name, made)
