@@ -350,7 +350,7 @@ def statement(certificate: Certificate, value: str | None = None) -> str:
     >>> print(statement({"bound": "r0:product_wor", "population": "unseen-client",
     ...     "sampling": "finite-pool", "predictor": "deterministic", "rigorous": True,
     ...     "reason": "", "value": 0.25, "delta": 0.05, "n_clients": 12, "pool": 24}))
-    With probability at least 95% over the choice of these 12 clients and of their order, the mean \
+    With probability at least 95% over the choice of these 12 clients and their order, the mean \
 error over the 24 clients not trained on, these 12 included, each served by the one model that the \
 trained system makes for it, is at most 25.0%: errors as measured on these clients' own points.
     """
