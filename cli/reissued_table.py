@@ -10,7 +10,17 @@ __all__ = ["reissued_lines"]
 
 def reissued_lines(found: Reissued) -> list[str]:
     """Show certificates before and now, and what declaring them late means."""
-    heads = ("label", "seed", "predictor", "bound", "mean_error", "before", "now", "others", "declared")
+    heads = (
+        "label",
+        "seed",
+        "predictor",
+        "bound",
+        "mean_error",
+        "before",
+        "now",
+        "others",
+        "declared",
+    )
     table: list[tuple[str, ...]] = [heads]
     for row in found.table.to_dict("records"):
         cells = {"mean_error": number(row["mean_error"], decimals=4)}

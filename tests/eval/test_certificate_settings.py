@@ -223,3 +223,44 @@ def test_shipped_studies_of_certificates_say_all_beforehand(name: str) -> None:
     levels = {entry.rule: entry.delta for entry in found.certificates if entry.rule != "conformal"}
     assert set(levels.values()) == {0.05}
     assert found.certificates[0].rule == "product"
+
+
+@pytest.mark.parametrize(
+    ("name", "certify"),
+    [
+        ("certificates-independent-cifar10", 100),
+        ("certificates-independent-mnist", 100),
+        ("certificates-independent-mnist-500", 500),
+    ],
+)
+def test_studies_of_independent_clients_say_all_beforehand(name: str, certify: int) -> None:
+    found = load_study(name)
+    split = found.split
+    assert (split.kind, split.certify, split.novel) == ("environment", certify, 20)
+    assert [entry.rule for entry in found.certificates[:3]] == [
+        "product",
+        "betting_mixture",
+        "wsr_averaged",
+    ]
+    assert found.certificates[2].orders_seed == 0
+    assert {entry.folds for entry in found.certificates} == {5}
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar10-50", "mnist"])
+def test_studies_of_pools_declare_the_rules_without_replacement(name: str) -> None:
+    rules = [entry.rule for entry in load_study(f"certificates-{name}").certificates]
+    assert rules[:4] == ["product", "wsr_wor", "product_wor", "product_wor_averaged"]
+
+
+def test_versions_are_raised_where_rows_are_added_and_nowhere_else() -> None:
+    def versions(entry: dict, kind: str) -> dict:
+        split = {**SPLIT, "kind": kind}
+        cells = study(entry, split=split, shifts={}, methods=["pefll"]).cells("data")
+        return cells[-1].config["numbers_version"]
+
+    plain = {"split", "metrics", "train", "method"}
+    assert versions({"rule": "product"}, "environment").keys() == plain
+    assert versions({"rule": "product"}, "by_class").keys() == plain | {"r0"}
+    r4 = {"route": "r4", "first": 20, "clients": 10}
+    assert versions(r4, "by_class").keys() == plain | {"routes"}
+    assert versions({**r4, "first": 36}, "environment").keys() == plain | {"routes", "overlap"}

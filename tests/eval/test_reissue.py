@@ -1,4 +1,4 @@
-"""Certificates issued anew from a finished run's rows: same scores, new words, old run untouched."""
+"""Certificates issued anew from a finished run's rows: scores stay, the old run is untouched."""
 
 import json
 import shutil

@@ -47,8 +47,8 @@ def test_what_is_random_in_the_rule_or_the_predictor_is_named(name):
     over = parts_of(one).over
     if "next" not in over:
         assert ("order" in over) == (
-            rule in ORDERED | AVERAGED | {"best_of"} or one["bound"] == "r4:product"
-            and not one["independent"]
+            rule in ORDERED | AVERAGED | {"best_of"}
+            or (one["bound"] == "r4:product" and not one["independent"])
         )
         assert ("draws of" in over) == (one["predictor"] == "gibbs")
 
