@@ -55,6 +55,7 @@ BOUNDS = {
     "r4:betting_mixture": "clients certified before they train, mixture of bets (R4)",
     "r4:progressive": "clients certified before they train, kl grid (R4)",
     "r5:occam": "compressed update (R5)",
+    "r5:occam_product": "compressed update, product rule (R5)",
     "pefll_32": "PeFLL, Theorem 3.2",
     "two_step_kl": "training clients, two-step kl",
     "pfedhn_eps": "pFedHN, Theorem 1 (Baxter)",

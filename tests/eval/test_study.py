@@ -277,6 +277,24 @@ def test_a_target_whose_numbers_changed_makes_new_cells_of_its_own_only():
     assert {version["target"] for version in trained} == {2}
 
 
+def test_a_route_whose_numbers_changed_makes_new_cells_of_its_own_only():
+    def versions(*entries):
+        asked = ", ".join(entries)
+        cells = quickstart(f"certificates=[{asked}]").cells("abc")
+        return [cell.config["numbers_version"] for cell in cells if cell.seed == 0]
+
+    held = "{route: r0, rule: product}"
+    plain = versions(held)
+    assert all(not {"r2", "r3", "routes"} & set(version) for version in plain)
+    assert all(version["r3"] == 2 for version in versions(held, "{route: r3}"))
+    own = "first: 20, clients: 16, methods: [pefll]"
+    for route, version in (("r1, weights: [hyper]", 2), ("r4", 1), ("r5, weights: [hyper]", 2)):
+        *others, last = versions(held, "{route: r3}", f"{{route: {route}, {own}}}")
+        assert last["routes"] == version
+        assert "r3" not in last, "nothing of the entries of other cells"
+        assert all("routes" not in other for other in others)
+
+
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), st.randoms())
 def test_content_id_ignores_the_order_of_keys(config, random):
     items = list(config.items())

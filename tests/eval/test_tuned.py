@@ -145,6 +145,61 @@ def test_the_certificate_is_the_calculators(rule: str) -> None:
     assert (issued.sampling, issued.predictor) == ("iid", "gibbs")
 
 
+@pytest.mark.parametrize("draws_rule", ["mixture", "random_client", "chernoff"])
+def test_a_certificate_is_issued_again_from_what_the_cell_left_behind(draws_rule: str) -> None:
+    rows, artifacts = run(config(draws_rule=draws_rule, steps=1))
+    inputs, drawn = inputs_of(artifacts), artifacts["draws"]
+    assert len(drawn.arrays["error"]) == CLIENTS * 3
+    counts = np.bincount(drawn.arrays["place"], minlength=CLIENTS)
+    assert (set(counts) == {3}) == (draws_rule != "random_client")
+    again = certify_tuned(
+        drawn.arrays["error"],
+        kl=inputs["kl_hyper"],
+        rule="product",
+        delta=0.05,
+        draws_share=0.2,
+        gamma=inputs["gamma"],
+        n_priors=int(inputs["n_priors"]),
+        plan=Plan(first=FIRST, clients=CLIENTS, block=1, pool=18, independent=False),
+        draws_rule=draws_rule,
+    )
+    total = rows[(rows.metric == "certificate") & (rows.term == "")].value.astype(float)
+    assert float(again) == pytest.approx(float(total.iloc[0]), rel=1e-12)
+    assert sum(again.terms.values()) == pytest.approx(float(again))
+    assert any("over these draws" in said for said in again.assumptions)
+    of_clients = rows[(rows.group == "tuning") & (rows.predictor == "gibbs") & (rows.client != "")]
+    assert len(of_clients) == (counts > 0).sum()
+
+
+def test_bets_know_that_draws_lie_close_together() -> None:
+    """Fifty clients of error .22, spread .09, by 100 draws each: what Chernoff's step costs."""
+    rng = np.random.default_rng(3)
+    own = np.clip(rng.normal(0.22, 0.09, 50), 0.02, 0.6)
+    errors = rng.binomial(100, np.repeat(own[:, None], 100, axis=1)) / 100
+    plan = Plan(first=40, clients=50, block=50, pool=60, independent=False)
+    values = {
+        draws_rule: float(
+            certify_tuned(
+                errors,
+                kl=0.23,
+                rule="product",
+                delta=0.05,
+                draws_share=0.05,
+                gamma=0.005,
+                n_priors=3,
+                plan=plan,
+                draws_rule=draws_rule,
+            )
+        )
+        for draws_rule in ("mixture", "chernoff")
+    }
+    exact = 1 - np.exp(
+        np.log1p(-errors).mean() - (0.23 + np.log(3 / 0.05)) / 50
+    )  # all of delta for the clients, nothing for draws
+    assert exact < values["mixture"] < exact + 0.01
+    assert values["chernoff"] > exact + 0.03
+
+
 def poisoned(federation: Federation, places: range) -> Federation:
     """Spoil inputs and labels of the seen clients at ``places``."""
     x, y = federation.dataset.x.copy(), federation.dataset.y.copy()
