@@ -261,10 +261,14 @@ def occam_client(
     predictor="deterministic",
     sampling="iid or finite-pool",
     assumptions=_CODED,
-    vacuous_when="bits exceeds about n_clients, or a score is 1",
+    vacuous_when="bits exceeds about n_clients, or a score is loss_max",
 )
-def occam_product(*, losses: ArrayLike, bits: ArrayLike, delta: ArrayLike) -> Certificate:
+def occam_product(
+    *, losses: ArrayLike, bits: ArrayLike, delta: ArrayLike, loss_max: ArrayLike = 1.0
+) -> Certificate:
     r"""Bound the unseen-client risk: :math:`1 - (\delta 2^{-b} \prod_i (1 - L_i))^{1/k}`.
+
+    Losses are divided by ``loss_max`` first, and the value is multiplied by it.
 
     A code word is a fixed system, whose scores are independent draws or a uniform sample of a pool:
     :math:`\prod_i (1-L_i)` has mean at most :math:`(1-R)^k`, so that
@@ -274,12 +278,13 @@ def occam_product(*, losses: ArrayLike, bits: ArrayLike, delta: ArrayLike) -> Ce
 
     Parameters
     ----------
-    losses : array_like, in [0, 1]
+    losses : array_like, in [0, loss_max]
         Scores, shape [..., k], clients last.
     bits : array_like, at least 0
         Length of the code of the system; broadcasts with the leading axes.
     delta : array_like, in (0, 1)
         Broadcasts with the leading axes.
+    loss_max : float, positive
 
     Raises
     ------
@@ -291,17 +296,19 @@ def occam_product(*, losses: ArrayLike, bits: ArrayLike, delta: ArrayLike) -> Ce
     >>> round(float(occam_product(losses=[0.1, 0.2] * 15, bits=10, delta=0.05)), 6)
     0.390526
     """
-    scores = losses_in("losses", losses)
+    scale = largest_loss("loss_max", loss_max)
+    scores = losses_in("losses", losses, loss_max=scale)
     failure = failure_probability("delta", delta)
     price = nonnegative("bits", bits) * np.log(2.0) - np.log(failure)
     with np.errstate(divide="ignore"):
-        level = -np.log1p(-scores).sum(axis=-1)
+        level = -np.log1p(-scores / scale).sum(axis=-1)
     exponent = rounded_up((price + level) / scores.shape[-1])
-    value = scaled_up(-np.expm1(-exponent), 1.0)
+    value = scaled_up(-np.expm1(-exponent), scale)
     risk = scores.mean(axis=-1)
     return certificate(
         "occam_product",
         value=value,
         terms={"empirical_risk": risk, "clients": value - risk},
         delta={"clients": failure},
+        loss_max=scale,
     )

@@ -70,14 +70,14 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 }
 LISTS: dict[str, st.SearchStrategy[Any]] = {
     "sizes": COUNT,
-    "empirical_risks": RISK,
+    **dict.fromkeys(("empirical_risks", "losses"), RISK),
     **dict.fromkeys(("kls", "theta_squared", "bits_clients", "squared_distances"), NATS),
 }
 FIXED: dict[str, Any] = {"grid": [0.1, 0.5, 1.0, 2.0, 8.0]}
 SHARED = {"grid", "loss_max", "variant"}
 
 GROWING = {
-    *("empirical_risk", "monte_carlo_risk", "empirical_risks"),
+    *("empirical_risk", "monte_carlo_risk", "empirical_risks", "losses"),
     *("mean_neg_log1m", "monte_carlo_neg_log1m"),
     *("kl_hyper", "kl_prior_hyper", "sum_kl", "mean_kl", "kls", "theta_squared"),
     *("squared_distance", "squared_distances", "eta_h_squared", "eta_v_squared"),
@@ -115,7 +115,7 @@ def test_every_argument_is_covered_by_the_strategies() -> None:
     known = {*SCALARS, *LISTS, *FIXED, "loss_max", "variant"}
     for name, function in CALCULATORS.items():
         assert set(inspect.signature(function).parameters) <= known, name
-    assert len(CALCULATORS) == 24
+    assert len(CALCULATORS) == 26
 
 
 @every_calculator
@@ -194,7 +194,7 @@ def test_scaling_the_loss_scales_the_bound(name: str) -> None:
     @given(inputs(name), st.floats(0.1, 20.0))
     def check(call: dict[str, Any], top: float) -> None:
         scaled = dict(call)
-        for risk in {"empirical_risk", "monte_carlo_risk", "empirical_risks"} & set(call):
+        for risk in {"empirical_risk", "monte_carlo_risk", "empirical_risks", "losses"} & set(call):
             scaled[risk] = np.minimum(np.asarray(call[risk]) * top, top)
         for rate in {"client_rate", "sample_rate"} & set(call):
             scaled[rate] = call[rate] / top
@@ -215,7 +215,7 @@ def test_bad_input_names_argument_and_value(name: str) -> None:
     }
     good |= {key: 0.5 for key in good if SCALARS.get(key) in (RISK, DELTA)}
     good |= {key: 0.05 for key in good if key in {"gamma", "delta_draws"}}
-    good |= {key: [0.5, 0.5, 0.5] for key in good if key == "empirical_risks"}
+    good |= {key: [0.5, 0.5, 0.5] for key in good if key in {"empirical_risks", "losses"}}
     good |= {"client_share": 0.5} if "client_share" in parameters else {}
     if name == "pefll_32":
         del good["sizes"]
