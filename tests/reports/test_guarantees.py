@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from latecomer.eval.rows import make_row, read_rows, write_rows
-from latecomer.reports.captions import shared_terms
+from latecomer.reports.captions import answers, shared_terms
 from latecomer.reports.guarantees import (
     anatomy_frame,
     bound_frame,
@@ -184,3 +184,32 @@ def test_terms_are_shared_by_a_majority_or_not_at_all():
     assert shared_terms([common, common, odd, none]) == "a"
     assert shared_terms([common, odd]) == ""
     assert shared_terms([none]) == ""
+
+
+def headline(tmp_path, n_novel, **more):
+    made = rows_of(
+        tmp_path,
+        error("certification", 0, 0.1),
+        error("certification", 1, 0.3),
+        *(error("novel", 10 + i, 0.2) for i in range(n_novel)),
+        {**PRODUCT, "value": 0.4, **more},
+    )
+    study = {"certificates": [{"route": "r0", "rule": "product"}]}
+    return answers(made, study)[0]
+
+
+def test_the_headline_of_a_pool_that_was_mostly_scored_is_what_it_leaves_for_the_others(tmp_path):
+    # Three clients with a mean of at most .4, two of which have .2: .8 is left for the third.
+    told = headline(tmp_path, 1)
+    assert told["certified"] == (
+        "certified at most 80.0% for the 1 client neither trained on nor scored"
+    )
+    assert "The value is what that bound leaves" in told["terms"]
+    assert "40" not in told["certified"], "never the pool's mean alone"
+
+
+def test_the_headline_is_the_bound_where_most_were_not_scored_or_clients_are_independent(tmp_path):
+    assert headline(tmp_path, 3)["certified"] == "certified at most 40.0%"
+    told = headline(tmp_path, 1, sampling="iid")
+    assert told["certified"] == "certified at most 40.0%"
+    assert "fresh clients of the same environment" in told["terms"]
