@@ -300,13 +300,21 @@ def certify_file(
     ],
     delta: Annotated[float, _real("--delta", "Failure probability for the mean loss.")] = 0.05,
     rule: Annotated[
-        str, typer.Option(help="product, wsr, chernoff_kl or conformal; choose beforehand.")
+        str,
+        typer.Option(
+            help="product, chernoff_kl, betting_mixture; wsr_averaged, emp_bernstein for"
+            " independent clients; product_wor_averaged, product_wor, betting_wor, wsr_wor for a"
+            " pool; conformal for the next client alone. Choose beforehand."
+        ),
     ] = "product",
     alpha: Annotated[float, _real("--alpha", "Failure probability for the next client.")] = 0.1,
     pool_size: Annotated[
         int | None, _whole("--pool-size", "Untrained clients these were drawn from, if finite.")
     ] = None,
     loss_max: Annotated[float, _real("--loss-max", "Largest possible loss.")] = 1.0,
+    seed: Annotated[
+        int, _whole("--seed", "Draws the orders that some rules bet along; choose beforehand.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Certify any model from its losses on new clients.
@@ -314,15 +322,51 @@ def certify_file(
     The clients must have played no part in training.  Rows of one client are averaged.
     """
     from latecomer.eval.client_losses import certify_losses
-    from latecomer.render import loss_certificate_lines, plain
+    from latecomer.render import loss_certificate_lines, loss_statements, plain
 
     found = certify_losses(
-        file, delta=delta, rule=rule, alpha=alpha, pool_size=pool_size, loss_max=loss_max
+        file,
+        delta=delta,
+        rule=rule,
+        alpha=alpha,
+        pool_size=pool_size,
+        loss_max=loss_max,
+        seed=seed,
     )
     if as_json:
-        show_json(plain(found.to_dict()))
+        show_json(plain(found.to_dict() | {"statements": loss_statements(found)}))
     else:
         _print(loss_certificate_lines(found))
+
+
+@app.command("recertify")
+def recertify(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Finished run directory; it is only read.")
+    ],
+    certificates: Annotated[
+        Path, typer.Option(metavar="FILE", help="YAML with certificates, a study file for one.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="New run directory; DIR-reissued unless given.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="Why these certificates, to stand beside them.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Issue a run's held-out certificates anew from its scores, nothing trained.
+
+    Entries that were not declared before the scores existed are marked as no proof.
+    """
+    from latecomer.eval.reissue import declared_entries, reissue
+    from latecomer.reissued_table import reissued_lines
+    from latecomer.render import plain
+
+    place = out or directory.with_name(f"{directory.resolve().name}-reissued")
+    found = reissue(directory, declared_entries(certificates), out=place, note=note)
+    if as_json:
+        show_json(plain(found.table.to_dict("records")))
+    else:
+        _print(reissued_lines(found))
 
 
 app.add_typer(data_app)

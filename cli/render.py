@@ -12,6 +12,7 @@ import numpy as np
 
 from latecomer.bounds.certificate import Certificate, Entry
 from latecomer.eval.client_losses import LossCertificate, certificate_dict
+from latecomer.reports.statements import FILE, statement
 
 __all__ = [
     "bound_lines",
@@ -19,6 +20,7 @@ __all__ = [
     "entry_lines",
     "entry_record",
     "loss_certificate_lines",
+    "loss_statements",
     "number",
     "plain",
 ]
@@ -45,9 +47,14 @@ _PREDICTOR = {
 
 _RULE = {
     "product": "product rule",
-    "wsr": "WSR betting rule",
-    "wsr_wor": "WSR betting rule without replacement",
     "chernoff_kl": "Chernoff-kl rule",
+    "emp_bernstein": "empirical Bernstein rule",
+    "betting_mixture": "mixture of fixed bets",
+    "wsr_averaged": "adaptive bets over drawn orders",
+    "wsr_wor": "adaptive bets without replacement",
+    "product_wor": "product rule without replacement",
+    "product_wor_averaged": "product rule without replacement over drawn orders",
+    "betting_wor": "mixture of bets without replacement",
 }
 
 
@@ -138,42 +145,99 @@ def entry_record(entry: Entry, usage: str) -> dict[str, Any]:
 
 
 def loss_certificate_lines(found: LossCertificate) -> list[str]:
-    """Show what the losses of untrained clients prove, in words."""
+    """Show what the losses of untrained clients prove, in words, and the plan that proves it."""
     clients = "1 client" if found.n_clients == 1 else f"{found.n_clients} clients"
     spread = f" (sd {number(found.sd, decimals=3)})" if found.n_clients > 1 else ""
-    lines = [f"{clients}, mean loss {number(found.mean, decimals=3)}{spread}"]
-    pool = found.pool_size
-    who = "clients like these" if pool is None else f"the pool of {pool} clients"
+    lines = [
+        f"{clients}, mean loss {number(found.mean, decimals=3)}{spread}",
+        f"Plan, to be fixed before the first loss is seen: {_plan(found)}.",
+    ]
     spent = []
     if found.certificate is not None and found.price_paid is not None:
-        sure = float(found.certificate.delta_total)
-        lines += [
-            f"With probability at least {_percent(1 - sure)} over the choice of these clients:",
-            f"  {f'mean loss of {who}':<34} <= {_up(found.certificate)}"
-            f"   {_RULE[found.certificate.name]};"
-            f" reference price for {clients} {number(found.reference_price, decimals=3)},"
-            f" paid {number(found.price_paid, decimals=3)}{_empty(found.certificate)}",
-        ]
+        lines += _mean_lines(found, found.certificate, clients)
         spent.append(f"{_ledger(found.certificate)} for the mean loss")
     which = (
         f"conformal quantile (rank {found.rank} of {found.n_clients})"
         if found.rank <= found.n_clients
         else f"says nothing: needs {found.clients_needed} clients or more at this alpha"
     )
-    sure = 1 - found.alpha
-    lines += [
-        f"With probability at least {_percent(sure)} over these clients and the next one together:",
-        f"  {'loss of the next client':<34} <= {_up(found.next_client)}   {which}",
-    ]
+    lines.append(f"  {'loss of the next client':<34} <= {_up(found.next_client)}   {which}")
     spent.append(f"{found.alpha:g} on the next client (alpha), a statement of its own")
+    lines += loss_statements(found)
     held = [found.certificate] if found.certificate is not None else []
     assumed = dict.fromkeys(a for c in [*held, found.next_client] for a in c.assumptions)
-    lines += [
+    return [
+        *lines,
         f"Holds if: {'; '.join(assumed)}.",
         f"Failure probability: {'; '.join(spent)}.",
         "Does not say: anything about a different kind of client, or about the model after"
         " further training.",
     ]
+
+
+def loss_statements(found: LossCertificate) -> list[str]:
+    """Say in a sentence each what is proved of the mean loss and of the next client's."""
+    rules = [(found.rule, found.certificate, found.others), ("conformal", found.next_client, None)]
+    return [
+        statement(
+            {
+                "bound": f"{FILE}:{rule}",
+                "population": issued.population,
+                "sampling": issued.sampling,
+                "predictor": issued.predictor,
+                "rigorous": issued.rigorous,
+                "reason": issued.reason,
+                "delta": float(issued.delta_total),
+                "n_clients": found.n_clients,
+                "pool": found.pool_size,
+            },
+            _up(issued),
+        )
+        + (f" {_left(found, others)}." if others is not None else "")
+        for rule, issued, others in rules
+        if issued is not None
+    ]
+
+
+def _plan(found: LossCertificate) -> str:
+    told = [f"rule {found.rule}"]
+    if found.certificate is not None:
+        told.append(f"delta {float(found.certificate.delta_total):g}")
+    told.append(f"alpha {found.alpha:g}")
+    if found.orders:
+        orders = "1 order" if found.orders == 1 else f"{found.orders} orders"
+        told.append(f"{orders} of the losses drawn by seed {found.seed}")
+    if found.pool_size is not None:
+        told.append(f"a pool of {found.pool_size} clients")
+    return ", ".join(told)
+
+
+def _left(found: LossCertificate, others: float) -> str:
+    left = (found.pool_size or 0) - found.n_clients
+    whom = "the 1 client" if left == 1 else f"the {left} clients"
+    return f"For {whom} of the pool that were not scored it leaves a mean of at most " + number(
+        others, decimals=3, up=True
+    )
+
+
+def _mean_lines(found: LossCertificate, issued: Certificate, clients: str) -> list[str]:
+    pool = found.pool_size
+    who = "clients like these" if pool is None else f"the pool of {pool} clients"
+    paid = float(found.price_paid or 0.0)
+    # What equal losses of independent clients cost at least; a pool can be had for less.
+    least = number(found.reference_price, decimals=3)
+    reference = f" reference price for {clients} {least}," if pool is None else ""
+    lines = [
+        f"  {f'mean loss of {who}':<34} <= {_up(issued)}"
+        f"   {_RULE[issued.name]};{reference}"
+        f" paid {number(paid, decimals=3)}{_empty(issued)}"
+    ]
+    if found.others is not None:
+        whose = f"mean loss of the {(pool or 0) - found.n_clients} not scored"
+        lines.append(
+            f"  {whose:<34} <= {number(found.others, decimals=3, up=True)}   what the line above"
+            " leaves for them"
+        )
     return lines
 
 

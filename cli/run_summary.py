@@ -60,7 +60,9 @@ def summary_lines(directory: Path, *, labels: Sequence[str] = ()) -> list[str]:
         "   " + "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         for line in table
     ]
-    return [*(line.rstrip() for line in shown), *_legend(errors, proved, bounds), *_warnings(done)]
+    left = done[(done["metric"] == "certificate_pool") & done["shift"].isin(["", "none"])]
+    legend = _legend(errors, proved, left, bounds)
+    return [*(line.rstrip() for line in shown), *legend, *_warnings(done)]
 
 
 def _warnings(done: pd.DataFrame) -> list[str]:
@@ -94,7 +96,9 @@ def _error(values: "pd.Series[float]") -> str:
     return f"{values.mean():.3f}{spread}"
 
 
-def _legend(errors: pd.DataFrame, proved: pd.DataFrame, bounds: Sequence[str]) -> list[str]:
+def _legend(
+    errors: pd.DataFrame, proved: pd.DataFrame, left: pd.DataFrame, bounds: Sequence[str]
+) -> list[str]:
     lines = []
     if len(errors):
         seeds = errors["seed"].nunique()
@@ -108,5 +112,16 @@ def _legend(errors: pd.DataFrame, proved: pd.DataFrame, bounds: Sequence[str]) -
         lines.append(
             f" {bound:<12} bounds the {about} with probability {1 - first['delta']:.10g},"
             f" from {first['n_clients']} certification clients{largest}"
+            f"{_for_others(left[left['bound'] == bound])}"
         )
     return lines
+
+
+def _for_others(left: pd.DataFrame) -> str:
+    """Say what a bound over a pool leaves for the clients that were not scored."""
+    others = left.loc[left["term"] == "others", "value"]
+    if others.empty:
+        return ""
+    n = int(left.loc[left["term"] == "size", "value"].max() - left["n_clients"].min())
+    most = number(others.max(), decimals=3, up=True)
+    return f"; it leaves at most {most} for the {n} not scored"

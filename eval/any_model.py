@@ -55,7 +55,8 @@ def certify(
         1: served from support, scored on query.  More: both are put together and cut into so many
         folds at random; each fold is scored by the predictor served from the others.
     seed : int
-        Fixes the folds, together with each client's id.
+        Fixes the folds, together with each client's id, and draws the orders that some rules bet
+        along; to be chosen beforehand.
     loss : callable, optional
         ``(predictions, y) -> losses``, one a point in [0, ``loss_max``]; whether the prediction
         is not the label, unless given.
@@ -116,7 +117,13 @@ def certify(
     if len(losses) < len(clients):
         raise InputError("clients must have ids that differ as text, got two alike")
     found = certify_losses(
-        losses, delta=delta, rule=rule, alpha=alpha, pool_size=pool_size, loss_max=loss_max
+        losses,
+        delta=delta,
+        rule=rule,
+        alpha=alpha,
+        pool_size=pool_size,
+        loss_max=loss_max,
+        seed=seed,
     )
     about = f"the system is run with {min(n_support)} to {max(n_support)} support points a client"
     if folds > 1:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from latecomer.eval.rows import ROWS_SCHEMA_VERSION
+from latecomer.eval.rules import IID_SPLITS
 from latecomer.eval.training_routes import KINDS, TRAINING_ROUTES, rounds_of
 
 __all__ = ["NUMBERS_VERSION", "WHOLE", "Cell", "cells_of", "content_id"]
@@ -23,6 +24,10 @@ ROUTE_VERSION: Mapping[str, int] = {"r1": 2, "r4": 1, "r5": 2}
 
 # Routes asked of a trained model whose numbers have changed; a cell without them says nothing.
 HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
+# Of certificates of held-out clients of a finite pool, and of routes that train on independent
+# clients: rows that stand beside them are numbers too.
+POOL_VERSION: Mapping[str, int] = {"r0": 2}
+OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
 
 # The same for single target networks; one that is not listed has never changed.
@@ -125,6 +130,9 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     asked = {str(entry["route"]) for entry in held} & HELD_ROUTE_VERSION.keys()
     of_routes = {route: HELD_ROUTE_VERSION[route] for route in sorted(asked)}
     routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
+    independent = resolved["split"]["kind"] in IID_SPLITS
+    if not independent and any(entry["route"] == "r0" for entry in held):
+        of_routes |= POOL_VERSION
     without_routes = [
         {
             **shared,
@@ -155,6 +163,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             "numbers_version": {
                 **config["numbers_version"],
                 "routes": ROUTE_VERSION[entry["route"]],
+                **(OVERLAP_VERSION if independent else {}),
             },
         }
         for config in without_routes

@@ -1,6 +1,6 @@
 """The schema of a study's ``certificates`` section, one model for each route."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -9,8 +9,16 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from latecomer.eval.errors import InputError
 from latecomer.eval.personal_cut import measured_samples
 from latecomer.eval.route_settings import RouteSettings, SplitLike, StudyLike
-from latecomer.eval.rules import BEST_OF, MEAN_RULES, RULES, check_outside, check_sampling
-from latecomer.eval.setting_types import Count, Number, Positive, Probability, sequence
+from latecomer.eval.rules import (
+    BEST_OF,
+    MEAN_RULES,
+    RULES,
+    check_outside,
+    check_sampling,
+    orders_of,
+    sampling_of,
+)
+from latecomer.eval.setting_types import Count, Number, Positive, Probability, Seed, sequence
 from latecomer.eval.training_routes import TRAINING_ROUTES, Compressed, Progressive, Tuned
 
 __all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior", "TwoLevel"]
@@ -24,8 +32,29 @@ _JOINT = {
     "dataset": "deals another data set to all clients at once, so that they depend on each other",
 }
 
-MeanRule = Literal["product", "chernoff_kl", "emp_bernstein", "wsr", "wsr_wor", "betting_mixture"]
-RuleName = Literal[MeanRule, "conformal", "fraction_above", "error_curve", "best_of"]
+
+def _with_an_order(value: Any) -> Any:
+    if value == "wsr":
+        raise ValueError("must not hang on the order of the clients: use wsr_averaged, got wsr")
+    return value
+
+
+_Mean = Literal[
+    "product",
+    "chernoff_kl",
+    "emp_bernstein",
+    "betting_mixture",
+    "wsr_averaged",
+    "wsr_wor",
+    "product_wor",
+    "product_wor_averaged",
+    "betting_wor",
+]
+MeanRule = Annotated[_Mean, BeforeValidator(_with_an_order)]
+RuleName = Annotated[
+    Literal[_Mean, "conformal", "fraction_above", "error_curve", "best_of"],
+    BeforeValidator(_with_an_order),
+]
 Threshold = Annotated[Number, Field(ge=0, lt=1)]
 
 
@@ -55,6 +84,12 @@ class HeldOut(RouteSettings):
         Errors for ``fraction_above``; they share ``delta``.
     shifts : bool or tuple of str
         Which of the study's shifts the certification clients are certified under as well.
+    orders_seed : int
+        Draws the orders that ``wsr_averaged`` and ``product_wor_averaged`` average over; 0 unless
+        given.
+    realised : bool
+        For a randomised predictor (gibbs) and rules of pools that are about scores as measured:
+        says that the certificate is about the draws made.  They are refused without.
     per_seed : str
         ``each``: every seed's certificate has ``delta`` to itself.  ``union``: the seeds share it,
         and their certificates hold at once: only then does their mean bound the risk of the model
@@ -73,10 +108,16 @@ class HeldOut(RouteSettings):
         Annotated[tuple[Threshold, ...], BeforeValidator(sequence), Field(min_length=1)] | None
     ) = None
     shifts: Annotated[bool | tuple[str, ...], BeforeValidator(_all_or_names)] = False
+    orders_seed: Seed | None = None
+    realised: bool | None = None
     per_seed: Literal["each", "union"] = "each"
 
+    @property
+    def _rules(self) -> tuple[str, ...]:
+        return self.best_of or (str(self.rule),)
+
     def completed(self, key: str, study: StudyLike) -> Self:
-        """Fill in rule, level and shifts; refuse what the rule cannot certify."""
+        """Fill in rule, level, orders and shifts; refuse what the rule cannot certify."""
         rule = self._rule(key)
         level = RULES[rule].level if rule != BEST_OF else "delta"
         unused = "alpha" if level == "delta" else "delta"
@@ -94,10 +135,20 @@ class HeldOut(RouteSettings):
             for one in self.best_of or (rule,):
                 check_sampling(key, one, kind)
         default = _ALPHA if level == "alpha" else _DELTA
+        averaged = orders_of(self._rules) > 0
+        if self.orders_seed is not None and not averaged:
+            raise InputError(
+                f"{key}.orders_seed is no setting of rule {rule}, which draws no order"
+            )
+        if self.realised is not None and not any(RULES[one].realised for one in self._rules):
+            raise InputError(
+                f"{key}.realised is no setting of rule {rule}, which covers expected errors too"
+            )
         return self.model_copy(
             update={
                 "rule": rule,
                 level: getattr(self, level) or default,
+                "orders_seed": self.orders_seed or 0 if averaged else None,
                 "shifts": self._shifts(key, study),
             }
         )
@@ -107,7 +158,7 @@ class HeldOut(RouteSettings):
         k = len(split.certification)
         if not k:
             raise InputError("certificates need certification clients, and the split has none")
-        for rule in self.best_of or (str(self.rule),):
+        for rule in self._rules:
             check_sampling(key, rule, split.kind)
             if k < RULES[rule].least:
                 raise InputError(f"{key}.rule {rule} needs {RULES[rule].least} clients, got {k}")
@@ -118,6 +169,17 @@ class HeldOut(RouteSettings):
                 f"{key}.folds must be at most the {points} points of the smallest certification "
                 f"client, got {self.folds}"
             )
+
+    def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
+        """Refuse a rule about scores as measured for randomised predictors, unless it is asked."""
+        if "gibbs" not in predictors or sampling_of(split_kind) == "iid" or self.realised:
+            return
+        for rule in self._rules:
+            if RULES[rule].realised:
+                raise InputError(
+                    f"{key}.rule {rule} is about the scores of a pool as measured, not about the "
+                    "expected errors of a gibbs predictor: say realised: true, or use product"
+                )
 
     def _rule(self, key: str) -> str:
         if self.best_of is None:

@@ -14,8 +14,15 @@ side, the clients are
 * a uniform sample without replacement, in uniform order, from the N' clients not trained on (every
   other split: ids are permuted uniformly before they are cut into groups), so that the scores are
   such a sample from the pool's N' scores: means are covered by Hoeffding's comparison, the product
-  and the fixed bets by negative association, adaptive bets only in the form ``wsr_wor``, tails by
-  exact hypergeometric counts.
+  and the fixed bets by negative association, bets that change along the order only in the forms
+  without replacement (``product_wor``, ``betting_wor``, ``wsr_wor``), tails by exact hypergeometric
+  counts.  The forms without replacement and the counts take the sampled scores off the pool's
+  total: they are about the scores as measured, on these points with these draws, and not about the
+  clients' expected errors, which the others cover too.
+
+Rules that average over orders (``wsr_averaged``, ``product_wor_averaged``) sort the scores and draw
+the orders by a seed of the study: given which scores there are, such an order is uniform and as
+good as the order of sampling, and the probability is over clients and orders.
 
 It then holds with probability at least 1 - delta whatever the training side was, hence also
 without the condition.  Held-out and training clients need not be independent of each other, and in
@@ -27,10 +34,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+import numpy as np
+
 from latecomer.bounds.certificate import Certificate
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.metrics import ClientScore
-from latecomer.eval.rules import LEAST_OUTSIDE, MEAN_RULES, RULES, Rule
+from latecomer.eval.rules import LEAST_OUTSIDE, MEAN_RULES, RULES, Asked, Rule
 
 __all__ = ["Scored", "certify_best", "certify_scores"]
 
@@ -39,7 +48,11 @@ _WHOSE = {
     "certified ones included",
     ("finite-pool", "next-client"): "the next client is drawn from the other ones of the {} "
     "clients not trained on",
-    ("iid", "unseen-client"): "clients are drawn independently from one environment",
+    (
+        "iid",
+        "unseen-client",
+    ): "clients are drawn independently from one environment, a law over the "
+    "finite set of samples that no training client holds",
     ("iid", "next-client"): "the next client is drawn independently from the same environment",
 }
 
@@ -63,6 +76,12 @@ class Scored:
         Folds of a client's own points behind each score; 1 for its support and query.
     shift : str
         What every client's data went through, support and query alike; ``none`` if nothing.
+    realised : bool
+        Whether the study asks, of a randomised predictor, about the scores of the draws made.
+    orders_seed : int
+        Draws the orders that a rule averages over.
+    left_out : int
+        Untrained clients of the data that were too small for the split, and are not in the pool.
     """
 
     scores: Sequence[ClientScore]
@@ -71,11 +90,19 @@ class Scored:
     predictor: str
     folds: int = 1
     shift: str = "none"
+    realised: bool = False
+    orders_seed: int = 0
+    left_out: int = 0
 
     @property
     def losses(self) -> list[float]:
         """The clients' errors, in order."""
         return [score.error for score in self.scores]
+
+    @property
+    def mean(self) -> float:
+        """Mean error of the clients."""
+        return float(np.mean(self.losses))
 
     def check(self, rule: Rule) -> None:
         """Refuse a rule whose proof does not cover these clients.
@@ -88,7 +115,7 @@ class Scored:
         if self.sampling == "finite-pool" and not rule.finite_pool:
             raise InputError(
                 f"rule {rule.name} needs clients drawn independently, these are a finite pool; "
-                "use wsr_wor"
+                "use product_wor"
             )
         if self.sampling == "iid" and not rule.iid:
             raise InputError(
@@ -100,11 +127,19 @@ class Scored:
                 f"neither trained on nor certified, got {k} certification clients in a pool of "
                 f"{pool}"
             )
+        if self._realised(rule) and self.predictor == "gibbs" and not self.realised:
+            raise InputError(
+                f"rule {rule.name} is about the scores of a pool as measured, not about the "
+                "expected errors of a gibbs predictor: say realised: true, or use product"
+            )
         if k < rule.least:
             raise InputError(f"rule {rule.name} needs at least {rule.least} clients, got {k}")
 
-    def about(self, population: str) -> tuple[str, ...]:
-        """Say what the certificate is about: the system, the clients, the shift."""
+    def _realised(self, rule: Rule) -> bool:
+        return self.sampling == "finite-pool" and rule.realised
+
+    def about(self, rule: Rule) -> tuple[str, ...]:
+        """Say what the certificate is about: the system, the clients, the scores, the orders."""
         support = sorted(score.n_support for score in self.scores)
         system = f"the system is run with {support[0]} to {support[-1]} support samples a client"
         if self.folds > 1:
@@ -112,12 +147,31 @@ class Scored:
                 f" (scores average over {self.folds} folds of a client's own points, each scored "
                 "by the model served from the others)"
             )
-        whose = _WHOSE[self.sampling, population].format(self.pool_size)
+        whose = _WHOSE[self.sampling, rule.population].format(self.pool_size)
+        if self.left_out:
+            whose += (
+                f"; the {self.left_out} clients too small for the split are not among them, though "
+                "nobody trained on them"
+            )
         if self.shift != "none":
             whose += f", all of them under {self.shift}, support and query alike"
-        return system, whose
+        about = [system, whose]
+        if self.sampling == "finite-pool":
+            about.append(self._scores_meant(rule))
+        if rule.orders:
+            about.append(
+                f"{rule.orders} orders of the scores are drawn by seed {self.orders_seed}, which "
+                "stood in the study before the first score"
+            )
+        return tuple(about)
 
-    def tagged(self, issued: Certificate, population: str) -> Certificate:
+    def _scores_meant(self, rule: Rule) -> str:
+        said = "errors are meant as measured on these clients' own points"
+        if self.predictor == "gibbs" and rule.realised:
+            return f"{said}, with the draws made"
+        return said if rule.realised else f"{said}; expected errors are covered too"
+
+    def tagged(self, issued: Certificate, rule: Rule) -> Certificate:
         """Give a calculator's result the tags of these clients."""
         ledger = {
             "clients" if event == "samples" else event: share
@@ -125,11 +179,11 @@ class Scored:
         }
         return replace(
             issued,
-            population=population,
+            population=rule.population,
             sampling=self.sampling,
             predictor=self.predictor,
             delta=MappingProxyType(ledger),
-            assumptions=(*issued.assumptions, *self.about(population)),
+            assumptions=(*issued.assumptions, *self.about(rule)),
         )
 
 
@@ -171,8 +225,8 @@ def certify_scores(scored: Scored, *, rule: str, level: float) -> Certificate:
             f"rule must be one of {', '.join(legal)}, got rule={rule}{nearest(rule, legal)}"
         )
     scored.check(chosen)
-    issued = chosen.bound(scored.losses, level, scored.pool_size)
-    return scored.tagged(issued, chosen.population)
+    asked = Asked(scored.losses, level, scored.pool_size, scored.orders_seed)
+    return scored.tagged(chosen.bound(asked), chosen)
 
 
 def certify_best(scored: Scored, *, rules: Sequence[str], delta: float) -> Certificate:
@@ -211,9 +265,11 @@ def certify_best(scored: Scored, *, rules: Sequence[str], delta: float) -> Certi
     best = min(each.values(), key=float)
     ledger = {f"clients, {rule}": one.delta_total for rule, one in each.items()}
     paid = f"the smallest of {len(rules)} certificates ({', '.join(rules)}), which share delta"
+    # Which one is smallest hangs on the scores: what each of them rests on has to hold.
+    assumed = dict.fromkeys(text for one in each.values() for text in one.assumptions)
     return replace(
         best,
         delta=MappingProxyType(ledger),
-        assumptions=(*best.assumptions, paid),
+        assumptions=(*assumed, paid),
         rigorous=all(one.rigorous for one in each.values()),
     )

@@ -9,22 +9,28 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Array, Certificate
+from latecomer.bounds.certificate import Array, Certificate, scaled_up
 from latecomer.bounds.checks import count, failure_probability, positive
-from latecomer.bounds.holdout import chernoff_kl, conformal, product, wsr, wsr_wor
+from latecomer.bounds.holdout import conformal
+from latecomer.eval.certificate_rows import left_for_others
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.loss_table import read_losses
+from latecomer.eval.rules import MEAN_RULES, RULES, Asked, Rule
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RULES", "LossCertificate", "certificate_dict", "certify_losses"]
+__all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
+
+FILE_RULES = (*MEAN_RULES, "conformal")
+"""Rules that a table of losses can be certified by."""
 
 _ALIKE = "the next client is drawn like these"
 _UNTRAINED = "these clients played no part in training or in choosing the model"
@@ -35,57 +41,7 @@ _DRAWN = {
     " from the untrained ones",
     "finite-pool": "the clients were drawn at random without replacement from the pool",
 }
-
-
-@dataclass(frozen=True)
-class _Question:
-    losses: Array
-    delta: float
-    loss_max: float
-    pool_size: int | None
-
-
-def _product(asked: _Question) -> Certificate:
-    return product(losses=asked.losses, delta=asked.delta, loss_max=asked.loss_max)
-
-
-def _wsr(asked: _Question) -> Certificate:
-    if asked.pool_size is None:
-        return wsr(losses=asked.losses, delta=asked.delta, loss_max=asked.loss_max)
-    return wsr_wor(
-        losses=asked.losses,
-        delta=asked.delta,
-        pool_size=asked.pool_size,
-        loss_max=asked.loss_max,
-    )
-
-
-def _chernoff_kl(asked: _Question) -> Certificate:
-    found = chernoff_kl(
-        empirical_risk=float(np.mean(asked.losses)),
-        n_samples=asked.losses.size,
-        delta=asked.delta,
-        loss_max=asked.loss_max,
-    )
-    # A sample here is one client's loss, so the bound is about clients that were never seen.
-    return replace(
-        found,
-        population="unseen-client",
-        delta=MappingProxyType({"clients": found.delta["samples"]}),
-    )
-
-
-def _no_mean(asked: _Question) -> None:
-    """Conformal prediction ranks clients: it says nothing about their mean."""
-
-
-_RULES: dict[str, Callable[[_Question], Certificate | None]] = {
-    "product": _product,
-    "wsr": _wsr,
-    "chernoff_kl": _chernoff_kl,
-    "conformal": _no_mean,
-}
-RULES = tuple(_RULES)
+_REALISED = "losses are meant as measured on these clients' own points, with the draws made"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +72,17 @@ class LossCertificate:
     clients_needed : int
         Fewest clients for which ``next_client`` can be below ``loss_max``.
     reference_price : float
-        ``(1 - delta**(1/k)) (loss_max - mean)``: what no rule can
+        ``(1 - delta**(1/k)) (loss_max - mean)``: what no deterministic rule can
         undercut on equal losses from an unbounded supply of clients.
     price_paid : float or None
         ``certificate.value - mean``.
+    others : float or None
+        Bound of the mean loss of the pool's clients that were not scored, which follows from
+        ``certificate``; None without a pool, or where all of it was scored.
+    orders : int
+        Random orders of the losses that the rule bets along; 0 for rules without an order.
+    seed : int
+        Draws those orders.
     """
 
     rule: str
@@ -136,6 +99,9 @@ class LossCertificate:
     clients_needed: int
     reference_price: float
     price_paid: float | None
+    others: float | None
+    orders: int
+    seed: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dicts, ready for JSON."""
@@ -152,6 +118,9 @@ class LossCertificate:
             | {"alpha": self.alpha, "rank": self.rank, "clients_needed": self.clients_needed},
             "reference_price": self.reference_price,
             "price_paid": self.price_paid,
+            "others": self.others,
+            "orders": self.orders,
+            "seed": self.seed,
         }
 
 
@@ -163,6 +132,7 @@ def certify_losses(
     alpha: float = 0.1,
     pool_size: int | None = None,
     loss_max: float = 1.0,
+    seed: int = 0,
 ) -> LossCertificate:
     r"""Bound the mean loss of clients like these, and the loss of the next one.
 
@@ -176,20 +146,25 @@ def certify_losses(
     losses : path, DataFrame or mapping
         One loss per client: a CSV file or DataFrame with the columns ``client``, ``loss`` and
         optionally ``weight`` (rows of one client are averaged), or a mapping client -> loss.
-        Their order never matters: clients are ordered by the SHA-256 of their id.
+        Neither their order nor their ids matter: losses are sorted first.
     delta : float
         Failure probability of the mean's bound, in (0, 1).
-    rule : {"product", "wsr", "chernoff_kl", "conformal"}
-        How the mean is bounded; to be chosen before looking at the losses.  ``product`` suits up
-        to about 150 clients with low, even losses, ``wsr`` more clients or spread losses.
-        ``conformal`` asks for the next client alone.
+    rule : str
+        How the mean is bounded, one of ``FILE_RULES``; to be chosen before looking at the losses.
+        ``product`` suits up to about 150 clients with low, even losses, ``wsr_averaged`` and
+        ``betting_mixture`` more clients or spread losses, ``product_wor_averaged`` a pool.  Rules
+        without replacement bound a pool's mean of losses as measured, the others expected losses
+        too.  ``conformal`` asks for the next client alone.
     alpha : float
         Failure probability of the next client's bound, in (0, 1).
     pool_size : int, optional
         Number of untrained clients from which these were drawn without replacement; the mean is
-        then the mean over that pool, and ``wsr`` becomes ``wsr_wor``.
+        then the mean over that pool.
     loss_max : float
         Largest possible loss.
+    seed : int
+        Draws the orders of the losses along which some rules bet; to be chosen beforehand too.
+        The probability is then over clients and orders.
 
     Returns
     -------
@@ -208,13 +183,11 @@ def certify_losses(
     >>> float(found.next_client)
     0.1
     """
-    if rule not in _RULES:
-        raise InputError(
-            f"rule must be one of {', '.join(RULES)}, got {rule!r}{nearest(str(rule), RULES)}"
-        )
+    _check_rule(rule, pool_size)
     delta = float(_scalar(failure_probability, "delta", delta))
     alpha = float(_scalar(failure_probability, "alpha", alpha))
     loss_max = float(_scalar(positive, "loss_max", loss_max))
+    seed = int(_scalar(partial(count, minimum=0), "seed", seed))
     if pool_size is not None:
         pool_size = int(_scalar(count, "pool_size", pool_size))
     table = read_losses(losses, loss_max=loss_max)
@@ -223,10 +196,20 @@ def certify_losses(
         raise InputError(
             f"pool_size must be a whole number of at least the {k} clients given, got {pool_size}"
         )
+    if k < RULES[rule].least:
+        raise InputError(f"rule {rule} needs at least {RULES[rule].least} clients, got {k}")
     values = np.array(table.losses)
     mean = min(math.fsum(table.losses) / k, loss_max)
-    bound = _RULES[rule](_Question(values, delta, loss_max, pool_size))
+    bound, others = None, None
+    if rule in MEAN_RULES:
+        unit = _bounded(MEAN_RULES[rule], values / loss_max, delta, pool_size, seed)
+        bound = _tagged(_scaled(unit, loss_max), MEAN_RULES[rule], pool_size, seed)
+        if pool_size is not None and pool_size > k:
+            sizes = {"n_clients": k, "pool_size": pool_size}
+            left = left_for_others(bound=float(unit), mean=mean / loss_max, **sizes)
+            others = float(scaled_up(np.asarray(left), loss_max))
     rank, clients_needed = _conformal_rank(k, alpha)
+    quantile = conformal(losses=values, alpha=alpha, loss_max=loss_max)
     return LossCertificate(
         rule=rule,
         n_clients=k,
@@ -235,13 +218,72 @@ def certify_losses(
         sd=float(np.std(values, ddof=1)) if k > 1 else math.nan,
         loss_max=loss_max,
         pool_size=pool_size,
-        certificate=None if bound is None else _tagged(bound, pool_size),
-        next_client=_tagged(conformal(losses=values, alpha=alpha, loss_max=loss_max), pool_size),
+        certificate=bound,
+        next_client=_tagged(quantile, RULES["conformal"], pool_size, seed),
         alpha=alpha,
         rank=rank,
         clients_needed=clients_needed,
         reference_price=-math.expm1(math.log(delta) / k) * (loss_max - mean),
         price_paid=None if bound is None else float(bound) - mean,
+        others=others,
+        orders=_orders(RULES[rule]),
+        seed=seed,
+    )
+
+
+def _check_rule(rule: str, pool_size: int | None) -> None:
+    if rule == "wsr":
+        raise InputError(
+            "rule wsr hangs on the order of the clients, which a table does not tell: use "
+            "wsr_averaged, or product_wor_averaged for a pool"
+        )
+    if rule not in FILE_RULES:
+        raise InputError(
+            f"rule must be one of {', '.join(FILE_RULES)}, got {rule!r}"
+            f"{nearest(str(rule), FILE_RULES)}"
+        )
+    if pool_size is None and not RULES[rule].iid:
+        raise InputError(
+            f"rule {rule} is for finite pools: say how many untrained clients these were drawn "
+            "from (pool_size), or use wsr_averaged"
+        )
+    if pool_size is not None and not RULES[rule].finite_pool:
+        raise InputError(
+            f"rule {rule} needs clients drawn independently, pool_size={pool_size} makes these a "
+            "finite pool: use product_wor_averaged"
+        )
+
+
+def _orders(rule: Rule) -> int:
+    """Return the orders of the losses that a rule needs: one, several, or none."""
+    return 1 if rule.ordered else rule.orders
+
+
+def _bounded(
+    rule: Rule, unit: Array, delta: float, pool_size: int | None, seed: int
+) -> Certificate:
+    """Bound the mean of losses in [0, 1] whose own order says nothing."""
+    if rule.ordered:
+        unit = np.random.default_rng(seed).permutation(unit)
+    if rule.bound is None:
+        raise ValueError(f"rule {rule.name} bounds no mean")
+    return rule.bound(Asked(unit.tolist(), delta, pool_size, seed))
+
+
+def _scaled(found: Certificate, loss_max: float) -> Certificate:
+    """Turn a bound for losses in [0, 1] into one for losses in [0, loss_max], about clients."""
+    ledger = {
+        "clients" if event == "samples" else event: share for event, share in found.delta.items()
+    }
+    value = found.value if loss_max == 1 else scaled_up(found.value, loss_max)
+    return replace(
+        found,
+        value=value,
+        terms=MappingProxyType({name: loss_max * part for name, part in found.terms.items()}),
+        delta=MappingProxyType(ledger),
+        # A sample is one client's loss: the bound is about clients that were never seen.
+        population="unseen-client",
+        loss_max=loss_max,
     )
 
 
@@ -280,9 +322,13 @@ def _conformal_rank(k: int, alpha: float) -> tuple[int, int]:
     return math.ceil((1 - exact) * (k + 1)), math.ceil(1 / exact) - 1
 
 
-def _tagged(found: Certificate, pool_size: int | None) -> Certificate:
+def _tagged(found: Certificate, rule: Rule, pool_size: int | None, seed: int) -> Certificate:
     """Say what has to hold of these clients, where a calculator can only list what may."""
     sampling = found.sampling if pool_size is None else "finite-pool"
     drawn = _ALIKE if found.population == "next-client" else _DRAWN[sampling]
-    assumptions = (drawn, _UNTRAINED, _RULE_FIRST, f"losses lie in [0, {found.loss_max:g}]")
-    return replace(found, sampling=sampling, assumptions=assumptions)
+    assumed = [drawn, _UNTRAINED, _RULE_FIRST, f"losses lie in [0, {found.loss_max:g}]"]
+    if _orders(rule):
+        assumed.insert(3, f"so was seed {seed}, which draws the {_orders(rule)} order(s)")
+    if rule.realised:
+        assumed.append(_REALISED)
+    return replace(found, sampling=sampling, assumptions=tuple(assumed))

@@ -2,8 +2,9 @@
 
 A user of any framework can write two columns, ``client`` and ``loss``; several rows of one client
 are averaged, weighted when there is a ``weight`` column.  Neither the order of the rows nor the
-type of the source changes the outcome: sums are exact and clients come sorted by a hash of their
-id, so that no bound can be improved by shuffling the file.
+type of the source changes the outcome: sums are exact and losses come sorted.  Nothing is to be
+learned from the ids either: an order by id, or by a hash of it, is no random order of clients whose
+ids and losses go together.
 """
 
 import csv
@@ -12,7 +13,6 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LossTable:
-    """One loss per client, in the order of the hash of the client ids.
+    """One loss per client, the smallest first.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class _Row:
 def read_losses(
     source: "str | PathLike[str] | pd.DataFrame | Mapping[Any, float]", *, loss_max: float
 ) -> LossTable:
-    """Average the rows of each client and order the clients by the SHA-256 of their id.
+    """Average the rows of each client and order the clients by their loss, then by their id.
 
     Parameters
     ----------
@@ -91,10 +91,10 @@ def read_losses(
         rows.setdefault(row.client, []).append(row)
     if not rows:
         raise InputError(f"{_label(source)}: holds no clients")
-    order = sorted(rows, key=lambda client: sha256(client.encode("utf-8", "replace")).digest())
+    found = sorted((min(_mean(own), loss_max), client) for client, own in rows.items())
     return LossTable(
-        clients=tuple(order),
-        losses=tuple(min(_mean(rows[client]), loss_max) for client in order),
+        clients=tuple(client for _, client in found),
+        losses=tuple(loss for loss, _ in found),
         n_rows=sum(map(len, rows.values())),
     )
 

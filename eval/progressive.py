@@ -10,8 +10,10 @@ without replacement by negative association.  By Markov's inequality and that of
 1 - (delta prod (1 - x_t))^(1/T) is with probability 1 - delta no smaller than the mean of the mu_t.
 The rules ``betting_mixture`` and ``progressive`` rest on the same argument for other decreasing
 functions of x_t.  mu_t is the mean error of the system that scored client t over the clients not
-trained on by then (a finite pool), or over the environment (independent clients).  So the statement
-is about a system drawn uniformly from those that scored.  It says nothing about the last one.
+trained on by then (a finite pool), or over fresh clients of the environment (independent clients).
+So what is bounded is the mean over the systems that scored of their errors: the expected error when
+one of them is drawn uniformly, over that draw as well.  It is no bound of the drawn system's own
+error, half of which exceed their mean where errors fall, and says nothing about the last one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -116,7 +118,7 @@ def score_then_train(
 def certify_progress(
     scores: Sequence[ClientScore], *, plan: Plan, rule: str, delta: float
 ) -> Certificate:
-    """Certify the mean error of a system drawn uniformly from those that scored.
+    """Certify the mean over the systems that scored of their errors.
 
     Parameters
     ----------
@@ -160,8 +162,9 @@ def certify_progress(
             "a client was scored before its data was used in any way, standardisation included",
             "the order of the clients is random; order, blocks, rounds and rule were fixed before "
             "the first score",
-            f"certifies a checkpoint drawn uniformly from the {len(plan.blocks)} that scored, not "
-            "the last one",
+            f"bounds the mean over the {len(plan.blocks)} checkpoints that scored of their errors: "
+            "the expected error of one drawn uniformly, over that draw as well, not the error of "
+            "the one drawn nor of the last one",
             _whose(plan),
             f"the system is run with {support[0]} to {support[-1]} support samples a client",
         ),
@@ -170,7 +173,10 @@ def certify_progress(
 
 def _whose(plan: Plan) -> str:
     if plan.independent:
-        return "clients are drawn independently from one environment"
+        return (
+            "clients are fresh, independent draws of one environment, a law over the finite set of "
+            "samples that the first clients do not hold"
+        )
     last = plan.pool - plan.clients + plan.block
     return (
         "a finite pool: bounds the mean over the checkpoints of each one's mean error over the "

@@ -16,7 +16,7 @@ from latecomer.eval.score_rows import client_rows, group_rows
 __all__ = ["ARRIVING", "LAST", "RANDOM", "checkpoint_table", "novel_rows", "progress_findings"]
 
 RANDOM, LAST = "random-checkpoint", "last-checkpoint"
-"""Predictors of the rows: what the certificate is about, and what it is not."""
+"""Predictors of the rows: checkpoints averaged over, which the certificate is about, and not."""
 ARRIVING = "arriving"
 """Group of the clients that are scored and then trained on."""
 
@@ -74,7 +74,7 @@ def progress_findings(
         ("n_clients", float(len(scores)), "clients certified, then trained on"),
         ("first", float(plan.first), "clients trained on before the first score"),
         ("block", float(plan.block), "clients scored by one checkpoint"),
-        ("checkpoints", float(len(plan.blocks)), "systems that scored, drawn from uniformly"),
+        ("checkpoints", float(len(plan.blocks)), "systems that scored, averaged over"),
         ("pool_size", float(plan.pool), "clients not trained on before the first score"),
         ("rounds_first", float(rounds[0]), "rounds before the first score"),
         ("rounds_per_block", float(rounds[1]), "rounds after every block"),

@@ -26,6 +26,7 @@ from latecomer.eval.metrics import ClientScore, GroupScore, group_score
 from latecomer.eval.newcomer_rates import tune_newcomers
 from latecomer.eval.progressive_cell import evaluate_progressive
 from latecomer.eval.published import PUBLISHED
+from latecomer.eval.route_caveats import with_caveats
 from latecomer.eval.route_contract import Request
 from latecomer.eval.routes import certify_all
 from latecomer.eval.score_rows import client_rows, effect_rows, gap_row, group_rows
@@ -328,4 +329,7 @@ def evaluate_cell(
     InputError
         When the data or the split cannot be made.
     """
-    return _CELLS[config["kind"]](config, on_round, checkpoints)
+    outcome = _CELLS[config["kind"]](config, on_round, checkpoints)
+    if not config.get("certificates"):
+        return outcome
+    return with_caveats(outcome, config, federation_of(config).split)

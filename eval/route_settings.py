@@ -69,3 +69,11 @@ class RouteSettings(Settings):
         ------
         InputError
         """
+
+    def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
+        """Refuse predictors that the certificate is not about.
+
+        Raises
+        ------
+        InputError
+        """

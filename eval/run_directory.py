@@ -40,6 +40,11 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
         return
     if not folder.is_dir():
         raise InputError(f"{folder} is a file, not a run directory")
+    if (folder / "reissued.json").is_file():
+        raise InputError(
+            f"{folder} holds certificates re-issued from the scores of another run: nothing is "
+            "trained there, use another --out"
+        )
     declared = folder / "study.yaml"
     if not declared.is_file():
         if any(not entry.name.endswith(".tmp") for entry in folder.iterdir()):

@@ -230,4 +230,6 @@ def _prepare(study: Study) -> _Prepared:
         except ValueError as error:
             key = f"methods.{index}.sizes" if method.sizes else "model"
             raise InputError(f"{key}: {error}") from None
+        for place, wanted in enumerate(study.certificates):
+            wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
     return _Prepared(federation.data_hash, split.content_hash, len(split.certification))

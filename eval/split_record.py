@@ -46,6 +46,11 @@ class Split:
         Natural clients too small to be used.
     law : Law or None
         What held-out clients were drawn from, for kind ``environment``.
+    settings : mapping
+        What the splitter was asked for, seed included; empty where it is not known.
+    dealt : bool
+        Whether the clients are known to be dealt at random: by the splitter here and now, or, for a
+        split read from a file, because its settings give the same clients again.
     """
 
     kind: str
@@ -57,6 +62,8 @@ class Split:
     content_hash: str
     left_out: tuple[int, ...] = field(default=(), repr=False)
     law: Law | None = field(default=None, repr=False)
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    dealt: bool = True
 
     @property
     def clients(self) -> tuple[ClientRows, ...]:
@@ -94,6 +101,7 @@ def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
         "data_hash": data_hash,
         "content_hash": split.content_hash,
         "law": _law_sizes(split.law),
+        "settings": dict(split.settings),
     }
     groups = [len(split.seen), len(split.certification), len(split.novel)]
     sizes = [[len(c.support), len(c.validation), len(c.query)] for c in clients]
@@ -194,6 +202,8 @@ def _rebuilt(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any], n: in
         content_hash=str(about["content_hash"]),
         left_out=tuple(arrays["left_out"].tolist()),
         law=law,
+        settings=dict(about.get("settings") or {}),
+        dealt=False,
     )
 
 

@@ -4,6 +4,7 @@ A split depends on the data, its own options and ``split.seed`` alone: never on 
 training seed. Every sample belongs to at most one client and there to one role.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,25 @@ def split_of(dataset: Dataset, settings: dict[str, Any]) -> Split:
         As :func:`make_split` and :func:`~latecomer.eval.split_record.read_split`.
     """
     if settings.get("kind") == "frozen":
-        return read_split(settings["path"], dataset, expected=settings.get("hash"))
+        split = read_split(settings["path"], dataset, expected=settings.get("hash"))
+        return replace(split, dealt=_dealt_again(dataset, split))
     return make_split(dataset, **settings)
+
+
+def _dealt_again(dataset: Dataset, split: Split) -> bool:
+    """Whether the settings that a file names give its very clients again.
+
+    Only then are they known to be permuted and drawn at random, as certificates need: a file
+    written by hand may hold any choice of clients.
+    """
+    if not split.settings:
+        return False
+    try:
+        again = make_split(dataset, **split.settings)
+    except (InputError, TypeError):
+        return False
+    mine = (split.kind, split.seed, split.content_hash, split.left_out)
+    return mine == (again.kind, again.seed, again.content_hash, again.left_out)
 
 
 def make_split(
@@ -126,6 +144,8 @@ def make_split(
         everyone = cut_into_roles(dataset, filling, order, ids, query, validation, rng)
         left_out = filling.left_out
     n_seen, n_certify, _ = groups
+    asked = {"kind": kind, "clients": clients, "certify": certify, "novel": novel, "seed": seed}
+    asked |= {"query": query, "validation": validation, "reserve": reserve, **given}
     return Split(
         kind=kind,
         seed=seed,
@@ -136,6 +156,7 @@ def make_split(
         content_hash=checksum(everyone, groups, reserved, law),
         left_out=left_out,
         law=law,
+        settings=asked,
     )
 
 

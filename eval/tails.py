@@ -77,7 +77,7 @@ def fractions_above(
         named = f"a bound of the share of clients with error above {threshold:g}"
         if len(thresholds) > 1:
             named += f"; the {len(thresholds)} thresholds share delta, their bounds hold at once"
-        tagged = scored.tagged(issued, "unseen-client")
+        tagged = scored.tagged(issued, RULES["fraction_above"])
         found[threshold] = replace(tagged, assumptions=(*tagged.assumptions, named))
     return found
 
@@ -127,4 +127,4 @@ def error_curve(scored: Scored, *, delta: float) -> tuple[Certificate, list[dict
         # Nobody's error is above 1.
         upper = min(1.0, sampled + width) if threshold < 1 else 0.0
         steps.append({"threshold": threshold, "sampled": sampled, "upper": upper})
-    return scored.tagged(made, "unseen-client"), steps
+    return scored.tagged(made, RULES["error_curve"]), steps

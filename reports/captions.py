@@ -16,7 +16,8 @@ from latecomer.reports.frames import (
     records,
     shift_frame,
 )
-from latecomer.reports.guarantees import bound_frame, claim
+from latecomer.reports.guarantees import bound_frame
+from latecomer.reports.statements import statement
 from latecomer.reports.words import (
     METRICS,
     bound_name,
@@ -142,12 +143,23 @@ def _certified(
     names = [name for name in declared if (own["bound"] == name).any()]
     own = own[own["bound"] == (names[0] if names else own["bound"].iloc[0])]
     own = own[own["delta"] == own["delta"].iloc[0]]
-    text = f"certified at most {span(list(own['value']))}"
-    if own["vacuous"].all():
-        text = "its certificate is vacuous (100% or more)"
-    elif own["vacuous"].any():
+    # A bound over a pool most of which was scored says little about those who were not: what it
+    # leaves for them is the answer to how a newcomer is served.
+    scored = (2 * own["n_clients"] > own["pool"]).fillna(False) & own["others"].notna()
+    mostly = bool((scored & (own["sampling"] == "finite-pool")).all())
+    values = own["others"] if mostly else own["value"]
+    left = int(own["pool"].iloc[0] - own["n_clients"].iloc[0]) if mostly else 0
+    whom = f" for the {count(left, 'client')} neither trained on nor scored" if mostly else ""
+    text = f"certified at most {span(list(values))}{whom}"
+    if (values >= 1).all():
+        text = f"its certificate is vacuous (100% or more){whom}"
+    elif (values >= 1).any():
         text += " (vacuous where it reaches 100%)"
-    terms = f"{bound_name(str(own['bound'].iloc[0]))}: {claim(own.iloc[0].to_dict(), 'the value')}"
+    first = own.iloc[0].to_dict() | {"others": float("nan")}
+    said = statement(first, "a bound given below" if mostly else "the value")
+    terms = f"{bound_name(str(own['bound'].iloc[0]))}: {said}"
+    if mostly:
+        terms += f" The value is what that bound leaves{whom}, by themselves."
     if len(own) > 1:
         terms += f" One certificate for each of {len(own)} seeds; two values are their range."
     return {"certified": text, "terms": terms}

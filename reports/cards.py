@@ -11,20 +11,21 @@ import yaml
 
 from latecomer.reports.comparison import half_width
 from latecomer.reports.frames import CONDITION, client_errors, records
-from latecomer.reports.guarantees import bound_frame, claim, ledger_of
+from latecomer.reports.guarantees import bound_frame, ledger_of
+from latecomer.reports.statements import AVERAGED, statement
 from latecomer.reports.words import PROTOCOLS
 
 __all__ = ["cards", "certify_command", "model_command", "stem_of"]
 
 SCHEMA = 1
-# How the certificate of a study is asked for on the command line, from the scores alone.
-_RULES = {
-    "r0:product": "product",
-    "r0:chernoff_kl": "chernoff_kl",
-    "r0:wsr": "wsr",
-    "r0:wsr_wor": "wsr",
-    "r0:conformal": "conformal",
-}
+# Rules that need nothing but the scores; others bet along the order in which clients were drawn,
+# which a file of losses does not tell.
+_RULES = frozenset(
+    {
+        *("product", "chernoff_kl", "emp_bernstein", "betting_mixture"),
+        *("wsr_averaged", "product_wor_averaged", "conformal"),
+    }
+)
 
 
 def stem_of(label: str, seed: int) -> str:
@@ -53,18 +54,21 @@ def model_command(study: Mapping[str, Any], label: str, seed: int) -> str:
     return shlex.join([*words, "--out", stem_of(label, seed)])
 
 
-def certify_command(certificate: Mapping[str, Any], scores: str) -> str:
+def certify_command(certificate: Mapping[str, Any], scores: str, *, seed: int = 0) -> str:
     """Give the command that computes one certificate again from a file of its clients' scores.
 
-    Empty where the command line has no such rule.
+    Empty where the command line has no such rule, or the file lacks what the rule needs.  ``seed``
+    draws the orders of rules that average over them.
     """
-    rule = _RULES.get(str(certificate["bound"]))
-    if rule is None or certificate["shift"] != "none":
+    route, _, rule = str(certificate["bound"]).partition(":")
+    if route != "r0" or rule not in _RULES or certificate["shift"] != "none":
         return ""
     level = "--alpha" if rule == "conformal" else "--delta"
     words = ["latecomer", "certify", scores, "--rule", rule, level, f"{certificate['delta']:g}"]
     if certificate["sampling"] == "finite-pool":
         words += ["--pool-size", str(int(certificate["pool"]))]
+    if rule in AVERAGED:
+        words += ["--seed", str(seed)]
     return shlex.join(words)
 
 
@@ -119,7 +123,10 @@ def cards(
             "commit": env.get("git_commit"),
             "command": model_command(study, label, seed),
             "errors": measured[label, seed],
-            "certificates": [_certificate(one, facts, stem, scores) for one in records(issued)],
+            "certificates": [
+                _certificate(one, facts, stem, scores, _orders_seed(study, one["bound"]))
+                for one in records(issued)
+            ],
         }
         files[f"cards/{stem}.json"] = json.dumps(_plain(card), indent=1, allow_nan=False) + "\n"
     return files
@@ -162,8 +169,22 @@ def _errors(errors: pd.DataFrame) -> dict[tuple[str, int], list[dict[str, Any]]]
     return found
 
 
+def _orders_seed(study: Mapping[str, Any], bound: str) -> int:
+    """Return the seed of the orders of one of the study's certificates; 0 where it has none."""
+    asked = [
+        entry.get("orders_seed", 0)
+        for entry in study.get("certificates") or ()
+        if f"{entry.get('route')}:{entry.get('rule')}" == bound
+    ]
+    return int(asked[0]) if asked else 0
+
+
 def _certificate(
-    one: Mapping[str, Any], facts: pd.DataFrame, stem: str, scores: Mapping[str, str]
+    one: Mapping[str, Any],
+    facts: pd.DataFrame,
+    stem: str,
+    scores: Mapping[str, str],
+    seed: int,
 ) -> dict[str, Any]:
     same = facts[
         (facts["predictor"] == one["predictor"])
@@ -180,7 +201,8 @@ def _certificate(
         "rigorous": bool(one["rigorous"]),
         "reason": one["reason"],
         "vacuous": bool(one["vacuous"]),
-        "statement": claim(one),
+        "statement": statement(one),
+        "left_for_others": None if pd.isna(one["others"]) else float(one["others"]),
         "n_clients": int(one["n_clients"]),
         "measured_on_novel_clients": one["measured"],
         "n_novel": int(one["n_novel"]),
@@ -188,7 +210,7 @@ def _certificate(
         "delta_ledger": dict(zip(events["name"].map(str), events["value"].tolist(), strict=True)),
         "assumptions": [item["text"] for item in told["assumption"]],
         "source": [item["text"] for item in told["source"]],
-        "command": certify_command(one, path) if path in scores else "",
+        "command": certify_command(one, path, seed=seed) if path in scores else "",
     }
 
 

@@ -106,8 +106,8 @@ def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label predictor seed bound shift severity paid reference reference_pool n_clients``;
-        ``reference`` is what no rule for independent clients goes below when all clients have the
-        same error, ``reference_pool`` the like for a finite pool; NaN where not given.
+        ``reference`` is what no deterministic rule for independent clients goes below when all have
+        the same error, ``reference_pool`` the like for a finite pool; NaN where not given.
     """
     chosen = rows[rows["metric"] == "certificate_price"]
     keys = [*MODEL, "seed", "bound", *CONDITION, "n_clients"]
@@ -143,7 +143,8 @@ def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         )
     caption = (
         "Paid: the certificate minus the certification clients' mean error, lowest to highest over "
-        "seeds. Reference: what remains of the price if every client had that mean error."
+        "seeds. Reference: what no deterministic rule could pay less than if every client had that "
+        "mean error; rules that use that errors differ can."
     )
     words = ("method", "certificate", "condition")
     return Table("prices", caption, frame, pd.DataFrame(shown), words)

@@ -12,10 +12,17 @@ import pandas as pd
 from latecomer.reports.comparison import MODEL
 from latecomer.reports.frames import CONDITION, client_errors, first_record, group_sizes
 from latecomer.reports.remembering import remembered
-from latecomer.reports.words import chance, count, magnitude, number, sentence_case, shift_name
+from latecomer.reports.statements import AS_NAMED, statement
+from latecomer.reports.words import number, sentence_case
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
-UNNAMED = {"shift": "as named in the table", "severity": np.nan}
+# What differs between the rows of a table and is said there, in columns of its own.
+UNNAMED = {
+    "shift": AS_NAMED,
+    "severity": np.nan,
+    "reason": "",
+    **dict.fromkeys(("others", "overlap"), np.nan),
+}
 LEDGER_COLUMNS = (
     *("label", "seed", "bound", "shift", "severity", "predictor", "kind", "name", "value", "text"),
 )
@@ -29,17 +36,29 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label seed bound group shift severity predictor population sampling rigorous reason value
-        delta n_clients vacuous certified measured n_novel covered pool``: ``value`` is the raw
-        bound, ``certified`` the mean error of the certification clients, ``measured`` that of the
-        ``n_novel`` novel clients, both under the same condition and predictor, ``covered`` how many
-        of those have an error at most ``value``, ``pool`` the clients not trained on,
-        not given for routes that take seen clients.
+        delta n_clients vacuous certified measured n_novel covered pool others left_out overlap
+        independent``: ``value`` is the raw bound, ``certified`` the mean error of the certification
+        clients, ``measured`` that of the ``n_novel`` novel clients, both under the same condition
+        and predictor, ``covered`` how many of those have an error at most ``value``, ``pool`` the
+        clients not trained on, where known, ``others`` what a bound over a pool leaves for those of
+        it that were not scored, ``left_out`` the clients too small for the split, ``overlap`` the
+        share of novel clients' query samples that tuned or trained ones hold, ``independent``
+        whether clients are draws of an environment.
     """
     totals = rows[
         (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["status"] != "failed")
     ]
     keys = ["label", "seed", "bound", "group", *CONDITION, "predictor"]
-    facts = ["population", "sampling", "rigorous", "message", "value", "delta", "n_clients"]
+    facts = [
+        "split",
+        "population",
+        "sampling",
+        "rigorous",
+        "message",
+        "value",
+        "delta",
+        "n_clients",
+    ]
     frame = totals[[*keys, *facts]].rename(columns={"message": "reason"}).reset_index(drop=True)
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True).astype(bool)
@@ -62,60 +81,46 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     # Routes that take seen clients have pools of their own: their inputs say how large.
     known = [None if group in ("tuning", "arriving") else pool for group in frame["group"]]
     frame["pool"] = pd.array(known, dtype="Int64")
-    return frame.sort_values(
+    frame = _with_pools(frame, rows)
+    frame["independent"] = (frame["split"] == "environment") | frame["overlap"].notna()
+    return frame.drop(columns="split").sort_values(
         ["bound", "label", "predictor", *CONDITION, "seed"], kind="stable", ignore_index=True
     )
 
 
-def claim(certificate: Mapping[str, Any], value: str | None = None) -> str:
-    """Say in one sentence what a row of ``bound_frame`` states.
-
-    ``value`` replaces the number, for a sentence about several models.
-
-    Examples
-    --------
-    >>> print(claim({"population": "unseen-client", "sampling": "finite-pool", "rigorous": True,
-    ...     "reason": "", "value": 0.25, "delta": 0.05, "n_clients": 12, "pool": 24,
-    ...     "predictor": "deterministic"}))
-    With probability at least 95% over the choice of these 12 clients, the mean error over the 24 \
-clients not trained on is at most 25.0%.
-    """
-    value = value or magnitude(certificate["value"])
-    likely = chance(certificate["delta"])
-    scope = _population(certificate)
-    if certificate["population"] == "next-client":
-        text = (
-            f"The next client's error is at most {value} with probability at least {likely}, "
-            "over these clients and the next one together."
-        )
-    elif certificate["population"] == "unseen-client" and certificate["rigorous"]:
-        clients = count(int(certificate["n_clients"]), "client")
-        text = (
-            f"With probability at least {likely} over the choice of these {clients}, "
-            f"{scope} is at most {value}."
-        )
-    else:
-        text = f"With probability at least {likely}, {scope} is at most {value}."
-    if not certificate["rigorous"]:
-        text = f"As published: {text[0].lower()}{text[1:]}"
-    if certificate["predictor"] == "gibbs":
-        text += " It is about a predictor whose randomness is drawn anew for every client."
-    return text
+def _with_pools(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Add what the rows beside each certificate say of its pool, and of samples that are shared."""
+    keys = ["label", "seed", "bound", *CONDITION, "predictor", "delta"]
+    beside = rows[rows["metric"].isin(["certificate_pool", "certificate_overlap"])]
+    named = beside["term"].where(beside["metric"] == "certificate_pool", "overlap")
+    beside = beside.assign(term=named, shift=beside["shift"].where(beside["shift"] != "", "none"))
+    told = beside.drop_duplicates([*keys, "term"])
+    for name in ("others", "left_out", "overlap", "size"):
+        own = told.loc[told["term"] == name, [*keys, "value"]].rename(columns={"value": name})
+        if len(own):
+            frame = frame.merge(own.astype({"seed": "int64"}), on=keys, how="left")
+        else:
+            frame[name] = np.nan
+    frame["pool"] = frame["size"].astype("Int64").fillna(frame["pool"])
+    # Runs of before these rows were written still say how many were scored, of how many.
+    pooled = (frame["sampling"] == "finite-pool") & (frame["population"] == "unseen-client")
+    held = frame["bound"].str.startswith("r0:") & pooled & frame["others"].isna()
+    left = (frame["pool"] - frame["n_clients"]).astype("float64")
+    total = frame["pool"].astype("float64") * frame["value"]
+    spare = (total - frame["n_clients"].astype("float64") * frame["certified"]) / left
+    frame["others"] = frame["others"].where(~held, spare.clip(0.0, 1.0))
+    return frame.drop(columns="size")
 
 
 def claims(own: pd.DataFrame) -> list[str]:
     """Say what the rows of one bound state: one sentence per kind of statement among them."""
-    kinds = ["population", "sampling", "delta", "n_clients", "rigorous", "group"]
-    plain = {**UNNAMED, "predictor": ""}
-    said = [
-        claim(first_record(part) | plain, "the value below")
-        for _, part in own.groupby(kinds, sort=False, dropna=False)
-    ]
-    drawn = own["predictor"] == "gibbs"
-    if drawn.any():
-        whose = "It is" if drawn.all() else "Rows with the predictor gibbs are"
-        said.append(f"{whose} about models drawn from the posterior, anew for every client.")
-    return list(dict.fromkeys(said))
+    kinds = ["population", "sampling", "delta", "n_clients", "rigorous", "group", "predictor"]
+    return list(
+        dict.fromkeys(
+            statement(first_record(part) | UNNAMED, "the value below")
+            for _, part in own.groupby(kinds, sort=False, dropna=False)
+        )
+    )
 
 
 def status(own: pd.DataFrame) -> dict[str, str]:
@@ -137,30 +142,6 @@ def status(own: pd.DataFrame) -> dict[str, str]:
     known = [sentence_case(reason.rstrip(".")) + "." for reason in reasons if reason]
     told += " ".join(["Not proven for these models.", *known])
     return {"word": "vacuous" if vacuous == len(own) else "not proven here", "text": told}
-
-
-def _population(certificate: Mapping[str, Any]) -> str:
-    kind = certificate["population"]
-    if kind == "unseen-client":
-        if certificate["sampling"] == "finite-pool" and certificate.get("group") == "tuning":
-            return (
-                "the mean error over all clients but those that the system was first trained on, "
-                "the ones that it was tuned on included,"
-            )
-        if certificate["sampling"] == "finite-pool":
-            return f"the mean error over the {count(certificate['pool'], 'client')} not trained on"
-        if certificate["sampling"] == "martingale":
-            return (
-                "the error of a checkpoint drawn at random from those that scored, each over the "
-                "clients not trained on by then,"
-            )
-        return "the expected error of a fresh client of the same environment"
-    if kind == "seen-clients":
-        return "the mean true error over the training clients"
-    if kind == "one-client":
-        where = shift_name(certificate.get("shift", "none"), certificate.get("severity", np.nan))
-        return f"the error on the one target population ({where})"
-    return f"the error ({kind or 'population not stated'})"
 
 
 def anatomy_frame(rows: pd.DataFrame) -> pd.DataFrame:

@@ -122,6 +122,9 @@ def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
             cells["delta"] = f"{first['delta']:g}"
         for seed in seeds:
             cells[f"seed {seed}"] = magnitude(by_seed[seed]["value"]) if seed in by_seed else DASH
+        others = [by_seed[seed]["others"] for seed in seeds if seed in by_seed]
+        if pd.notna(others).any():
+            cells["left for those not scored"] = ", ".join(magnitude(value) for value in others)
         told = [_beside(by_seed.get(seed), next_client) for seed in seeds]
         shown.append({**cells, beside: ", ".join(told), "predictor": str(first["predictor"])})
     caption = "A column per seed: every value belongs to one trained model, none is an average."

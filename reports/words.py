@@ -39,8 +39,11 @@ MASKING = {
 }
 BOUNDS = {
     "r0:product": "held-out clients, product rule",
-    "r0:wsr": "held-out clients, betting",
+    "r0:wsr_averaged": "held-out clients, betting over drawn orders",
     "r0:wsr_wor": "held-out clients, betting without replacement",
+    "r0:product_wor": "held-out clients, product without replacement",
+    "r0:product_wor_averaged": "held-out clients, product without replacement over drawn orders",
+    "r0:betting_wor": "held-out clients, mixture of bets without replacement",
     "r0:chernoff_kl": "held-out clients, Chernoff-kl",
     "r0:conformal": "held-out clients, conformal quantile",
     "r0:betting_mixture": "held-out clients, mixture of bets",

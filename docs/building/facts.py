@@ -8,10 +8,13 @@ from types import ModuleType
 
 from latecomer.bounds import CATALOGUE
 from latecomer.eval.study import shipped_studies
+from latecomer.reports.statements import examples, statement
 
-__all__ = ["expanded", "fact_table", "homes", "study_list"]
+__all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
 
-DIRECTIVE = re.compile(r"^\{\{ (facts|members|studies) ([\w. ]+) \}\}$", flags=re.MULTILINE)
+DIRECTIVE = re.compile(
+    r"^\{\{ (facts|members|studies|statements) ([\w. -]+) \}\}$", flags=re.MULTILINE
+)
 
 
 def fact_table(names: list[str]) -> str:
@@ -68,6 +71,23 @@ def study_list(prefix: str) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def statement_list(kind: str) -> str:
+    """List what certificates say, one of each kind whose name has all the words.
+
+    Examples
+    --------
+    >>> "nothing about the last checkpoint" in statement_list("r4")
+    True
+    """
+    words = kind.split()
+    told = [
+        (name, statement(one))
+        for name, one in examples()
+        if all(word in name.replace(",", " ").replace(":", " ").split() for word in words)
+    ]
+    return "\n".join(f"- **{name}.** {said}" for name, said in told)
+
+
 def homes(package: str) -> Iterator[tuple[str, str]]:
     """Yield the public names of a package, each with the full path of where it is written.
 
@@ -91,7 +111,7 @@ def homes(package: str) -> Iterator[tuple[str, str]]:
 
 
 def expanded(markdown: str) -> str:
-    """Replace ``{{ facts NAME ... }}``, ``{{ members PACKAGE }}`` and ``{{ studies PREFIX }}``."""
+    """Replace ``{{ facts NAME ... }}`` and its like: members, studies, statements."""
 
     def made(found: re.Match[str]) -> str:
         kind, names = found[1], found[2].split()
@@ -99,6 +119,8 @@ def expanded(markdown: str) -> str:
             return fact_table(names)
         if kind == "studies":
             return study_list(names[0])
+        if kind == "statements":
+            return statement_list(found[2])
         return "\n\n".join(f"::: {full}" for _, full in homes(names[0]))
 
     return DIRECTIVE.sub(made, markdown)

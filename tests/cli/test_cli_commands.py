@@ -176,12 +176,17 @@ def test_lists_in_a_pipe_are_a_line_an_entry() -> None:
 def test_certify_on_five_clients(five: str) -> None:
     assert text("certify", five).splitlines() == [
         "5 clients, mean loss 0.092 (sd 0.079)",
-        "With probability at least 95% over the choice of these clients:",
+        "Plan, to be fixed before the first loss is seen: rule product, delta 0.05, alpha 0.1.",
         "  mean loss of clients like these    <= 0.503   product rule; reference price for"
         " 5 clients 0.409, paid 0.411",
-        "With probability at least 90% over these clients and the next one together:",
         "  loss of the next client            <= 1.000   says nothing: needs 9 clients or more"
         " at this alpha",
+        "With probability at least 95% over the choice of these 5 clients, the mean loss over the"
+        " population that these clients were drawn from, each served by the model that was scored,"
+        " is at most 0.503: expected losses, over fresh clients, their points and any draws.",
+        "With probability at least 90% over these clients and the next one together, the loss of"
+        " the next client, drawn like these, served by the model that was scored, is at most"
+        " 1.000: its loss as measured on its own points.",
         "Holds if: the clients were drawn at random, independently or without replacement from the"
         " untrained ones; these clients played no part in training or in choosing the model; the"
         " rule was chosen before looking at their losses; losses lie in [0, 1]; the next client is"
@@ -194,8 +199,15 @@ def test_certify_on_five_clients(five: str) -> None:
 
 
 def test_certify_options(five: str) -> None:
-    found = record("certify", five, "--rule", "wsr", "--pool-size", "50", "--alpha", "0.2")
-    assert found["certificate"]["name"] == "wsr_wor"
+    pooled = ("certify", five, "--rule", "product_wor_averaged", "--pool-size", "50")
+    found = record(*pooled, "--alpha", "0.2", "--seed", "3")
+    assert found["certificate"]["name"] == "product_wor_averaged"
+    assert (found["orders"], found["seed"]) == (400, 3)
+    told = text(*pooled, "--seed", "3")
+    assert "400 orders of the losses drawn by seed 3, a pool of 50 clients" in told
+    left = number(found["others"], decimals=3, up=True)
+    assert f"mean loss of the 45 not scored     <= {left}" in told
+    assert "For the 45 clients of the pool that were not scored" in found["statements"][0]
     assert found["certificate"]["sampling"] == "finite-pool"
     assert found["next_client"]["value"] == 0.21
     assert found["next_client"]["rank"] == 5
@@ -208,7 +220,9 @@ def test_certify_options(five: str) -> None:
 
 
 def test_certify_json_agrees_with_python(five: str) -> None:
-    assert record("certify", five, "--delta", ".1") == latecomer.certify(five, delta=0.1).to_dict()
+    found = record("certify", five, "--delta", ".1")
+    assert len(found.pop("statements")) == 2
+    assert found == latecomer.certify(five, delta=0.1).to_dict()
 
 
 def test_one_client_and_a_loss_of_one(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ from typer.testing import CliRunner
 from latecomer.cli import app
 
 RUNNER = CliRunner()
-TOP = "run, status, report, compare, studies, methods, bounds, datasets, bound, certify, data"
+TOP = (
+    "run, status, report, compare, studies, methods, bounds, datasets, bound, certify, recertify,"
+    " data"
+)
 
 
 def invoke(*arguments: str) -> tuple[int, str, str]:
@@ -44,8 +47,32 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
         (["certify", "a\nb\x1b.csv"], "a; b\\x1b.csv: no such file"),
         (
             ["certify", "x.csv", "--rule", "prodct"],
-            "rule must be one of product, wsr, chernoff_kl, conformal, got 'prodct';"
-            " did you mean 'product'?",
+            "rule must be one of product, chernoff_kl, emp_bernstein, wsr_averaged, wsr_wor,"
+            " product_wor, product_wor_averaged, betting_wor, betting_mixture, conformal, got"
+            " 'prodct'; did you mean 'product'?",
+        ),
+        (
+            ["certify", "x.csv", "--rule", "wsr"],
+            "rule wsr hangs on the order of the clients, which a table does not tell: use"
+            " wsr_averaged, or product_wor_averaged for a pool",
+        ),
+        (
+            ["certify", "x.csv", "--rule", "product_wor"],
+            "rule product_wor is for finite pools: say how many untrained clients these were drawn"
+            " from (pool_size), or use wsr_averaged",
+        ),
+        (
+            ["certify", "x.csv", "--rule", "wsr_averaged", "--pool-size", "9"],
+            "rule wsr_averaged needs clients drawn independently, pool_size=9 makes these a finite"
+            " pool: use product_wor_averaged",
+        ),
+        (
+            ["bound", "betting_wor", "losses=[.1, .2]", "delta=.05", "pool_size=4", "n_bets=0"],
+            "n_bets must be a whole number of at least 1, got n_bets=0",
+        ),
+        (
+            ["bound", "product_wor", "losses=[.1, .2]", "delta=.05", "pool_size=1"],
+            "pool_size must be a whole number of at least 2, got pool_size=1",
         ),
         (
             ["bound", "maurer", "empirical_risk=.1", "kl=1", "n_samples=100", "delta=2"],

@@ -157,7 +157,7 @@ def environments(toy) -> pd.DataFrame:
 
     def runs() -> Iterator[dict]:
         method = {"name": "fedavg", "label": "fedavg", "local_lr": 0.3}
-        rules = ("product", "wsr", "chernoff_kl", "betting_mixture", "emp_bernstein")
+        rules = ("product", "wsr_averaged", "chernoff_kl", "betting_mixture", "emp_bernstein")
         for seed in range(RUNS):
             setting = cell(toy, seed, "environment", method, 3, rules)
             found = protocol.evaluate_cell(setting).rows

@@ -101,7 +101,16 @@ def test_true_means_every_shift_of_the_study() -> None:
         ([{"best_of": ["product"]}], "best_of must list two or more of product"),
         ([{"best_of": ["product", "product"]}], "must not repeat an entry"),
         ([{"best_of": ["product", "conformal"]}], "certificates.0.best_of.1"),
-        ([{"best_of": ["product", "wsr"]}], "wsr needs independent clients"),
+        ([{"best_of": ["product", "wsr_averaged"]}], "wsr_averaged needs independent clients"),
+        ([{"rule": "wsr"}], "must not hang on the order of the clients: use wsr_averaged"),
+        ([{"rule": "product", "orders_seed": 1}], "orders_seed is no setting of rule product"),
+        ([{"rule": "product_wor", "orders_seed": 1}], "no setting of rule product_wor, which"),
+        ([{"rule": "product_wor_averaged", "orders_seed": -1}], "orders_seed"),
+        ([{"rule": "product", "realised": True}], "realised is no setting of rule product"),
+        (
+            [{"rule": "fraction_above", "thresholds": [0.2, 1]}],
+            "thresholds.1: must be less than 1, got 1",
+        ),
         ([{"rule": "product", "best_of": ["product", "wsr_wor"]}], "either rule or best_of"),
         ([{"rule": "emp_bernstein"}], "emp_bernstein needs independent clients"),
         ([{"rule": "product", "folds": 0}], "folds: must be greater than or equal to 1"),
@@ -214,3 +223,44 @@ def test_shipped_studies_of_certificates_say_all_beforehand(name: str) -> None:
     levels = {entry.rule: entry.delta for entry in found.certificates if entry.rule != "conformal"}
     assert set(levels.values()) == {0.05}
     assert found.certificates[0].rule == "product"
+
+
+@pytest.mark.parametrize(
+    ("name", "certify"),
+    [
+        ("certificates-independent-cifar10", 100),
+        ("certificates-independent-mnist", 100),
+        ("certificates-independent-mnist-500", 500),
+    ],
+)
+def test_studies_of_independent_clients_say_all_beforehand(name: str, certify: int) -> None:
+    found = load_study(name)
+    split = found.split
+    assert (split.kind, split.certify, split.novel) == ("environment", certify, 20)
+    assert [entry.rule for entry in found.certificates[:3]] == [
+        "product",
+        "betting_mixture",
+        "wsr_averaged",
+    ]
+    assert found.certificates[2].orders_seed == 0
+    assert {entry.folds for entry in found.certificates} == {5}
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar10-50", "mnist"])
+def test_studies_of_pools_declare_the_rules_without_replacement(name: str) -> None:
+    rules = [entry.rule for entry in load_study(f"certificates-{name}").certificates]
+    assert rules[:4] == ["product", "wsr_wor", "product_wor", "product_wor_averaged"]
+
+
+def test_versions_are_raised_where_rows_are_added_and_nowhere_else() -> None:
+    def versions(entry: dict, kind: str) -> dict:
+        split = {**SPLIT, "kind": kind}
+        cells = study(entry, split=split, shifts={}, methods=["pefll"]).cells("data")
+        return cells[-1].config["numbers_version"]
+
+    plain = {"split", "metrics", "train", "method"}
+    assert versions({"rule": "product"}, "environment").keys() == plain
+    assert versions({"rule": "product"}, "by_class").keys() == plain | {"r0"}
+    r4 = {"route": "r4", "first": 20, "clients": 10}
+    assert versions(r4, "by_class").keys() == plain | {"routes"}
+    assert versions({**r4, "first": 36}, "environment").keys() == plain | {"routes", "overlap"}

@@ -1,8 +1,16 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from latecomer.bounds.holdout import product, wsr_wor
-from latecomer.eval.certificate_rows import certificate_facts, certificate_rows, price_rows
+from latecomer.eval.certificate_rows import (
+    certificate_facts,
+    certificate_rows,
+    left_for_others,
+    pool_rows,
+    price_rows,
+)
 from latecomer.eval.certification import Scored, certify_best, certify_scores
 from latecomer.eval.errors import InputError
 from latecomer.eval.metrics import ClientScore
@@ -17,6 +25,7 @@ def scored(scores=SCORES, sampling="finite-pool", pool_size=30, **changes) -> Sc
     return Scored(scores, sampling, pool_size, "deterministic", **changes)
 
 
+DRAWN = Scored(SCORES, "finite-pool", 30, "gibbs")
 INDEPENDENT = scored(sampling="iid", pool_size=None)
 
 
@@ -37,6 +46,38 @@ def test_product_certificate_is_the_calculators_value_with_its_tags() -> None:
 def test_pool_size_reaches_the_rule_without_replacement() -> None:
     found = certify_scores(scored(), rule="wsr_wor", level=0.05)
     assert float(found) == float(wsr_wor(losses=LOSSES, delta=0.05, pool_size=30))
+
+
+def test_rules_over_drawn_orders_look_at_no_order_but_at_their_seed() -> None:
+    turned = scored(SCORES[::-1])
+    for rule, given, other in (
+        ("product_wor_averaged", scored(), turned),
+        ("wsr_averaged", INDEPENDENT, scored(SCORES[::-1], "iid", None)),
+    ):
+        found = certify_scores(given, rule=rule, level=0.05)
+        assert float(found) == float(certify_scores(other, rule=rule, level=0.05))
+        again = certify_scores(replace(given, orders_seed=1), rule=rule, level=0.05)
+        assert float(again) != float(found)
+        assert any("drawn by seed 1" in text for text in again.assumptions)
+    along = certify_scores(scored(), rule="product_wor", level=0.05)
+    assert float(along) != float(certify_scores(turned, rule="product_wor", level=0.05))
+
+
+def test_scores_as_measured_are_named_in_a_pool_and_draws_where_asked() -> None:
+    for rule, said in (
+        ("product", "errors are meant as measured on these clients' own points; expected errors"),
+        ("product_wor", "errors are meant as measured on these clients' own points"),
+    ):
+        found = certify_scores(scored(), rule=rule, level=0.05)
+        assert any(text.startswith(said) for text in found.assumptions)
+    drawn = certify_scores(replace(DRAWN, realised=True), rule="product_wor", level=0.05)
+    assert any(text.endswith("own points, with the draws made") for text in drawn.assumptions)
+    assert float(certify_scores(DRAWN, rule="product", level=0.05)) > 0, "covers both readings"
+
+
+def test_clients_too_small_for_the_split_are_named() -> None:
+    found = certify_scores(scored(left_out=7), rule="product", level=0.05)
+    assert any("the 7 clients too small for the split" in text for text in found.assumptions)
 
 
 def test_every_rule_but_the_quantile_is_about_unseen_clients() -> None:
@@ -63,9 +104,16 @@ def test_conformal_is_about_the_next_client() -> None:
 @pytest.mark.parametrize(
     ("given", "rule", "message"),
     [
-        (scored(), "wsr", "use wsr_wor"),
-        (scored(), "emp_bernstein", "use wsr_wor"),
+        (scored(), "wsr_averaged", "use product_wor"),
+        (scored(), "emp_bernstein", "use product_wor"),
         (INDEPENDENT, "wsr_wor", "for finite pools"),
+        (INDEPENDENT, "product_wor", "for finite pools"),
+        (INDEPENDENT, "product_wor_averaged", "for finite pools"),
+        (INDEPENDENT, "betting_wor", "for finite pools"),
+        (DRAWN, "product_wor", "scores of a pool as measured, not about the expected errors"),
+        (DRAWN, "product_wor_averaged", "say realised: true, or use product"),
+        (DRAWN, "wsr_wor", "say realised: true, or use product"),
+        (DRAWN, "betting_wor", "say realised: true, or use product"),
         (scored(SCORES[:1], "iid", None), "emp_bernstein", "at least 2 clients, got 1"),
         (scored(), "prodct", "did you mean 'product'"),
         (scored(), "fraction_above", "rule must be one of product"),
@@ -133,6 +181,23 @@ def test_the_price_stands_beside_what_no_rule_can_undercut() -> None:
     assert price["reference_pool"] == 2 / 40
     independent = price_rows(found, bound="r0:product", common={}, n_clients=30, pool_size=None)
     assert {row["term"] for row in independent} == {"paid", "reference"}
+
+
+def test_what_a_pool_leaves_for_the_clients_that_were_not_scored() -> None:
+    found = certify_scores(scored(), rule="product_wor", level=0.05)
+    about = {"mean": float(np.mean(LOSSES)), "n_clients": 20, "pool_size": 30}
+    rows = pool_rows(found, bound="r0:product_wor", common={}, **about, left_out=2)
+    for row in rows:
+        make_row(**row)
+    told = {row["term"]: row["value"] for row in rows}
+    assert told["others"] == pytest.approx((30 * float(found) - sum(LOSSES)) / 10)
+    assert 10 * told["others"] + sum(LOSSES) >= 30 * float(found), "rounded up"
+    assert (told["size"], told["left_out"]) == (30.0, 2.0)
+    assert left_for_others(bound=0.9, mean=0.0, n_clients=30, pool_size=40) == 1.0
+    # A pool's bound that is the mean of what was scored leaves nothing.
+    assert left_for_others(bound=0.0, mean=0.0, n_clients=30, pool_size=40) == pytest.approx(0)
+    without = pool_rows(found, bound="r0:product_wor", common={}, **about)
+    assert {row["term"] for row in without} == {"others", "size"}
 
 
 def test_facts_state_ledger_assumptions_and_inputs() -> None:

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.bounds.holdout import product, wsr_wor
-from latecomer.eval.client_losses import certify_losses
+from latecomer.bounds.holdout import product
+from latecomer.bounds.pool_betting import product_wor_averaged
+from latecomer.eval.client_losses import FILE_RULES, certify_losses
 from latecomer.eval.errors import InputError
 from latecomer.eval.loss_table import read_losses
+from latecomer.eval.rules import RULES
 
 FIVE = {"ann": 0.1, "bob": 0.05, "cid": 0.2, "dee": 0.15, "eve": 0.1}
 
@@ -55,22 +57,88 @@ def test_sources_agree(tmp_path: Path) -> None:
     assert certify_losses(frame).to_dict() == expected
 
 
-@pytest.mark.parametrize("rule", ["product", "wsr", "chernoff_kl", "conformal"])
+def pool_of(rule: str) -> dict[str, int]:
+    return {} if RULES[rule].iid else {"pool_size": 30}
+
+
+@pytest.mark.parametrize("rule", FILE_RULES)
 def test_order_of_rows_never_shows(tmp_path: Path, rule: str) -> None:
     rng = random.Random(7)
     lines = [f"c{i % 20},{rng.random() * 0.4},{rng.random()}" for i in range(60)]
-    first = certify_losses(csv(tmp_path, "\n".join(["client,loss,weight", *lines])), rule=rule)
+    asked = {"rule": rule, **pool_of(rule)}
+    first = certify_losses(csv(tmp_path, "\n".join(["client,loss,weight", *lines])), **asked)
     for _ in range(3):
         rng.shuffle(lines)
-        again = certify_losses(csv(tmp_path, "\n".join(["client,loss,weight", *lines])), rule=rule)
+        again = certify_losses(csv(tmp_path, "\n".join(["client,loss,weight", *lines])), **asked)
         assert again.to_dict() == first.to_dict()
 
 
-def test_order_is_that_of_the_hash_and_not_of_the_ids() -> None:
-    ids = [f"{i:02d}" for i in range(20)]
-    order = list(read_losses(dict.fromkeys(ids, 0.1), loss_max=1.0).clients)
-    assert sorted(order) == ids
-    assert order != ids
+@pytest.mark.parametrize("rule", FILE_RULES)
+def test_names_of_the_clients_never_show(rule: str) -> None:
+    losses = [random.Random(3).random() * 0.4 for _ in range(20)]
+    values = [
+        float(found.next_client if found.certificate is None else found.certificate)
+        for prefix in ("a", "b", "c")
+        for found in [
+            certify_losses(
+                {f"{prefix}{i}": loss for i, loss in enumerate(losses)}, rule=rule, **pool_of(rule)
+            )
+        ]
+    ]
+    assert len(set(values)) == 1, "a name is nothing to fish for"
+
+
+@pytest.mark.parametrize("rule", FILE_RULES)
+def test_the_seed_shows_where_orders_are_drawn_and_nowhere_else(rule: str) -> None:
+    # Spread widely: where losses are alike adaptive bets are all 1, and every order is the same.
+    losses = {f"c{i}": random.Random(i).random() for i in range(20)}
+    first, second = (
+        certify_losses(losses, rule=rule, seed=seed, **pool_of(rule)) for seed in (0, 1)
+    )
+    one, other = (
+        float(found.next_client if found.certificate is None else found.certificate)
+        for found in (first, second)
+    )
+    assert (one == other) == (first.orders == 0)
+    assert first.orders == (RULES[rule].orders or int(RULES[rule].ordered))
+    if first.orders:
+        assert any("so was seed 1" in text for text in second.certificate.assumptions)
+
+
+def test_losses_come_sorted() -> None:
+    table = read_losses({"b": 0.1, "a": 0.3, "c": 0.1}, loss_max=1.0)
+    assert (table.clients, table.losses) == (("b", "c", "a"), (0.1, 0.1, 0.3))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"rule": "wsr"}, "hangs on the order of the clients"),
+        ({"rule": "product_wor"}, "is for finite pools: say how many"),
+        ({"rule": "betting_wor"}, "is for finite pools: say how many"),
+        ({"rule": "wsr_wor"}, "is for finite pools: say how many"),
+        ({"rule": "product_wor_averaged"}, "is for finite pools: say how many"),
+        ({"rule": "wsr_averaged", "pool_size": 40}, "use product_wor_averaged"),
+        ({"rule": "emp_bernstein", "pool_size": 40}, "use product_wor_averaged"),
+        ({"rule": "product_wor", "pool_size": 4}, "at least the 5 clients given, got 4"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"seed": 0.5}, "seed must be a whole number of at least 0"),
+    ],
+)
+def test_rules_and_pools_that_do_not_fit_are_refused(asked: dict, said: str) -> None:
+    assert said in refusal(FIVE, **asked)
+
+
+def test_a_pool_says_what_it_leaves_for_the_clients_that_were_not_scored() -> None:
+    losses = {f"c{i}": 0.05 * (i % 4) for i in range(30)}
+    found = certify_losses(losses, rule="product_wor_averaged", pool_size=40)
+    total = 40 * float(found.certificate) - math.fsum(losses.values())
+    assert found.others == pytest.approx(total / 10)
+    scaled = certify_losses({c: 4 * v for c, v in losses.items()}, rule="product_wor_averaged",
+                            pool_size=40, loss_max=4.0)  # fmt: skip
+    assert scaled.others == pytest.approx(4 * found.others)
+    assert certify_losses(losses).others is None
+    assert certify_losses(losses, rule="product_wor", pool_size=30).others is None
 
 
 @given(st.dictionaries(st.text(min_size=1), st.floats(0, 1), min_size=1, max_size=8))
@@ -96,14 +164,13 @@ def test_huge_weights_do_not_overflow() -> None:
     assert read_losses(frame, loss_max=1.0).losses == (0.5,)
 
 
-def test_pool_size_turns_wsr_into_wsr_wor_and_tags_the_pool() -> None:
+def test_pool_size_reaches_the_rule_and_tags_the_pool() -> None:
     losses = {f"c{i}": 0.05 * (i % 4) for i in range(30)}
-    pooled = certify_losses(losses, rule="wsr", pool_size=40)
-    ordered = np.array(read_losses(losses, loss_max=1.0).losses)
-    expected = wsr_wor(losses=ordered, delta=0.05, pool_size=40)
-    assert pooled.certificate.name == "wsr_wor"
+    pooled = certify_losses(losses, rule="product_wor_averaged", pool_size=40)
+    expected = product_wor_averaged(losses=sorted(losses.values()), delta=0.05, pool_size=40)
+    assert pooled.certificate.name == "product_wor_averaged"
     assert float(pooled.certificate) == float(expected)
-    assert float(pooled.certificate) < float(certify_losses(losses, rule="wsr").certificate)
+    assert float(pooled.certificate) < float(certify_losses(losses).certificate)
     assert pooled.certificate.sampling == pooled.next_client.sampling == "finite-pool"
     assert certify_losses(losses, pool_size=40).certificate.sampling == "finite-pool"
     assert "at least the 30 clients given, got 29" in refusal(losses, pool_size=29)

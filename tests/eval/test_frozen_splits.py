@@ -104,7 +104,7 @@ def test_a_study_pins_the_file_it_was_given(tmp_path):
         "data": {"name": "digits"},
         "split": {"kind": "frozen", "path": str(path)},
         "methods": ["fedavg"],
-        "certificates": [{"rule": "wsr"}],
+        "certificates": [{"rule": "wsr_averaged"}],
     }
     study = parse_study(raw)
     assert study.resolved()["split"]["hash"] == split.content_hash

@@ -106,7 +106,8 @@ def test_prices_stand_beside_the_certificate() -> None:
 
 
 def test_the_choice_among_rules_is_paid_for() -> None:
-    entry = {**R0, "rule": "best_of", "best_of": ["product", "wsr_wor"], "delta": 0.1}
+    entry = {**R0, "rule": "best_of", "best_of": ["product", "wsr_wor"], "delta": 0.1,
+             "realised": True}  # fmt: skip
     rows, artifacts = run(entry)
     found = totals(rows, "r0:best_of").loc["deterministic"]
     assert found.delta == pytest.approx(0.1)
@@ -175,8 +176,8 @@ def test_support_and_query_are_both_shifted() -> None:
 
 def test_tails_of_a_pool_are_exact() -> None:
     entries = (
-        {**R0, "rule": "fraction_above", "thresholds": [0.2, 0.5], "delta": 0.1},
-        {**R0, "rule": "error_curve", "delta": 0.1},
+        {**R0, "rule": "fraction_above", "thresholds": [0.2, 0.5], "delta": 0.1, "realised": True},
+        {**R0, "rule": "error_curve", "delta": 0.1, "realised": True},
     )
     rows, artifacts = run(*entries)
     scores = np.array(errors(rows, "gibbs"))
@@ -208,8 +209,8 @@ def test_tails_of_independent_clients() -> None:
     split |= {"kind": "environment", "novel": 2, "certify": 12, "clients": 24}
     entries = (
         {**R0, "rule": "fraction_above", "thresholds": [0.3], "delta": 0.1},
-        {**R0, "rule": "error_curve", "delta": 0.1},
-        {**R0, "rule": "wsr", "delta": 0.05},
+        {**R0, "rule": "error_curve", "delta": 0.1, "realised": True},
+        {**R0, "rule": "wsr_averaged", "delta": 0.05, "orders_seed": 0},
     )
     rows, _ = run(*entries, split=split)
     scores = np.array(errors(rows, "gibbs"))
@@ -262,7 +263,7 @@ def poisoned(monkeypatch):
 ENTRIES = (
     {**PRODUCT, "folds": 3},
     {**R0, "rule": "conformal", "alpha": 0.2, "folds": 3},
-    {**R0, "rule": "error_curve", "delta": 0.1, "folds": 3},
+    {**R0, "rule": "error_curve", "delta": 0.1, "folds": 3, "realised": True},
 )
 
 

@@ -218,7 +218,7 @@ def test_independent_clients_come_from_the_certification_group() -> None:
     own = rows[(rows.group == "arriving") & (rows.client != "")]
     assert set(own.client.astype(str)) == expected
     facts = pd.DataFrame(artifacts["certificates"].table)
-    assert facts.text.str.contains("drawn independently from one environment").any()
+    assert facts.text.str.contains("fresh, independent draws of one environment").any()
     with pytest.raises(InputError, match="first must be all 12 seen clients"):
         plan_of({**WANTED, "first": 6}, federation.split)
 

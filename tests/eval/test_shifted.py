@@ -313,9 +313,9 @@ def test_rules_must_fit_how_the_clients_are_drawn():
         split = {"kind": kind, "clients": 20, "certify": 5, "novel": 10, **options}
         return parse_study(STUDY | {"split": split, "certificates": [{"rule": rule}]})
 
-    assert study("environment", "wsr").certificates[0].rule == "wsr"
+    assert study("environment", "wsr_averaged").certificates[0].rule == "wsr_averaged"
     assert study("iid", "wsr_wor").certificates[0].rule == "wsr_wor"
-    with pytest.raises(InputError, match="finite pool: use wsr_wor"):
-        study("iid", "wsr")
-    with pytest.raises(InputError, match="are independent: use wsr"):
+    with pytest.raises(InputError, match="finite pool: use product_wor"):
+        study("iid", "wsr_averaged")
+    with pytest.raises(InputError, match="are independent: use wsr_averaged"):
         study("environment", "wsr_wor")

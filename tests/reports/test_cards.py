@@ -69,8 +69,15 @@ def test_the_commands_of_certificates_give_their_values(made, tmp_path):
 def test_a_rule_the_command_line_lacks_has_no_command():
     one = {"bound": "r1:kl", "shift": "none", "sampling": "iid", "delta": 0.05}
     assert certify_command(one, "scores.csv") == ""
-    assert certify_command({**one, "bound": "r0:wsr", "shift": "blur"}, "scores.csv") == ""
-    assert "--pool-size" not in certify_command({**one, "bound": "r0:wsr"}, "scores.csv")
+    averaged = {**one, "bound": "r0:wsr_averaged"}
+    assert certify_command({**averaged, "shift": "blur"}, "scores.csv") == ""
+    asked = certify_command(averaged, "scores.csv", seed=3)
+    assert "--pool-size" not in asked
+    assert asked.endswith("--seed 3")
+    # These bet along the order in which the clients were drawn, which a file does not tell.
+    for rule in ("wsr_wor", "product_wor", "betting_wor"):
+        pooled = {**one, "bound": f"r0:{rule}", "sampling": "finite-pool", "pool": 40}
+        assert certify_command(pooled, "scores.csv") == ""
 
 
 def test_the_command_of_a_model_asks_for_its_very_cell(tmp_path):

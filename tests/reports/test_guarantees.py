@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 
 from latecomer.eval.rows import make_row, read_rows, write_rows
-from latecomer.reports.captions import shared_terms
+from latecomer.reports.captions import answers, shared_terms
 from latecomer.reports.guarantees import (
     anatomy_frame,
     bound_frame,
-    claim,
     claims,
     ledger_frame,
     ledger_of,
@@ -105,27 +104,6 @@ def test_model_without_measured_clients_keeps_its_certificate(tmp_path):
     assert np.isnan(frame["measured"].iloc[0])
 
 
-CERTIFICATE = {"population": "unseen-client", "sampling": "finite-pool", "rigorous": True,
-               "reason": "", "value": 0.25, "delta": 0.05, "n_clients": 12, "pool": 24,
-               "predictor": "deterministic"}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({}, "95% over the choice of these 12 clients, the mean error over the 24 clients not"),
-        ({"sampling": "iid"}, "the expected error of a fresh client"),
-        ({"delta": 0.001}, "99.9%"),
-        ({"population": "next-client", "delta": 0.1}, "next client's error is at most 25.0% with"),
-        ({"population": "seen-clients", "rigorous": False}, "As published: with probability"),
-        ({"predictor": "gibbs"}, "whose randomness is drawn anew for every client"),
-        ({"population": ""}, "population not stated"),
-    ],
-)
-def test_claims_name_population_and_chance(change, words):
-    assert words in claim(CERTIFICATE | change)
-
-
 def test_claims_of_a_bound_are_said_once(rows):
     frame = bound_frame(rows)
     said = claims(frame[frame["bound"] == "r0:product"])
@@ -134,6 +112,26 @@ def test_claims_of_a_bound_are_said_once(rows):
         "With probability at least 95% o",
     ]
     assert all("the value below" in text for text in said)
+
+
+def test_what_a_pool_leaves_comes_from_its_rows_or_else_from_its_numbers(rows, tmp_path):
+    old = bound_frame(rows)
+    product = old[(old["bound"] == "r0:product") & (old["delta"] == 0.05)].iloc[0]
+    # Five clients with a mean of at most .6, two of them with .2: 3 - .4 are left for three.
+    assert product["others"] == pytest.approx((5 * 0.6 - 2 * 0.2) / 3)
+    assert np.isnan(old.loc[old["population"] != "unseen-client", "others"]).all()
+    beside = {**PRODUCT, "metric": "certificate_pool"}
+    made = rows_of(
+        tmp_path,
+        error("certification", 0, 0.1),
+        {**PRODUCT, "value": 0.6},
+        {**beside, "term": "others", "value": 0.9},
+        {**beside, "term": "size", "value": 7.0},
+        {**beside, "term": "left_out", "value": 3.0},
+    )
+    one = bound_frame(made).iloc[0]
+    assert (one["others"], one["pool"], one["left_out"]) == (0.9, 7, 3.0)
+    assert np.isnan(one["overlap"])
 
 
 def test_status_says_vacuous_and_unproven_in_words(rows):
@@ -186,3 +184,32 @@ def test_terms_are_shared_by_a_majority_or_not_at_all():
     assert shared_terms([common, common, odd, none]) == "a"
     assert shared_terms([common, odd]) == ""
     assert shared_terms([none]) == ""
+
+
+def headline(tmp_path, n_novel, **more):
+    made = rows_of(
+        tmp_path,
+        error("certification", 0, 0.1),
+        error("certification", 1, 0.3),
+        *(error("novel", 10 + i, 0.2) for i in range(n_novel)),
+        {**PRODUCT, "value": 0.4, **more},
+    )
+    study = {"certificates": [{"route": "r0", "rule": "product"}]}
+    return answers(made, study)[0]
+
+
+def test_the_headline_of_a_pool_that_was_mostly_scored_is_what_it_leaves_for_the_others(tmp_path):
+    # Three clients with a mean of at most .4, two of which have .2: .8 is left for the third.
+    told = headline(tmp_path, 1)
+    assert told["certified"] == (
+        "certified at most 80.0% for the 1 client neither trained on nor scored"
+    )
+    assert "The value is what that bound leaves" in told["terms"]
+    assert "40" not in told["certified"], "never the pool's mean alone"
+
+
+def test_the_headline_is_the_bound_where_most_were_not_scored_or_clients_are_independent(tmp_path):
+    assert headline(tmp_path, 3)["certified"] == "certified at most 40.0%"
+    told = headline(tmp_path, 1, sampling="iid")
+    assert told["certified"] == "certified at most 40.0%"
+    assert "fresh clients of the same environment" in told["terms"]

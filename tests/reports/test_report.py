@@ -38,8 +38,9 @@ MODULES = (
         "sections",
         "serving_figures",
     ),
-    *("setup_facts", "shift_bounds", "shift_effects", "shift_figures", "shown_names"),
-    *("split_figures", "style", "table_forms", "tables", "training_figures", "words"),
+    *("sameness", "setup_facts", "shift_bounds", "shift_effects", "shift_figures"),
+    *("shown_names", "split_figures", "statements", "style", "table_forms", "tables"),
+    *("training_figures", "words"),
 )
 
 

@@ -1,0 +1,28 @@
+"""What the README says of the reference certificates is what their tables hold."""
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ("product", "wsr_wor", "product_wor", "product_wor_averaged")
+
+
+def up(value):
+    return f"{math.ceil(round(float(value) * 1000, 9)) / 1000:.3f}"[1:]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", ["cifar10", "cifar10-50", "mnist"])
+def test_readme_quotes_the_tables(name, rule):
+    table = ROOT / "reports" / "reference" / f"certificates-{name}-reissued" / "tables"
+    with (table / "reissued.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["bound"] == f"r0:{rule}"]
+    rows.sort(key=lambda row: int(row["seed"]))
+    page = (ROOT / "README.md").read_text("utf-8")
+    begin = page.index(f"- `certificates-{name}`:")
+    told = page[begin : page.index("\n- `certificates-", begin + 1)]
+    for column in ("now", "others"):
+        assert ", ".join(up(row[column]) for row in rows) in told
