@@ -14,24 +14,8 @@ from latecomer.models.task import Clients, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class AveragedWeights(Method, ABC):
-    """Global weights, sent to everyone and moved by the cohort's mean change.
-
-    Attributes
-    ----------
-    local_lr, local_momentum, local_weight_decay, clip_norm : float
-        The local step.
-    """
-
-    local_lr: float = number(5e-3, above=0)
-    local_momentum: float = number(0.9, least=0, below=1)
-    local_weight_decay: float = number(5e-5, least=0)
-    clip_norm: float = number(50.0, above=0)
-
-    @property
-    def local(self) -> LocalSGD:
-        """The rule of a local step."""
-        return LocalSGD(self.local_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
+class GlobalWeights(Method, ABC):
+    """Global weights, sent to everyone and moved by the cohort's mean change."""
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return random global weights."""
@@ -51,3 +35,24 @@ class AveragedWeights(Method, ABC):
         weights, mean = part(state.server, "target"), weighted_mean(uploads, cohort.sizes)
         moved = add({name: weights[name] for name in mean}, mean)
         return State(nest("target", {**weights, **moved}), state.clients)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AveragedWeights(GlobalWeights, ABC):
+    """Global weights whose local step is SGD with momentum.
+
+    Attributes
+    ----------
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step.
+    """
+
+    local_lr: float = number(5e-3, above=0)
+    local_momentum: float = number(0.9, least=0, below=1)
+    local_weight_decay: float = number(5e-5, least=0)
+    clip_norm: float = number(50.0, above=0)
+
+    @property
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+        return LocalSGD(self.local_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)

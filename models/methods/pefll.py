@@ -26,11 +26,9 @@ class PeFLL(GeneratedClients):
     |theta_i|^2]``, ``theta_i = h(v(S_i; eta_v); eta_h)`` (equation 1), by Algorithm 2: local SGD
     from ``theta_i``, its change pulled back once a round. Serving is Algorithm 1.
 
-    A descriptor is a mean over samples. The published code divides their sum by the number of
-    batches instead (times 2, the length of a pair of inputs and labels), which is the same up to a
-    factor that standardising takes away, unless a batch is not full: there a client with fewer
-    samples than a batch has a shorter descriptor, and so has, in serving, one whose last batch is
-    partial. Not followed, for the text divides by the number of samples.
+    A descriptor is a mean over samples, as in the text. The published code divides by batches: the
+    same but for a factor that standardising takes away, unless a batch is partial, which shortens
+    the descriptors of clients smaller than one, and in serving of most. Not followed.
 
     Attributes
     ----------
@@ -123,14 +121,9 @@ class PeFLL(GeneratedClients):
             return begun
         x, y = clients.inputs(cohort.descriptor_rows), clients.labels(cohort.descriptor_rows)
         eta, made = begun.memory
-        shared = cohort_strengths(
-            self.training_objective,
-            task,
-            (eta, detached(made), begun.params),
-            (x, y),
-            self.variances,
-            (len(clients), int(clients.support_sizes.min())),
-        )
+        parts = task, (eta, detached(made), begun.params), (x, y), self.variances
+        sizes = len(clients), int(clients.support_sizes.min())
+        shared = cohort_strengths(self.training_objective, *parts, sizes)
         return replace(begun, shared=shared)
 
     def objective(

@@ -6,23 +6,16 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
+from latecomer.models.averaged_weights import GlobalWeights
 from latecomer.models.hyperparameters import choice, count, number
 from latecomer.models.local import LocalSGD, fine_tune
-from latecomer.models.method import (
-    Context,
-    Method,
-    Personalization,
-    Predictor,
-    Start,
-    predict_with,
-)
-from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, add, detached, nest, part, repeat, weighted_mean
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.method import Context, Personalization, Predictor, predict_with
+from latecomer.models.state import Params, State, detached, part
+from latecomer.models.task import Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerFedAvg(Method):
+class PerFedAvg(GlobalWeights):
     """Per-FedAvg (Fallah, Mokhtari, Ozdaglar, 2020), first-order or Hessian-free.
 
     First order: a local step moves along the gradient at the adapted weights, taken at the weights
@@ -75,16 +68,6 @@ class PerFedAvg(Method):
         """The rule of a local step."""
         return LocalSGD(self.outer_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
 
-    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
-        """Return random global weights."""
-        return State(nest("target", task.initial(generator)))
-
-    def start(
-        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
-    ) -> Start:
-        """Send the global weights to everyone."""
-        return Start(repeat(part(state.server, "target"), len(cohort)))
-
     def objective(
         self,
         task: Task,
@@ -126,13 +109,6 @@ class PerFedAvg(Method):
 
         ahead, behind = beside(self.hf_delta), beside(-self.hf_delta)
         return {key: (ahead[key] - behind[key]) / (2 * self.hf_delta) for key in here}
-
-    def aggregate(
-        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
-    ) -> State:
-        """Add the mean change, weighted by support sizes."""
-        mean = weighted_mean(uploads, cohort.sizes)
-        return State(nest("target", add(part(state.server, "target"), mean)), state.clients)
 
     def personalize(
         self,
