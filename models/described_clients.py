@@ -1,0 +1,127 @@
+"""Training an encoder of unlabelled inputs with the hypernetwork that it describes clients to."""
+
+from abc import ABC
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from latecomer.models.hyperparameters import choice, count, number
+from latecomer.models.local import LocalSGD
+from latecomer.models.method import Method
+from latecomer.models.optimizers import SGD, AdamW, Optimizer
+from latecomer.models.schedule import Cohort
+from latecomer.models.state import Params, State, part
+from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.unlabelled_encoders import BatchAveraged, SetEncoder, set_encoder_named
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedClients(Method, ABC):
+    """An encoder of unlabelled inputs and a hypernetwork make each client's weights.
+
+    A client is described by all its samples at once. Two settings depart from OD-PFL by default,
+    because with its own (``standardise: none``, ``server_optimizer: sgd``) descriptors hardly
+    differ between clients, nor do the models made of them: every client is served the same one.
+    The paper searched rates; these two stand in for it.
+
+    Attributes
+    ----------
+    server_optimizer : str
+        Of hypernetwork and encoder: ``adam`` (AdamW; ours) or ``sgd`` (the paper's).
+    server_lr : float or None
+        Its rate; None: 2e-4 for ``adam``, 1e-2 for ``sgd``.
+    server_momentum, server_weight_decay, clip_norm : float
+        Its momentum (``sgd`` alone), decay and clipping; they hold for embeddings too.
+    standardise : str
+        ``first_cohort`` (ours): every coordinate of a descriptor is standardised by its mean and
+        standard deviation over the clients of the first round, once and for all (a coordinate's is
+        at least a quarter of their root mean square). ``none`` (the paper's). Training in two
+        phases never does: there a descriptor predicts an embedding.
+    local_lr, local_momentum, local_weight_decay : float
+        The local step.
+    descriptor_dim : int or None
+        Length of a descriptor; None: ``floor(n / 4)`` with n seen clients, at least 1. The paper
+        counts all clients, which a method does not know of: to have its length, set it.
+    encoder : str
+        ``deepsets`` (mean and max), ``unit-deepsets`` (unit mean), ``dss``, ``set-transformer``.
+    pooled_units : int
+        Units of either DeepSets.
+    encoder_batch : int or None
+        Samples that the encoder sees at a time; descriptors of a client's batches are averaged by
+        their sizes (B.1, for data that do not fit into memory). Batches follow the order of the
+        client's samples, which a split draws at random. None: all at once.
+    """
+
+    server_optimizer: str = choice("adam", "sgd")
+    server_lr: float | None = number(None, above=0)
+    server_momentum: float = number(0.9, least=0, below=1)
+    server_weight_decay: float = number(1e-3, least=0)
+    standardise: str = choice("first_cohort", "none")
+    local_lr: float = number(5e-3, above=0)
+    local_momentum: float = number(0.9, least=0, below=1)
+    local_weight_decay: float = number(5e-5, least=0)
+    clip_norm: float = number(50.0, above=0)
+    descriptor_dim: int | None = count(None)
+    encoder: str = choice("deepsets", "unit-deepsets", "dss", "set-transformer")
+    pooled_units: int = count(200, least=2)
+    encoder_batch: int | None = count(None)
+
+    @property
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+        return LocalSGD(self.local_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The step of hypernetwork and encoder."""
+        rate, decay = self.server_lr, self.server_weight_decay
+        if self.server_optimizer == "adam":
+            return AdamW(2e-4 if rate is None else rate, decay)
+        return SGD(1e-2 if rate is None else rate, self.server_momentum, decay)
+
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor:
+        """Return the descriptor of the inputs of a client's whole support, without noise."""
+        return self.described(task, state.server, [support.x])[0].detach()
+
+    def described(self, task: Task, table: Params, sets: Iterable[Tensor]) -> Tensor:
+        """Return the descriptors of sets ``[b, ...]``, as the hypernetwork is given them."""
+        return standardised(self.embed(task, table, sets), table)
+
+    def embed(self, task: Task, table: Params, sets: Iterable[Tensor]) -> Tensor:
+        """Return what the encoder says of sets ``[b, ...]`` of any sizes, ``[c, dim]``."""
+        dim = table["hyper.trunk0.weight"].shape[1]
+        encode, weights = self.net(task, dim), part(table, "encoder")
+        return torch.cat([encode(weights, x[None]) for x in sets])
+
+    def net(self, task: Task, dim: int) -> SetEncoder:
+        """Return the encoder."""
+        net = set_encoder_named(self.encoder, task, dim, self.pooled_units)
+        return net if self.encoder_batch is None else BatchAveraged(net, self.encoder_batch)
+
+    def scale(self, task: Task, table: Params, clients: Clients, first: Cohort) -> Params:
+        """Return mean and standard deviation ``[dim]`` over the first cohort's descriptors.
+
+        Over a handful of clients a coordinate may hardly differ by chance, and would blow up the
+        others': none counts for less than a quarter of the coordinates' root mean square.
+        """
+        sets = (clients.support_of(index).x for index in first.on_host())
+        with torch.no_grad():
+            found = self.embed(task, {k: v.to(clients.device) for k, v in table.items()}, sets)
+        if len(found) == 1:
+            return {"mean": found[0], "sd": torch.ones_like(found[0])}
+        sd = found.std(dim=0)
+        sd = sd.clamp_min(float(sd.square().mean().sqrt()) / 4)
+        # Where all look alike there is nothing to scale by.
+        sd = torch.where(sd > 0, sd, torch.ones_like(sd))
+        return {"mean": found.mean(dim=0), "sd": sd}
+
+
+def standardised(found: Tensor, table: Params) -> Tensor:
+    """Return raw descriptors ``[c, dim]`` as a table says to scale them, if it does."""
+    if "descriptor.mean" not in table:
+        return found
+    return (found - table["descriptor.mean"]) / table["descriptor.sd"]
