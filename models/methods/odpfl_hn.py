@@ -26,8 +26,7 @@ class ODPFLHN(DescribedClients):
 
     A set encoder sees inputs, no labels; the hypernetwork makes weights of its descriptor, whose
     change is pulled back through both. A client is described by all its samples at once, in
-    training as in serving (supplement, B.1, B.2 and Algorithm 1). Serving is one forward pass over
-    the unlabelled support.
+    training as in serving (supplement, B.1, B.2 and Algorithm 1): one forward pass over them.
 
     By default descriptors are standardised and the server steps by AdamW, both ours, see
     :class:`~latecomer.models.described_clients.DescribedClients`.
