@@ -24,11 +24,12 @@ from latecomer.reports.certificate_parts import (
     variance_frame,
     variance_table,
 )
-from latecomer.reports.guarantees import bound_frame, claim, ledger_frame
+from latecomer.reports.guarantees import bound_frame, ledger_frame
 from latecomer.reports.html import page_of
 from latecomer.reports.pictures import Picture, Writer, download
 from latecomer.reports.setup_facts import _exceptions
 from latecomer.reports.shift_bounds import certified_under, say_certified, say_terms
+from latecomer.reports.statements import statement
 from latecomer.reports.words import DASH
 
 CERTIFICATE = {"metric": "certificate", "population": "unseen-client", "group": "certification",
@@ -214,9 +215,9 @@ def test_bounds_are_ranked_against_gap_and_error_across_models(tmp_path):
 
 
 def test_a_tuned_systems_claim_counts_no_pool_of_held_out_clients():
-    said = claim({"population": "unseen-client", "sampling": "finite-pool", "rigorous": True,
-                  "value": 0.3, "delta": 0.05, "n_clients": 50, "pool": 10, "group": "tuning",
-                  "predictor": "gibbs"})  # fmt: skip
+    said = statement({"bound": "r1:product", "population": "unseen-client", "reason": "",
+                      "sampling": "finite-pool", "rigorous": True, "value": 0.3, "delta": 0.05,
+                      "n_clients": 50, "pool": 10, "predictor": "gibbs"})  # fmt: skip
     assert "first trained on" in said
     assert "10 clients" not in said
 
