@@ -12,19 +12,23 @@ from latecomer.models.local import LocalSGD
 from latecomer.models.method import Method
 from latecomer.models.optimizers import SGD, AdamW, Optimizer
 from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, part
+from latecomer.models.state import Params, State, nest, part
 from latecomer.models.task import Clients, Samples, Task
 from latecomer.models.unlabelled_encoders import BatchAveraged, SetEncoder, set_encoder_named
+
+_MEAN = "mean"
+"""Section of the server's table with the networks' running means."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedClients(Method, ABC):
     """An encoder of unlabelled inputs and a hypernetwork make each client's weights.
 
-    A client is described by all its samples at once. Two settings depart from OD-PFL by default,
-    because with its own (``standardise: none``, ``server_optimizer: sgd``) descriptors hardly
-    differ between clients, nor do the models made of them: every client is served the same one.
-    The paper searched rates; these two stand in for it.
+    A client is described by all its samples at once. Three settings depart from OD-PFL by default.
+    With its own ``standardise: none`` and ``server_optimizer: sgd`` descriptors hardly differ
+    between clients, nor do the models made of them: every client is served the same one. With
+    ``averaging: 0`` errors swing by ten points from round to round. The paper searched rates and
+    stopped early; these stand in for it.
 
     Attributes
     ----------
@@ -39,6 +43,9 @@ class DescribedClients(Method, ABC):
         standard deviation over the clients of the first round, once and for all (a coordinate's is
         at least a quarter of their root mean square). ``none`` (the paper's). Training in two
         phases never does: there a descriptor predicts an embedding.
+    averaging : float
+        Decay of the running mean over rounds of hypernetwork and encoder, by which clients are
+        served (ours; in round t it is at most ``(1 + t) / (10 + t)``); 0: by the last ones.
     local_lr, local_momentum, local_weight_decay : float
         The local step.
     descriptor_dim : int or None
@@ -59,6 +66,7 @@ class DescribedClients(Method, ABC):
     server_momentum: float = number(0.9, least=0, below=1)
     server_weight_decay: float = number(1e-3, least=0)
     standardise: str = choice("first_cohort", "none")
+    averaging: float = number(0.95, least=0, below=1)
     local_lr: float = number(5e-3, above=0)
     local_momentum: float = number(0.9, least=0, below=1)
     local_weight_decay: float = number(5e-5, least=0)
@@ -85,7 +93,23 @@ class DescribedClients(Method, ABC):
         self, task: Task, state: State, support: Samples, *, member: int | None = None
     ) -> Tensor:
         """Return the descriptor of the inputs of a client's whole support, without noise."""
-        return self.described(task, state.server, [support.x])[0].detach()
+        return self.described(task, served(state.server), [support.x])[0].detach()
+
+    def averaged(self, state: State, number: int) -> State:
+        """Return the state with the running mean of the networks after round ``number``."""
+        if not self.averaging:
+            return state
+        decay = min(self.averaging, (1 + number) / (10 + number))
+        mean = {
+            key: old.lerp(state.server[key], 1 - decay)
+            for key, old in part(state.server, _MEAN).items()
+        }
+        return State(state.server | nest(_MEAN, mean), state.clients)
+
+    def beginning(self, eta: Params) -> Params:
+        """Return the networks with what the optimizer and the running mean keep beside them."""
+        mean = nest(_MEAN, eta) if self.averaging else {}
+        return eta | nest("optimizer", self.optimizer.memory(eta)) | mean
 
     def described(self, task: Task, table: Params, sets: Iterable[Tensor]) -> Tensor:
         """Return the descriptors of sets ``[b, ...]``, as the hypernetwork is given them."""
@@ -118,6 +142,11 @@ class DescribedClients(Method, ABC):
         # Where all look alike there is nothing to scale by.
         sd = torch.where(sd > 0, sd, torch.ones_like(sd))
         return {"mean": found.mean(dim=0), "sd": sd}
+
+
+def served(table: Params) -> Params:
+    """Return the table that clients are served by: its running means in place of the networks."""
+    return {**table, **part(table, _MEAN)}
 
 
 def standardised(found: Tensor, table: Params) -> Tensor:

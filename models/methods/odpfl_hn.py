@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models import embedding_phases as turns
-from latecomer.models.described_clients import DescribedClients, standardised
+from latecomer.models.described_clients import DescribedClients, served, standardised
 from latecomer.models.embedding_table import initial_embeddings
 from latecomer.models.hypernetworks import hypernetwork
 from latecomer.models.hyperparameters import choice, count, number
@@ -28,23 +28,21 @@ class ODPFLHN(DescribedClients):
     change is pulled back through both. A client is described by all its samples at once, in
     training as in serving (supplement, B.1, B.2 and Algorithm 1): one forward pass over them.
 
-    By default descriptors are standardised and the server steps by AdamW, both ours, see
+    Standardised descriptors, AdamW and averaged networks are defaults of ours, see
     :class:`~latecomer.models.described_clients.DescribedClients`.
 
     Attributes
     ----------
-    server_optimizer, server_lr, server_momentum, server_weight_decay, clip_norm, standardise
+    server_optimizer, server_lr, server_momentum, server_weight_decay, standardise, averaging
         As for :class:`~latecomer.models.described_clients.DescribedClients`.
-    local_lr, local_momentum, local_weight_decay, descriptor_dim, encoder, pooled_units,
+    clip_norm, local_lr, local_momentum, local_weight_decay, descriptor_dim, encoder, pooled_units,
     encoder_batch
         Likewise.
     training : str
         ``end_to_end``, or ``two_phase``: embeddings with an encoder that predicts them, trained on
         the clients beside the hypernetwork (B.2), then fine-tuning.
-    embedding_lr : float
-        Rate of the embeddings' SGD.
-    encoder_lr, encoder_steps : float, int
-        Of a client's steps of the encoder; each looks at all its samples.
+    embedding_lr, encoder_lr, encoder_steps : float, float, int
+        Of the embeddings' SGD; of a client's steps of the encoder, which look at all its samples.
     finetune_share : float
         Rounds of fine-tuning for each of the first phase.
     dp_epsilon, dp_delta : float
@@ -81,7 +79,7 @@ class ODPFLHN(DescribedClients):
         two = self.training == "two_phase"
         own = initial_embeddings(task, len(clients), dim, generator) if two else {}
         eta |= nest("encoder", self.net(task, dim).initial(generator))
-        eta |= nest("optimizer", self.optimizer.memory(eta))
+        eta = self.beginning(eta)
         if self.standardise == "first_cohort" and not two:
             eta |= nest("descriptor", self.scale(task, eta, clients, first))
         return State(eta, own)
@@ -114,7 +112,8 @@ class ODPFLHN(DescribedClients):
     ) -> State:
         """Pull the changes back through what learns and take a step."""
         rule = (self.embedding_lr, self.server_momentum, self.server_weight_decay)
-        return turns.learn(state, cohort, start, uploads, self.optimizer, rule, self.clip_norm)
+        parts = start, uploads, self.optimizer, rule, self.clip_norm
+        return self.averaged(turns.learn(state, cohort, *parts), cohort.round)
 
     def serve(
         self,
@@ -141,10 +140,11 @@ class ODPFLHN(DescribedClients):
     ) -> Predictor:
         """Make the client's weights from the inputs of its whole support."""
         self.refuse_predictor(predictor)
+        table = served(state.server)
         with torch.no_grad():
-            found = self.embed(task, state.server, [support.x])
+            found = self.embed(task, table, [support.x])
             if (epsilon := self.dp_epsilon) is not None:
                 # Standardising afterwards reads nothing more of the client's samples.
                 found = with_noise(found, noise_sd(len(support), epsilon, self.dp_delta), generator)
-            found = standardised(found, state.server)
-            return predict_with(task, row(turns.weights(task, state.server, found), 0))
+            found = standardised(found, table)
+            return predict_with(task, row(turns.weights(task, table, found), 0))

@@ -159,6 +159,7 @@ def test_odpfl_hn_with_a_fixed_encoder_is_pfedhn_with_fixed_descriptors(
         descriptor_dim=4,
         server_optimizer="sgd",
         standardise="none",
+        averaging=0,
         **shared,  # type: ignore[arg-type]
     )
     parent, state = (

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from latecomer.models.engine import train
+from latecomer.models.engine import initial_state, train
 from latecomer.models.hypernetworks import hypernetwork
 from latecomer.models.methods.odpfl_hn import ODPFLHN
 from latecomer.models.schedule import Schedule, TrainConfig
 from latecomer.models.set_encoders import deep_sets
-from latecomer.models.state import part, row
+from latecomer.models.state import State, part, row
 from latecomer.models.task import Clients, Samples, Task, make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=5)
@@ -63,6 +63,7 @@ def test_one_round_is_sgd_along_the_chain_rule(make_population: Callable[..., Cl
         server_lr=0.1,
         server_weight_decay=0.5,
         standardise="none",
+        averaging=0,
         clip_norm=1e9,
         pooled_units=6,
     )
@@ -138,6 +139,35 @@ def test_descriptors_are_standardised_by_the_first_cohort_for_good(
     alone = train(method, task, clients, replace(CONFIG, cohort=1), seed=0)
     assert bool((alone.server["descriptor.sd"] == 1).all())
     assert bool(torch.isfinite(method.describe(task, alone, clients.support_of(0))).all())
+
+
+def test_clients_are_served_by_the_running_mean_of_the_networks(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population(SIZES)
+    method = ODPFLHN(local_lr=0.05, averaging=0.3)
+    states: list[State] = []
+    last = train(
+        method, task, clients, CONFIG, seed=0, on_checkpoint=lambda c: states.append(c.state)
+    )
+    mean = initial_state(method, task, clients, CONFIG, seed=0).server["hyper.trunk0.weight"]
+    for number, state in enumerate(states):
+        decay = min(0.3, (1 + number) / (10 + number))
+        mean = decay * mean + (1 - decay) * state.server["hyper.trunk0.weight"]
+    torch.testing.assert_close(last.server["mean.hyper.trunk0.weight"], mean)
+    # Training itself knows nothing of it.
+    plain = train(replace(method, averaging=0), task, clients, CONFIG, seed=0).server
+    assert not any(key.startswith("mean.") for key in plain)
+    assert all(torch.equal(last.server[key], value) for key, value in plain.items())
+    support, x = clients.support_of(0), clients.query_of(0).x
+    averaged = {**plain, **part(last.server, "mean")}
+    bare = replace(method, averaging=0)
+    expected = bare.personalize(task, State(averaged), support, generator=generator())(x)
+    found = method.personalize(task, last, support, generator=generator())(x)
+    assert torch.equal(found, expected)
+    assert not torch.equal(
+        found, bare.personalize(task, State(plain), support, generator=generator())(x)
+    )
 
 
 def test_every_sample_of_a_client_describes_it_in_training(
