@@ -90,11 +90,10 @@ def test_names_of_the_clients_never_show(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", FILE_RULES)
 def test_the_seed_shows_where_orders_are_drawn_and_nowhere_else(rule: str) -> None:
-    # Spread widely: where losses are alike adaptive bets are all 1, and every order is the same.
-    losses = {f"c{i}": random.Random(i).random() for i in range(20)}
-    first, second = (
-        certify_losses(losses, rule=rule, seed=seed, **pool_of(rule)) for seed in (0, 1)
-    )
+    # Many and spread widely: else adaptive bets are all 1, and every order is the same.
+    losses = {f"c{i}": random.Random(i).random() for i in range(200)}
+    pool = {size: 300 for size in pool_of(rule)}
+    first, second = (certify_losses(losses, rule=rule, seed=seed, **pool) for seed in (0, 1))
     one, other = (
         float(found.next_client if found.certificate is None else found.certificate)
         for found in (first, second)

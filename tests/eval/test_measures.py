@@ -75,9 +75,8 @@ def test_class_proportions_are_of_all_samples_of_a_client():
     assert ((shares > 0).sum(axis=1) == 2).all()
 
 
-# Two rounds move ODPFL-HN's encoder too little for nine clients to change places.
-@pytest.mark.parametrize(("method", "moves"), [("pefll", True), ("odpfl_hn", False)])
-def test_descriptors_and_their_correlation_along_the_training(method, moves):
+@pytest.mark.parametrize("method", ["pefll", "odpfl_hn"])
+def test_descriptors_and_their_correlation_along_the_training(method):
     found = outcome(method, ["descriptors"], every=2)
     held = found.artifacts["descriptors"].arrays
     assert held["descriptor"].shape[0] == SEEN + NOVEL == len(held["class_proportions"])
@@ -91,7 +90,7 @@ def test_descriptors_and_their_correlation_along_the_training(method, moves):
     points = {r["round"]: r["spearman"] for r in curve if r["group"] == "novel"}
     assert sorted(points) == [2, 4]
     assert points[4] == pytest.approx(mean)
-    assert (points[2] != points[4]) == moves
+    assert points[2] != points[4]
     assert {r["spearman"] for r in curve if r["group"] != "novel"} == {""}
 
 

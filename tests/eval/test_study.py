@@ -50,6 +50,7 @@ def test_defaults(write):
         "selection": "last",
         "device": None,
         "precision": None,
+        "tune_newcomers": None,
     }
     assert study.evaluation.classes == "all"
     assert study.seeds == (0,)
