@@ -26,3 +26,19 @@ def test_readme_quotes_the_tables(name, rule):
     told = page[begin : page.index("\n- `certificates-", begin + 1)]
     for column in ("now", "others"):
         assert ", ".join(up(row[column]) for row in rows) in told
+
+
+@pytest.mark.parametrize("rule", ["product", "betting_mixture", "wsr_averaged"])
+def test_readme_quotes_the_independent_clients(rule):
+    name = "certificates-independent-cifar10"
+    table = ROOT / "reports" / "reference" / f"{name}-reissued" / "tables" / "reissued.csv"
+    with table.open(encoding="utf-8", newline="") as file:
+        (row,) = [row for row in csv.DictReader(file) if row["bound"] == f"r0:{rule}"]
+    page = (ROOT / "README.md").read_text("utf-8")
+    begin = page.index(f"- `{name}`:")
+    told = page[begin : page.index("\n- `certificates-", begin + 1)]
+    assert up(row["now"]) in told
+    assert f"{float(row['mean_error']):.3f}"[1:] in told
+    # What a hundred independent clients cost.
+    if rule == "product":
+        assert float(row["now"]) - float(row["mean_error"]) <= 0.035
