@@ -42,3 +42,35 @@ def test_readme_quotes_the_independent_clients(rule):
     # What a hundred independent clients cost.
     if rule == "product":
         assert float(row["now"]) - float(row["mean_error"]) <= 0.035
+
+
+def accuracies(run):
+    """Mean accuracy of seen and novel clients of a reference run, by group."""
+    path = ROOT / "reports" / "reference" / run / "rows.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return {
+            row["group"]: float(row["value"])
+            for row in csv.DictReader(file)
+            if row["metric"] == "accuracy"
+            and row["aggregation"] == "per-client"
+            and row["shift"] == "none"
+        }
+
+
+def test_readme_quotes_the_mended_methods():
+    page = (ROOT / "README.md").read_text("utf-8")
+    told = page[page.index("- **pFedHN's newcomers**") :]
+    told = told[: told.index("Runs on two cores")]
+    runs = [f"odpfl-150-rounds-split{split}" for split in range(3)]
+    novel = [accuracies(run)["novel"] for run in runs]
+    others = [
+        accuracies(f"odpfl-150-rounds-{name}-split0")["novel"] for name in ("fedavg", "nearest")
+    ]
+    newcomers = accuracies("pfedhn-newcomers")
+    quoted = [*novel, sum(novel) / 3, *others, newcomers["novel"], newcomers["seen"]]
+    for value in quoted:
+        assert f"{value:.3f}"[1:] in told
+    assert newcomers["novel"] >= 0.60
+    assert newcomers["seen"] - newcomers["novel"] <= 0.12
+    assert novel[0] >= 0.60
+    assert novel[0] > max(others)
