@@ -147,3 +147,19 @@ def test_a_head_of_all_layers_leaves_nothing_to_make(
     message = "^head_layers must be below the 3 layers of the target, .* got head_layers=3$"
     with pytest.raises(ValueError, match=message):
         train(PFedHNPC(head_layers=3), task, make_population(), CONFIG, seed=0)
+
+
+def test_a_warm_start_takes_the_seen_embedding_whose_model_fits_best(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population()
+    method = PFedHN(local_lr=0.05, server_lr=0.05, novel_rounds=0, warm="nearest")
+    state = train(method, task, clients, TrainConfig(20, 4, 5, 6), seed=0)
+    support, x = make_population(seed=1).support_of(3), clients.query_of(0).x
+    losses = [
+        task.loss(method.weights_of(task, state, index), support.x, support.labels()).item()
+        for index in range(len(clients))
+    ]
+    best = losses.index(min(losses))
+    served = method.personalize(task, state, support, generator=generator())(x)
+    assert torch.equal(served, method.serve(task, state, best, support, generator=generator())(x))
