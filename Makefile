@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: install quickstart test test-all lint types docs bench clean
+.PHONY: install quickstart test test-all lint types docs dist bench clean
 
 install: $(VENV)/run.stamp
 
@@ -27,6 +27,10 @@ types: $(VENV)/test.stamp build/links
 
 docs: $(VENV)/docs.stamp build/links
 	$(BIN)/mkdocs build --strict
+
+dist: $(VENV)/torch.stamp
+	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python -m build --outdir dist
 
 # All contestants keep freed memory as the workers of a study do.
 bench: export MALLOC_MMAP_THRESHOLD_ ?= 134217728

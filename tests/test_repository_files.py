@@ -1,0 +1,57 @@
+"""What stands around the code: citation, workflows, templates."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+GITHUB = ROOT / ".github"
+
+
+def read(path):
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+def commands(workflow):
+    (job,) = read(GITHUB / "workflows" / workflow)["jobs"].values()
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_the_citation_is_of_this_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    citation = read(ROOT / "CITATION.cff")
+    assert citation["version"] == project["version"]
+    assert citation["license"] == project["license"]
+
+
+def test_the_checks_are_those_of_ci_and_nothing_else():
+    settings, check = commands("checks.yml")
+    assert settings.startswith("git config ")
+    assert check == "bash .ci/run"
+
+
+def test_a_tag_builds_targets_that_exist():
+    (build,) = commands("release.yml")
+    program, *targets = build.split()
+    assert program == "make"
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert targets == ["dist", "docs"]
+    assert all(f"\n{target}: " in makefile for target in targets)
+
+
+@pytest.mark.parametrize("template", sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yml")))
+def test_issue_templates_ask_for_the_environment(template):
+    asked = {item["id"]: item["attributes"]["label"] for item in read(template)["body"]}
+    assert asked["env"] == "env.json"
+
+
+def test_hooks_before_a_commit_are_ruff_and_mypy():
+    (repository,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
+    entries = [hook["entry"] for hook in repository["hooks"]]
+    assert [entry.split()[:2] for entry in entries] == [
+        [".venv/bin/ruff", "check"],
+        [".venv/bin/ruff", "format"],
+        ["make", "types"],
+    ]
