@@ -11,7 +11,7 @@ from scipy.special import gammaincc, gammaln
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, catalogued
-from latecomer.bounds.kl_solver import divergence_part, safe_log_ratio
+from latecomer.bounds.entropy_solver import divergence_part, safe_log_ratio
 
 __all__ = [
     "gauss_kl_equal",

@@ -8,24 +8,28 @@ heavy is imported on first use, so ``import latecomer`` costs nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from latecomer import moved
+
 if TYPE_CHECKING:
-    from latecomer.eval.client_losses import certify_losses as certify
-    from latecomer.eval.runner import run
-    from latecomer.eval.study import load_study
-    from latecomer.reports.html import report
+    from latecomer.eval.certificates.from_losses import certify_losses as certify
+    from latecomer.eval.runs.runner import run
+    from latecomer.eval.studies.loading import load_study
+    from latecomer.reports.page.html import report
 
 if __name__ != "latecomer":
     raise ImportError("import latecomer, not the folder cli")
+
+moved.install()
 
 __version__ = "0.1.0"
 
 __all__ = ["__version__", "certify", "load_study", "report", "run"]
 
 _HOME = {
-    "certify": ("latecomer.eval.client_losses", "certify_losses"),
-    "load_study": ("latecomer.eval.study", "load_study"),
-    "report": ("latecomer.reports.html", "report"),
-    "run": ("latecomer.eval.runner", "run"),
+    "certify": ("latecomer.eval.certificates.from_losses", "certify_losses"),
+    "load_study": ("latecomer.eval.studies.loading", "load_study"),
+    "report": ("latecomer.reports.page.html", "report"),
+    "run": ("latecomer.eval.runs.runner", "run"),
 }
 
 

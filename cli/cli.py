@@ -99,7 +99,7 @@ def run_study(
         str, typer.Option(help="Where cells are carried out: local, slurm or ray.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster; one that is near unless given.")
+        str | None, typer.Option(help="Of the Ray cluster; found by Ray unless given.")
     ] = None,
     gpus_per_cell: Annotated[
         float | None, _real("--gpus-per-cell", "GPUs of a cell, for slurm and ray.")
@@ -134,7 +134,7 @@ def run_study(
     Finished cells are never run again; the same command continues an interrupted run, from the
     last checkpoint of each cell.  Several may work in one directory at a time.
     """
-    from latecomer.eval.checkpoints import CheckpointEvery
+    from latecomer.eval.training.checkpoint_slots import CheckpointEvery
     from latecomer.executor_options import choose_executor
     from latecomer.run_display import run_and_report
 
@@ -174,7 +174,7 @@ def show_status(
 
     Only reads the directory, so it can be asked on any machine while the run goes on.
     """
-    from latecomer.eval.status import run_status
+    from latecomer.eval.runs.status import run_status
     from latecomer.status_lines import status_record, status_rows, summary_line
 
     status = run_status(directory)
@@ -196,7 +196,7 @@ def make_report(
 
     Makes report.html, figures and tables, of an unfinished run too.
     """
-    from latecomer.reports.html import report
+    from latecomer.reports.page.html import report
 
     typer.echo(report(directory))
 
@@ -321,7 +321,7 @@ def certify_file(
 
     The clients must have played no part in training.  Rows of one client are averaged.
     """
-    from latecomer.eval.client_losses import certify_losses
+    from latecomer.eval.certificates.from_losses import certify_losses
     from latecomer.render import loss_certificate_lines, loss_statements, plain
 
     found = certify_losses(
@@ -357,7 +357,7 @@ def recertify(
 
     Entries that were not declared before the scores existed are marked as no proof.
     """
-    from latecomer.eval.reissue import declared_entries, reissue
+    from latecomer.eval.runs.reissue import declared_entries, reissue
     from latecomer.reissued_table import reissued_lines
     from latecomer.render import plain
 

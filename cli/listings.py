@@ -35,7 +35,7 @@ def methods() -> list[dict[str, Any]]:
     """List the federated methods: protocol for new clients, traffic on the net for digits."""
     from latecomer.models.methods import METHODS, known_names, make_method
     from latecomer.models.outside import offered
-    from latecomer.models.task import make_task
+    from latecomer.models.task.task import make_task
     from latecomer.models.traffic import traffic
 
     task = make_task(input_shape=(1, 8, 8), n_classes=10)
@@ -67,6 +67,6 @@ def methods() -> list[dict[str, Any]]:
 
 def studies() -> list[dict[str, Any]]:
     """List the studies that come with the package."""
-    from latecomer.eval.study import shipped_studies
+    from latecomer.eval.studies.shipped import shipped_studies
 
     return [asdict(study) for study in shipped_studies()]

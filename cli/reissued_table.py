@@ -2,7 +2,7 @@
 
 import math
 
-from latecomer.eval.reissue import LATE, Reissued
+from latecomer.eval.runs.reissue import LATE, Reissued
 from latecomer.render import number
 
 __all__ = ["reissued_lines"]

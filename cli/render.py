@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate, Entry
-from latecomer.eval.client_losses import LossCertificate, certificate_dict
+from latecomer.eval.certificates.from_losses import LossCertificate, certificate_dict
 from latecomer.reports.statements import FILE, statement
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from latecomer.reports.run_comparison import compare_runs
+from latecomer.reports.two_runs import compare_runs
 from latecomer.reports.words import percent, points
 from latecomer.tables import show_json, show_table
 

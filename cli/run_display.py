@@ -10,9 +10,10 @@ from typing import Any, Protocol, Self
 import typer
 
 from latecomer.durations import duration
-from latecomer.eval.devices import leaves_gpu_idle
-from latecomer.eval.runner import Event, RunResult, run
-from latecomer.eval.study import Study, load_study
+from latecomer.eval.runs.runner import Event, RunResult, run
+from latecomer.eval.studies.device_choice import leaves_gpu_idle
+from latecomer.eval.studies.loading import load_study
+from latecomer.eval.studies.settings import Study
 from latecomer.run_summary import summary_lines
 from latecomer.run_table import CellsInWork
 
@@ -51,9 +52,9 @@ def run_and_report(
 ) -> bool:
     """Run a study, write its report and print what came out; False when a cell failed.
 
-    ``options`` are those of `latecomer.eval.runner.run`; ``where`` says where its executor carries
-    out cells when that is not this machine. A run at a scale that was asked for has a directory of
-    its own unless told where.
+    ``options`` are those of `latecomer.eval.runs.runner.run`; ``where`` says where its executor
+    carries out cells when that is not this machine. A run at a scale that was asked for has a
+    directory of its own unless told where.
     """
     study = load_study(name, overrides, variants=variants, scale=scale)
     if out is None and scale is not None:
@@ -62,7 +63,7 @@ def run_and_report(
     show: Display = display(study, where)
     with show:
         result = run(study, out=out, on_event=show, **options)
-    from latecomer.reports.html import report
+    from latecomer.reports.page.html import report
 
     page = report(result.path)
     labels = [method.label or method.name for method in study.methods]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from latecomer.eval.rows import read_rows
+from latecomer.eval.results.rows import read_rows
 from latecomer.render import number
 
 __all__ = ["summary_lines"]

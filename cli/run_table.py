@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from latecomer.durations import duration
-from latecomer.eval.runner import Event
+from latecomer.eval.runs.runner import Event
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from latecomer.durations import duration
-from latecomer.eval.status import CellStatus, RunStatus
+from latecomer.eval.runs.status import CellStatus, RunStatus
 
 __all__ = ["status_record", "status_rows", "summary_line"]
 

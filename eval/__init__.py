@@ -10,44 +10,44 @@ if __name__ != "latecomer.eval":
     raise ImportError("import latecomer.eval, not the folder eval")
 
 if TYPE_CHECKING:
-    from latecomer.eval.any_model import certify as certify
-    from latecomer.eval.checkpoints import CheckpointEvery as CheckpointEvery
-    from latecomer.eval.client_losses import certify_losses as certify_losses
+    from latecomer.eval.certificates.from_losses import certify_losses as certify_losses
+    from latecomer.eval.certificates.from_predictor import certify as certify
     from latecomer.eval.errors import CannotWriteError as CannotWriteError
     from latecomer.eval.errors import InputError as InputError
-    from latecomer.eval.rows import Artifact as Artifact
-    from latecomer.eval.rows import RunRecord as RunRecord
-    from latecomer.eval.rows import load_run as load_run
-    from latecomer.eval.rows import read_rows as read_rows
-    from latecomer.eval.runner import Event as Event
-    from latecomer.eval.runner import RunResult as RunResult
-    from latecomer.eval.runner import run as run
-    from latecomer.eval.splits import make_split as make_split
-    from latecomer.eval.status import RunStatus as RunStatus
-    from latecomer.eval.status import run_status as run_status
-    from latecomer.eval.study import Study as Study
-    from latecomer.eval.study import load_study as load_study
-    from latecomer.eval.study import shipped_studies as shipped_studies
+    from latecomer.eval.results.rows import Artifact as Artifact
+    from latecomer.eval.results.rows import RunRecord as RunRecord
+    from latecomer.eval.results.rows import load_run as load_run
+    from latecomer.eval.results.rows import read_rows as read_rows
+    from latecomer.eval.runs.runner import Event as Event
+    from latecomer.eval.runs.runner import RunResult as RunResult
+    from latecomer.eval.runs.runner import run as run
+    from latecomer.eval.runs.status import RunStatus as RunStatus
+    from latecomer.eval.runs.status import run_status as run_status
+    from latecomer.eval.splits.build import make_split as make_split
+    from latecomer.eval.studies.loading import load_study as load_study
+    from latecomer.eval.studies.settings import Study as Study
+    from latecomer.eval.studies.shipped import shipped_studies as shipped_studies
+    from latecomer.eval.training.checkpoint_slots import CheckpointEvery as CheckpointEvery
 
 _HOME = {
-    "Artifact": "rows",
+    "Artifact": "results.rows",
     "CannotWriteError": "errors",
-    "CheckpointEvery": "checkpoints",
-    "Event": "runner",
+    "CheckpointEvery": "training.checkpoint_slots",
+    "Event": "runs.runner",
     "InputError": "errors",
-    "RunRecord": "rows",
-    "RunResult": "runner",
-    "RunStatus": "status",
-    "Study": "study",
-    "certify": "any_model",
-    "certify_losses": "client_losses",
-    "load_run": "rows",
-    "load_study": "study",
-    "make_split": "splits",
-    "read_rows": "rows",
-    "run": "runner",
-    "run_status": "status",
-    "shipped_studies": "study",
+    "RunRecord": "results.rows",
+    "RunResult": "runs.runner",
+    "RunStatus": "runs.status",
+    "Study": "studies.settings",
+    "certify": "certificates.from_predictor",
+    "certify_losses": "certificates.from_losses",
+    "load_run": "results.rows",
+    "load_study": "studies.loading",
+    "make_split": "splits.build",
+    "read_rows": "results.rows",
+    "run": "runs.runner",
+    "run_status": "runs.status",
+    "shipped_studies": "studies.shipped",
 }
 
 __all__ = [*sorted(_HOME)]

@@ -1,59 +1,18 @@
-"""The device that cells compute on: what a study asks for, and what the machine has.
-
-A study that says nothing computes on the CPU, so that it means the same cells on every machine;
-``auto`` is settled once, when a run begins, and the cells know ``cuda`` or nothing of it.
-"""
+"""The device that cells compute on: whether the machine has it, and how it is made ready."""
 
 import socket
-import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
 from latecomer.eval.errors import InputError
-from latecomer.eval.settings import Study
+from latecomer.moved import old_names
 
 if TYPE_CHECKING:
     import torch
+else:
+    __getattr__ = old_names(__name__)
 
-__all__ = ["claim", "device_name", "lacking", "leaves_gpu_idle", "settled", "wait_for"]
-
-
-def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
-    """Return the study with its device settled: ``cuda``, or nothing, which is the CPU.
-
-    Parameters
-    ----------
-    study : Study
-    gpus_elsewhere : float, optional
-        GPUs that an executor asks for each cell on other machines; None: cells run on this one.
-        What other machines have is for their workers to find out.
-
-    Raises
-    ------
-    InputError
-        When this machine is to compute on CUDA and cannot, or on the CPU in TF32, which it has not.
-    """
-    asked = study.train.device
-    here = gpus_elsewhere is None
-    cuda = asked == "cuda"
-    if asked == "auto":
-        cuda = not lacking("cuda") if here else bool(gpus_elsewhere)
-    elif cuda and here and (reason := lacking("cuda")):
-        raise InputError(f"train.device must be cpu or auto on this machine, got cuda: {reason}")
-    if study.train.precision == "tf32" and not cuda:
-        raise InputError("train.precision must be float32 or bf16 on the CPU, got tf32")
-    train = study.train.model_copy(update={"device": "cuda" if cuda else None})
-    return study.model_copy(update={"train": train})
-
-
-def leaves_gpu_idle(study: Study) -> bool:
-    """Say whether this machine has a GPU that a study leaves idle because it names no device.
-
-    Torch is asked where it is loaded, as it is once a run begins; it is not loaded for this.
-    """
-    torch = sys.modules.get("torch")
-    named = "device" in study.train.model_fields_set
-    return torch is not None and not named and bool(torch.cuda.is_available())
+__all__ = ["claim", "device_name", "lacking", "wait_for"]
 
 
 def lacking(device: str | None) -> str:

@@ -11,50 +11,50 @@ if __name__ != "latecomer.models":
     raise ImportError("import latecomer.models, not the folder models")
 
 if TYPE_CHECKING:
-    from latecomer.models.checkpoint import Checkpoint as Checkpoint
-    from latecomer.models.encoders import ENCODERS as ENCODERS
-    from latecomer.models.engine import DivergedError as DivergedError
-    from latecomer.models.engine import RoundLog as RoundLog
-    from latecomer.models.engine import train as train
-    from latecomer.models.method import Method as Method
-    from latecomer.models.method import Predictor as Predictor
+    from latecomer.models.engine.checkpoint import Checkpoint as Checkpoint
+    from latecomer.models.engine.method import Method as Method
+    from latecomer.models.engine.method import Predictor as Predictor
+    from latecomer.models.engine.phases import Phase as Phase
+    from latecomer.models.engine.phases import Stage as Stage
+    from latecomer.models.engine.schedule import Schedule as Schedule
+    from latecomer.models.engine.schedule import TrainConfig as TrainConfig
+    from latecomer.models.engine.training import DivergedError as DivergedError
+    from latecomer.models.engine.training import RoundLog as RoundLog
+    from latecomer.models.engine.training import train as train
+    from latecomer.models.generators.encoders import ENCODERS as ENCODERS
     from latecomer.models.methods.registry import METHODS as METHODS
     from latecomer.models.methods.registry import make_method as make_method
-    from latecomer.models.phases import Phase as Phase
-    from latecomer.models.phases import Stage as Stage
-    from latecomer.models.posterior import PosteriorNorms as PosteriorNorms
-    from latecomer.models.schedule import Schedule as Schedule
-    from latecomer.models.schedule import TrainConfig as TrainConfig
-    from latecomer.models.state import Params as Params
-    from latecomer.models.state import State as State
-    from latecomer.models.targets import TARGETS as TARGETS
-    from latecomer.models.task import Clients as Clients
-    from latecomer.models.task import Samples as Samples
-    from latecomer.models.task import Task as Task
-    from latecomer.models.task import make_task as make_task
+    from latecomer.models.posteriors.gaussian import PosteriorNorms as PosteriorNorms
+    from latecomer.models.task.state import Params as Params
+    from latecomer.models.task.state import State as State
+    from latecomer.models.task.targets import TARGETS as TARGETS
+    from latecomer.models.task.task import Clients as Clients
+    from latecomer.models.task.task import Samples as Samples
+    from latecomer.models.task.task import Task as Task
+    from latecomer.models.task.task import make_task as make_task
 
 _HOME: dict[str, str] = {
-    "Checkpoint": "checkpoint",
-    "Clients": "task",
-    "DivergedError": "engine",
-    "ENCODERS": "encoders",
+    "Checkpoint": "engine.checkpoint",
+    "Clients": "task.task",
+    "DivergedError": "engine.training",
+    "ENCODERS": "generators.encoders",
     "METHODS": "methods.registry",
-    "Method": "method",
-    "Params": "state",
-    "Phase": "phases",
-    "PosteriorNorms": "posterior",
-    "Predictor": "method",
-    "RoundLog": "engine",
-    "Samples": "task",
-    "Schedule": "schedule",
-    "Stage": "phases",
-    "State": "state",
-    "TARGETS": "targets",
-    "Task": "task",
-    "TrainConfig": "schedule",
+    "Method": "engine.method",
+    "Params": "task.state",
+    "Phase": "engine.phases",
+    "PosteriorNorms": "posteriors.gaussian",
+    "Predictor": "engine.method",
+    "RoundLog": "engine.training",
+    "Samples": "task.task",
+    "Schedule": "engine.schedule",
+    "Stage": "engine.phases",
+    "State": "task.state",
+    "TARGETS": "task.targets",
+    "Task": "task.task",
+    "TrainConfig": "engine.schedule",
     "make_method": "methods.registry",
-    "make_task": "task",
-    "train": "engine",
+    "make_task": "task.task",
+    "train": "engine.training",
 }
 
 __all__ = sorted(_HOME)

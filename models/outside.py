@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, get_args
 
 if TYPE_CHECKING:
-    from latecomer.models.method import Method
+    from latecomer.models.engine.method import Method
 
 GROUP = "latecomer.methods"
 """Entry point group of a package that offers methods; an entry's name is the method's name."""
@@ -134,7 +134,7 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _checked(found: object, called: str) -> "type[Method]":
-    from latecomer.models.method import Method, Personalization
+    from latecomer.models.engine.method import Method, Personalization
 
     if found is None:
         raise ValueError(f"there is no {called}")

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from latecomer.models.method import Method, Start
-from latecomer.models.schedule import Cohort, Schedule, TrainConfig
-from latecomer.models.state import Params, State, nest, part, row, scatter
-from latecomer.models.target_sizes import cut, shapes_of
-from latecomer.models.task import Clients, Task
+from latecomer.models.engine.method import Method, Start
+from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
+from latecomer.models.generators.target_sizes import cut, shapes_of
+from latecomer.models.task.state import Params, State, nest, part, row, scatter
+from latecomer.models.task.task import Clients, Task
 
 
 @dataclass(frozen=True)

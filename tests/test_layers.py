@@ -1,6 +1,7 @@
-"""The walls between the layers, read from the imports themselves."""
+"""The walls between the layers and the floors within them, read from the imports themselves."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,60 @@ MAY_IMPORT = {
     "bounds": ("latecomer.bounds",),
     "models": ("latecomer.bounds", "latecomer.models"),
     "eval": ("latecomer.bounds", "latecomer.models", "latecomer.eval"),
-    "reports": ("latecomer.eval.rows", "latecomer.reports"),
+    "reports": ("latecomer.eval.results.rows", "latecomer.reports"),
 }
+# What stands outside the walls: where modules of old went.
+OPEN = "latecomer.moved"
+# From the ground up. A wing (a folder, or a module that lies beside the folders) imports from
+# floors below its own alone; wings that share a floor do not know each other.
+FLOORS = {
+    "bounds": (
+        ("certificate",),
+        ("checks", "entropy_solver"),
+        ("binary_kl", "convergence", "linear", "privacy"),
+        ("unit_scale",),
+        (
+            *("held_out", "one_data_set", "meta_learning"),
+            *("unseen_clients", "uniform_convergence", "shift"),
+        ),
+    ),
+    "models": (
+        ("task",),
+        ("engine",),
+        ("generators", "posteriors", "outside"),
+        ("families", "traffic"),
+        ("methods",),
+    ),
+    "eval": (
+        ("errors", "files", "schema"),
+        ("checks", "devices", "results", "datasets"),
+        ("splits",),
+        ("shifts",),
+        ("federation",),
+        ("scoring",),
+        ("training", "certificates"),
+        ("routes", "measures"),
+        ("studies", "protocol"),
+        ("jobs",),
+        ("executors",),
+        ("runs",),
+    ),
+    "reports": (
+        ("words",),
+        ("statements",),
+        ("frames",),
+        ("display",),
+        ("errors", "guarantees", "measures"),
+        ("sections", "two_runs"),
+        ("page",),
+    ),
+}
+MOST_FILES = 20
 TORCH_FREE = (
-    *("latecomer", "latecomer.bounds", "latecomer.eval", "latecomer.eval.rows"),
-    *("latecomer.eval.study", "latecomer.eval.client_losses", "latecomer.eval.errors"),
-    *("latecomer.eval.status", "latecomer.eval.work", "latecomer.eval.locks"),
+    *("latecomer", "latecomer.bounds", "latecomer.eval", "latecomer.eval.results.rows"),
+    *("latecomer.eval.studies.loading", "latecomer.eval.certificates.from_losses"),
+    *("latecomer.eval.certificates.from_predictor", "latecomer.eval.errors", "latecomer.moved"),
+    *("latecomer.eval.runs.status", "latecomer.eval.jobs.job", "latecomer.eval.jobs.lock"),
     *("latecomer.reports", "latecomer.cli", "latecomer.models.methods"),
 )
 SHUNNED = {"utils", "helpers", "common", "base", "misc", "manager"}
@@ -52,9 +101,90 @@ def test_layers_import_only_what_lies_below(layer):
         for name in imports(path)
         # `from latecomer.eval import rows` names the package first: the full name decides.
         if name.split(".")[0] == "latecomer" and name not in ("latecomer.eval", "latecomer")
-        if not within(name, MAY_IMPORT[layer])
+        if not within(name, (*MAY_IMPORT[layer], OPEN))
     ]
     assert wrong == []
+
+
+def named(path):
+    """Yield the modules that a file names: in imports, wherever they stand, and in strings."""
+    yield from imports(path)
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and re.fullmatch(r"latecomer(\.\w+)+(:\w+)?", text):
+            yield text.partition(":")[0]
+
+
+def climbing(layer, folder):
+    """Say which files below a folder, which stands for a layer, import a wing not below theirs."""
+    floor = {wing: number for number, wings in enumerate(FLOORS[layer]) for wing in wings}
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        inside = path.relative_to(folder).with_suffix("").parts
+        if inside == ("__init__",):
+            continue  # the layer's front door shows all of it, each on first use
+        for name in named(path):
+            package, _, rest = name.partition(f"latecomer.{layer}.")
+            wing = rest.split(".")[0]
+            if package or not rest or wing == inside[0]:
+                continue
+            if wing not in floor or floor[wing] >= floor[inside[0]]:
+                found.append(f"{'/'.join(inside)} imports {name}")
+    return found
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_wing_has_one_floor(layer):
+    wings = {
+        path.stem
+        for path in (ROOT / layer).iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    listed = [wing for floor in FLOORS[layer] for wing in floor]
+    assert sorted(listed) == sorted(wings - {"__init__"})
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_imports_between_wings_go_down(layer):
+    assert climbing(layer, ROOT / layer) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import latecomer.eval.runs.runner",
+        "from latecomer.eval.runs import runner",
+        "from latecomer.eval import runs",
+        "from latecomer.eval.routes.settings import Training",
+        "def later():\n    from latecomer.eval.runs.runner import run",
+        "if TYPE_CHECKING:\n    from latecomer.eval.runs.runner import run",
+        "PLACE = 'latecomer.eval.runs.runner:run'",
+        "from latecomer.eval import run",
+    ],
+)
+def test_an_import_that_climbs_is_found(tmp_path, line):
+    measures = tmp_path / "measures"
+    measures.mkdir()
+    (measures / "mine.py").write_text(
+        f"from latecomer.eval.scoring.scores import error_rate\n{line}\n"
+    )
+    (tmp_path / "__init__.py").write_text("from latecomer.eval.runs.runner import run\n")
+    found = climbing("eval", tmp_path)
+    assert found
+    assert all(one.startswith("measures/mine imports latecomer.eval.r") for one in found)
+
+
+@pytest.mark.parametrize("folder", ["cli", *LAYERS, "tests"])
+def test_no_folder_is_a_crowd(folder):
+    places = [ROOT / folder, *(path for path in (ROOT / folder).rglob("*") if path.is_dir())]
+    crowds = {
+        str(place.relative_to(ROOT)): count
+        for place in places
+        if "__pycache__" not in place.parts
+        and place.parts[len(ROOT.parts) + 1 :][:1] != ("reference",)
+        if (count := sum(path.is_file() for path in place.iterdir())) > MOST_FILES
+    }
+    assert crowds == {}
 
 
 @pytest.mark.parametrize("layer", [*LAYERS, "cli"])

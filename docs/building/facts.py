@@ -7,7 +7,7 @@ from inspect import getmodule
 from types import ModuleType
 
 from latecomer.bounds import CATALOGUE
-from latecomer.eval.study import shipped_studies
+from latecomer.eval.studies.shipped import shipped_studies
 from latecomer.reports.statements import examples, statement
 
 __all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
@@ -94,7 +94,7 @@ def homes(package: str) -> Iterator[tuple[str, str]]:
     Examples
     --------
     >>> dict(homes("latecomer.reports"))["report"]
-    'latecomer.reports.html.report'
+    'latecomer.reports.page.html.report'
     """
     module: ModuleType = import_module(package)
     for name in module.__all__:

@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from latecomer import load_study, run
 from latecomer.eval import load_run
 from latecomer.models import State
-from latecomer.models.averaged_weights import AveragedWeights
-from latecomer.models.method import predict_with
-from latecomer.models.state import nest, part
+from latecomer.models.engine.method import predict_with
+from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.state import nest, part
 from latecomer.reports import accuracy_frame
 
 

@@ -11,22 +11,22 @@ if __name__ != "latecomer.eval.executors":
     raise ImportError("import latecomer.eval.executors, not the folder executors")
 
 if TYPE_CHECKING:
-    from latecomer.eval.executors.choosing import EXECUTORS as EXECUTORS
-    from latecomer.eval.executors.choosing import make_executor as make_executor
     from latecomer.eval.executors.contract import Executor as Executor
     from latecomer.eval.executors.contract import Report as Report
     from latecomer.eval.executors.local import LocalExecutor as LocalExecutor
     from latecomer.eval.executors.ray import RayExecutor as RayExecutor
+    from latecomer.eval.executors.registry import EXECUTORS as EXECUTORS
+    from latecomer.eval.executors.registry import make_executor as make_executor
     from latecomer.eval.executors.slurm import SlurmExecutor as SlurmExecutor
 
 _HOME: dict[str, str] = {
-    "EXECUTORS": "choosing",
+    "EXECUTORS": "registry",
     "Executor": "contract",
     "LocalExecutor": "local",
     "RayExecutor": "ray",
     "Report": "contract",
     "SlurmExecutor": "slurm",
-    "make_executor": "choosing",
+    "make_executor": "registry",
 }
 
 __all__ = [*sorted(_HOME)]

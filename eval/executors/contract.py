@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from latecomer.eval.work import Ending, Job
+from latecomer.eval.jobs.job import Ending, Job
 
 __all__ = [
     "ONE_THREAD",

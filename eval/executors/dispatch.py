@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from latecomer.eval.cell_directory import is_done
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors.contract import Report, Retries, end
-from latecomer.eval.executors.elsewhere import Board, Errand, Refusal, Setting, board_in
-from latecomer.eval.progress import last_entry
-from latecomer.eval.work import Ending, Job
+from latecomer.eval.executors.remote_worker import Board, Errand, Refusal, Setting, board_in
+from latecomer.eval.jobs.cell_directory import is_done
+from latecomer.eval.jobs.job import Ending, Job
+from latecomer.eval.jobs.progress import last_entry
 
 __all__ = ["Cluster", "Lost", "NoRoom", "dispatch"]
 

@@ -16,8 +16,8 @@ from multiprocessing.process import BaseProcess
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors.contract import Report, Retries, end, worker_environment
 from latecomer.eval.executors.ranges import at_least
-from latecomer.eval.stopping import GRACE_SECONDS, stop_on_sigterm
-from latecomer.eval.work import Job, attempt
+from latecomer.eval.jobs.job import Job, attempt
+from latecomer.eval.jobs.sigterm import GRACE_SECONDS, stop_on_sigterm
 
 __all__ = ["LocalExecutor"]
 

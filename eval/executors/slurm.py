@@ -12,10 +12,10 @@ from typing import Any
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors.contract import Report, worker_environment, worker_variables
 from latecomer.eval.executors.dispatch import Lost, NoRoom, dispatch
-from latecomer.eval.executors.elsewhere import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.executors.ranges import at_least, one_of
-from latecomer.eval.stopping import GRACE_SECONDS, stop_on_sigterm
-from latecomer.eval.work import Ending, Job
+from latecomer.eval.executors.remote_worker import Errand, Refusal, carry_out_elsewhere
+from latecomer.eval.jobs.job import Ending, Job
+from latecomer.eval.jobs.sigterm import GRACE_SECONDS, stop_on_sigterm
 
 __all__ = ["SlurmExecutor"]
 

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from torch import Generator, Tensor
 
-from latecomer.models.hyperparameters import number
-from latecomer.models.local import LocalSGD
-from latecomer.models.method import Method, Personalization, Predictor, Start, predict_with
-from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, add, nest, part, repeat, weighted_mean
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.engine.hyperparameters import number
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.method import Method, Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.task.state import Params, State, add, nest, part, repeat, weighted_mean
+from latecomer.models.task.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,15 +5,25 @@ from typing import ClassVar
 
 from torch import Generator
 
-from latecomer.models.averaged_weights import AveragedWeights
-from latecomer.models.heads import head_names, layers
-from latecomer.models.hyperparameters import choice, number
-from latecomer.models.matching import match
-from latecomer.models.method import Personalization, Predictor, Start, predict_with
-from latecomer.models.phases import Phase, Stage
-from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, add, move, nest, part, row, stack, weighted_mean
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.engine.hyperparameters import choice, number
+from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.phases import Phase, Stage
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.matching import match
+from latecomer.models.task.heads import head_names, layers
+from latecomer.models.task.state import (
+    Params,
+    State,
+    add,
+    move,
+    nest,
+    part,
+    row,
+    stack,
+    weighted_mean,
+)
+from latecomer.models.task.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from latecomer.models.method import Personalization
-from latecomer.models.shared_body import SharedBody
+from latecomer.models.engine.method import Personalization
+from latecomer.models.families.shared_body import SharedBody
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,12 @@ from typing import ClassVar
 
 from torch import Generator, Tensor
 
-from latecomer.models.averaged_weights import AveragedWeights
-from latecomer.models.hyperparameters import number
-from latecomer.models.method import Context, Personalization, Predictor, predict_with
-from latecomer.models.objectives import half_squared_distance
-from latecomer.models.state import Params, State, part
-from latecomer.models.task import Samples, Task
+from latecomer.models.engine.hyperparameters import number
+from latecomer.models.engine.method import Context, Personalization, Predictor, predict_with
+from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.objectives import half_squared_distance
+from latecomer.models.task.state import Params, State, part
+from latecomer.models.task.task import Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from latecomer.models.heads import body_names, head_names
-from latecomer.models.hyperparameters import count
-from latecomer.models.method import Personalization
-from latecomer.models.phases import Phase, Stage
-from latecomer.models.shared_body import SharedBody
-from latecomer.models.task import Task
+from latecomer.models.engine.hyperparameters import count
+from latecomer.models.engine.method import Personalization
+from latecomer.models.engine.phases import Phase, Stage
+from latecomer.models.families.shared_body import SharedBody
+from latecomer.models.task.heads import body_names, head_names
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

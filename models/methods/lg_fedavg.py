@@ -6,15 +6,15 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.averaged_weights import AveragedWeights
-from latecomer.models.heads import body_names, head_names, join
-from latecomer.models.hyperparameters import count, number
-from latecomer.models.local import fine_tune
-from latecomer.models.method import Finish, Personalization, Predictor, Start, predict_with
-from latecomer.models.phases import Phase
-from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, gather, part, repeat, row, subtract
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.local_steps import fine_tune
+from latecomer.models.engine.method import Finish, Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.phases import Phase
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.heads import body_names, head_names, join
+from latecomer.models.task.state import Params, State, gather, part, repeat, row, subtract
+from latecomer.models.task.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,19 @@ from typing import ClassVar
 
 from torch import Generator
 
-from latecomer.models.hyperparameters import count, number
-from latecomer.models.local import LocalSGD, fine_tune
-from latecomer.models.method import Finish, Method, Personalization, Predictor, Start, predict_with
-from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, gather, move, repeat, row
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.local_steps import LocalSGD, fine_tune
+from latecomer.models.engine.method import (
+    Finish,
+    Method,
+    Personalization,
+    Predictor,
+    Start,
+    predict_with,
+)
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.task.state import Params, State, gather, move, repeat, row
+from latecomer.models.task.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,18 +6,18 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models import embedding_phases as turns
-from latecomer.models.described_clients import DescribedClients, served, standardised
-from latecomer.models.embedding_table import initial_embeddings
-from latecomer.models.hypernetworks import hypernetwork
-from latecomer.models.hyperparameters import choice, count, number
-from latecomer.models.local import LocalSGD
-from latecomer.models.method import Personalization, Predictor, Start, predict_with
-from latecomer.models.phases import Phase
-from latecomer.models.private_descriptors import noise_sd, refuse_unbounded, with_noise
-from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, nest, part, row
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.engine.hyperparameters import choice, count, number
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.phases import Phase
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families import embedding_phases as turns
+from latecomer.models.families.described_clients import DescribedClients, served, standardised
+from latecomer.models.families.embedding_table import initial_embeddings
+from latecomer.models.generators.hypernetworks import hypernetwork
+from latecomer.models.generators.private_descriptors import noise_sd, refuse_unbounded, with_noise
+from latecomer.models.task.state import Params, State, nest, part, row
+from latecomer.models.task.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +29,14 @@ class ODPFLHN(DescribedClients):
     training as in serving (supplement, B.1, B.2 and Algorithm 1): one forward pass over them.
 
     Standardised descriptors, AdamW and averaged networks are defaults of ours, see
-    :class:`~latecomer.models.described_clients.DescribedClients`.
+    :class:`~latecomer.models.families.described_clients.DescribedClients`.
 
     Attributes
     ----------
     server_optimizer, server_lr, server_momentum, server_weight_decay, standardise, averaging
-        As for :class:`~latecomer.models.described_clients.DescribedClients`.
+        As for :class:`~latecomer.models.families.described_clients.DescribedClients`.
     clip_norm, local_lr, local_momentum, local_weight_decay, descriptor_dim, encoder, pooled_units,
-    encoder_batch
+    encoder_batch, undescribed
         Likewise.
     training : str
         ``end_to_end``, or ``two_phase``: embeddings with an encoder that predicts them, trained on
@@ -91,17 +91,17 @@ class ODPFLHN(DescribedClients):
         members = cohort.on_host()
 
         def describe(table: Params) -> Tensor:
-            return self.described(task, table, (clients.support_of(i).x for i in members))
+            sets = (self.sampled(clients.support_of(i).x, generator) for i in members)
+            return self.described(task, table, sets)
 
         def predict(place: int, goal: Tensor) -> Params:
-            x = clients.support_of(members[place]).x
+            x, table = clients.support_of(members[place]).x, state.server
 
             def alone(encoder: Params) -> Tensor:
-                return self.described(task, state.server | nest("encoder", encoder), [x])[0]
+                return self.described(task, table | nest("encoder", encoder), [x])[0]
 
-            rule = LocalSGD(
-                self.encoder_lr, self.local_momentum, self.local_weight_decay, self.clip_norm
-            )
+            momentum, decay = self.local_momentum, self.local_weight_decay
+            rule = LocalSGD(self.encoder_lr, momentum, decay, self.clip_norm)
             encoder = part(state.server, "encoder")
             return turns.predicting(alone, encoder, goal, rule, self.encoder_steps)
 

@@ -7,15 +7,15 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.bound_training import bounded_loss, cohort_strengths
-from latecomer.models.generated_clients import GeneratedClients
-from latecomer.models.hyperparameters import choice, number
-from latecomer.models.local import LocalSGD
-from latecomer.models.method import Context, Personalization, Start
-from latecomer.models.posterior import PosteriorNorms, in_ball, sample
-from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, detached, nest, part
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.engine.hyperparameters import choice, number
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.method import Context, Personalization, Start
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.generated_clients import GeneratedClients
+from latecomer.models.posteriors.bound_training import bounded_loss, cohort_strengths
+from latecomer.models.posteriors.gaussian import PosteriorNorms, in_ball, sample
+from latecomer.models.task.state import Params, State, detached, nest, part
+from latecomer.models.task.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class PeFLL(GeneratedClients):
     Attributes
     ----------
     server_lr, local_lr, local_momentum, clip_norm, lambda_h, lambda_v, lambda_theta, descriptor_dim
-        As for :class:`~latecomer.models.generated_clients.GeneratedClients`.
+        As for :class:`~latecomer.models.families.generated_clients.GeneratedClients`.
     posterior : str
         ``none``, or ``gaussian``: hyper-posterior N(eta_h, alpha_h I) x N(eta_v, alpha_v I) drawn
         once a round, client posterior N(theta, alpha_theta I) drawn once a client and round.

@@ -6,12 +6,12 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.averaged_weights import GlobalWeights
-from latecomer.models.hyperparameters import choice, count, number
-from latecomer.models.local import LocalSGD, fine_tune
-from latecomer.models.method import Context, Personalization, Predictor, predict_with
-from latecomer.models.state import Params, State, detached, part
-from latecomer.models.task import Samples, Task
+from latecomer.models.engine.hyperparameters import choice, count, number
+from latecomer.models.engine.local_steps import LocalSGD, fine_tune
+from latecomer.models.engine.method import Context, Personalization, Predictor, predict_with
+from latecomer.models.families.averaged_weights import GlobalWeights
+from latecomer.models.task.state import Params, State, detached, part
+from latecomer.models.task.task import Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)

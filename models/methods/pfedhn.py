@@ -7,11 +7,11 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from latecomer.models.fitted_embeddings import FittedEmbeddings
-from latecomer.models.hyperparameters import choice
-from latecomer.models.method import Personalization, Predictor, predict_with
-from latecomer.models.state import State
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.engine.hyperparameters import choice
+from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.families.fitted_embeddings import FittedEmbeddings
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +31,11 @@ class PFedHN(FittedEmbeddings):
     descriptors : str
         ``learned`` embeddings, or ``class_proportions``.
     server_lr, server_momentum, server_weight_decay, resting_embeddings, clip_norm
-        As for :class:`~latecomer.models.embedded_clients.EmbeddedClients`.
+        As for :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`.
     local_lr, local_momentum, local_weight_decay, embedding_dim, sizes
         Likewise.
     novel_lr, novel_rounds, novel_steps, novel_batch_size, novel_size, warm
-        As for :class:`~latecomer.models.fitted_embeddings.FittedEmbeddings`.
+        As for :class:`~latecomer.models.families.fitted_embeddings.FittedEmbeddings`.
     """
 
     descriptors: str = choice("learned", "class_proportions")
@@ -87,7 +87,7 @@ class PFedHN(FittedEmbeddings):
 def class_proportions(task: Task, y: Tensor) -> Tensor:
     """Return the share of every class among labels ``y [b]``, ``[n_classes]``.
 
-    >>> from latecomer.models.task import make_task
+    >>> from latecomer.models.task.task import make_task
     >>> task = make_task(input_shape=(6,), n_classes=3)
     >>> class_proportions(task, torch.tensor([2, 0, 2, 2]))
     tensor([0.2500, 0.0000, 0.7500])

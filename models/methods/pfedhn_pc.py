@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from torch import Generator
 
-from latecomer.models.fitted_embeddings import FittedEmbeddings
-from latecomer.models.hyperparameters import count, number
-from latecomer.models.method import Personalization, Predictor, predict_with
-from latecomer.models.state import State
-from latecomer.models.task import Samples, Task
+from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.families.fitted_embeddings import FittedEmbeddings
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,11 @@ class PFedHNPC(FittedEmbeddings):
     head_layers : int
         Number of last layers that are personal; at 0 the method is pFedHN.
     server_lr, server_momentum, server_weight_decay, resting_embeddings, clip_norm
-        As for :class:`~latecomer.models.embedded_clients.EmbeddedClients`.
+        As for :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`.
     local_lr, local_momentum, local_weight_decay, embedding_dim, sizes
         Likewise.
     novel_lr, novel_rounds, novel_steps, novel_batch_size, novel_size, warm
-        As for :class:`~latecomer.models.fitted_embeddings.FittedEmbeddings`.
+        As for :class:`~latecomer.models.families.fitted_embeddings.FittedEmbeddings`.
     """
 
     head_layers: int = count(1, least=0)

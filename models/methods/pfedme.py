@@ -6,14 +6,14 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.averaged_weights import GlobalWeights
-from latecomer.models.hyperparameters import count, number
-from latecomer.models.local import LocalSGD, fine_tune
-from latecomer.models.method import Context, Finish, Personalization, Predictor, Start, predict_with
-from latecomer.models.objectives import half_squared_distance
-from latecomer.models.schedule import Cohort
-from latecomer.models.state import Params, State, detached, nest, part, row, subtract
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.local_steps import LocalSGD, fine_tune
+from latecomer.models.engine.method import Context, Finish, Predictor, Start, predict_with
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.averaged_weights import GlobalWeights
+from latecomer.models.task.objectives import half_squared_distance
+from latecomer.models.task.state import Params, State, detached, nest, part, row, subtract
+from latecomer.models.task.task import Clients, Samples, Task
 
 _OWN = "theta_i"  # Section of a client's personal weights, beside those of its w.
 _UNCLIPPED = 1e30  # A norm that is never reached, and still a float32.
@@ -59,7 +59,7 @@ class PFedMe(GlobalWeights):
 
     name: ClassVar[str] = "pfedme"
     paper: ClassVar[str] = "Dinh, Tran, Nguyen, NeurIPS 2020"
-    personalization: ClassVar[Personalization] = "finetune"
+    personalization = "finetune"
     needs_labels: ClassVar[bool] = True
     numbers_version: ClassVar[int] = 2
 

@@ -6,10 +6,10 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.embedded_clients import EmbeddedClients
-from latecomer.models.method import Personalization, Predictor, predict_with
-from latecomer.models.state import State
-from latecomer.models.task import Samples, Task
+from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class PFLEnsemble(EmbeddedClients):
     ----------
     server_lr, server_momentum, server_weight_decay, resting_embeddings
         SGD of hypernetwork and embeddings, see
-        :class:`~latecomer.models.embedded_clients.EmbeddedClients`.
+        :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None

@@ -6,13 +6,13 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.domain_distance import proxy_a_distance
-from latecomer.models.embedded_clients import EmbeddedClients
-from latecomer.models.hyperparameters import count
-from latecomer.models.method import Personalization, Predictor, predict_with
-from latecomer.models.schedule import Cohort
-from latecomer.models.state import State
-from latecomer.models.task import Clients, Samples, Task
+from latecomer.models.engine.hyperparameters import count
+from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.domain_distance import proxy_a_distance
+from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class PFLNearest(EmbeddedClients):
         Inputs that a client is compared by, evenly spaced over its support; all if it has fewer.
     server_lr, server_momentum, server_weight_decay, resting_embeddings
         SGD of hypernetwork and embeddings, see
-        :class:`~latecomer.models.embedded_clients.EmbeddedClients`.
+        :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None

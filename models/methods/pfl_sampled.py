@@ -6,10 +6,10 @@ from typing import ClassVar
 import torch
 from torch import Generator
 
-from latecomer.models.embedded_clients import EmbeddedClients
-from latecomer.models.method import DrawnModel, Personalization, Predictor, predict_with
-from latecomer.models.state import State
-from latecomer.models.task import Samples, Task
+from latecomer.models.engine.method import DrawnModel, Personalization, Predictor, predict_with
+from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class PFLSampled(EmbeddedClients):
 
     A newcomer is served one seen client's model, drawn uniformly. As in the paper what is measured
     is the mean accuracy (and log-loss) of all seen clients' models on the newcomer, so nothing of
-    the result hangs on the draw: see :class:`~latecomer.models.method.DrawnModel`. Averaging
+    the result hangs on the draw: see :class:`~latecomer.models.engine.method.DrawnModel`. Averaging
     probabilities or logits would be another, better predictor (an ensemble).
 
     Training is pFedHN's, and a seen client is served the model of its own embedding. Newcomers'
@@ -28,7 +28,7 @@ class PFLSampled(EmbeddedClients):
     ----------
     server_lr, server_momentum, server_weight_decay, resting_embeddings
         SGD of hypernetwork and embeddings, see
-        :class:`~latecomer.models.embedded_clients.EmbeddedClients`.
+        :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from latecomer.models import outside
 
 if TYPE_CHECKING:
-    from latecomer.models.method import Method
+    from latecomer.models.engine.method import Method
 
 _HOME = {
     "local": "local:Local",

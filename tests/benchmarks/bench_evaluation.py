@@ -10,13 +10,13 @@ from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 from torch import Tensor
 from torch.nn.functional import linear, one_hot, relu
 
-from latecomer.eval.federation import Group
-from latecomer.eval.serving import score_group
-from latecomer.models.engine import train
+from latecomer.eval.federation.groups import Group
+from latecomer.eval.scoring.serving import score_group
+from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
-from latecomer.models.schedule import TrainConfig
-from latecomer.models.state import State, part
-from latecomer.models.task import Clients, Task, make_task
+from latecomer.models.task.state import State, part
+from latecomer.models.task.task import Clients, Task, make_task
 
 CLIENTS, SUPPORT, QUERY = 40 if SMALL else 1_000, 50, 10
 REPEATS = 2 if SMALL else 5

@@ -19,10 +19,10 @@ from contestants import BareFederation, engine, every_variant, in_layout
 from populations import N_CLASSES, SHAPE, cifar_shaped
 from torch import nn
 
-from latecomer.models.method import Method
+from latecomer.models.engine.method import Method
+from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.methods import make_method
-from latecomer.models.schedule import Schedule, TrainConfig
-from latecomer.models.task import Clients, Task, make_task
+from latecomer.models.task.task import Clients, Task, make_task
 
 CONFIG = TrainConfig(rounds=10_000, cohort=50, local_steps=5, batch_size=10)
 LR = 0.1
@@ -110,7 +110,7 @@ def test_fedavg_round_and_pfl(
 def test_fedavg_round_and_flower(benchmark: Any, judge: Callable[..., None]) -> None:
     """No slower than Flower's simulation, which has a worker process for every processor."""
     workers = os.cpu_count() or 1
-    program = Path(__file__).with_name("flower_rounds.py")
+    program = Path(__file__).parent / "rounds" / "flower_rounds.py"
     path = os.pathsep.join([str(program.parent), *sys.path])
 
     def run() -> dict[str, list[float]]:

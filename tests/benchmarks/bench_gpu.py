@@ -20,10 +20,10 @@ from populations import N_CLASSES, SHAPE, cifar_shaped
 from torch import Tensor
 
 from latecomer.eval.devices import claim
-from latecomer.models.engine import train
+from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
-from latecomer.models.schedule import TrainConfig
-from latecomer.models.task import Clients, make_task
+from latecomer.models.task.task import Clients, make_task
 
 pytestmark = [
     pytest.mark.gpu,

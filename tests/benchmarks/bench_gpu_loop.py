@@ -19,10 +19,10 @@ from populations import N_CLASSES, SHAPE
 from torch import Tensor
 
 from latecomer.eval.devices import claim
-from latecomer.models import client_axis
-from latecomer.models.local import LocalSGD
-from latecomer.models.task import make_task
-from latecomer.models.vectorised import cohort_sgd
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.vectorised import cohort_sgd
+from latecomer.models.task import client_axis
+from latecomer.models.task.task import make_task
 
 pytestmark = [
     pytest.mark.gpu,

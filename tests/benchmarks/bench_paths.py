@@ -6,10 +6,10 @@ import pytest
 import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from latecomer.models.engine import train
+from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
-from latecomer.models.schedule import TrainConfig
-from latecomer.models.task import Clients, make_task
+from latecomer.models.task.task import Clients, make_task
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 N_CLIENTS, N_SAMPLES = 40, 64

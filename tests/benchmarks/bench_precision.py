@@ -16,11 +16,11 @@ from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 from torch import Tensor
 
 from latecomer.eval.devices import claim, device_name
-from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.study import parse_study
+from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.studies.checking import parse_study
+from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.methods import make_method
-from latecomer.models.schedule import TrainConfig
-from latecomer.models.task import Clients, make_task
+from latecomer.models.task.task import Clients, make_task
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RIVALS = ("bf16", "tf32") if DEVICE == "cuda" else ("bf16",)

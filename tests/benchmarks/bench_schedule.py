@@ -2,8 +2,8 @@
 
 import torch
 
-from latecomer.models.schedule import Schedule, TrainConfig
-from latecomer.models.task import Clients
+from latecomer.models.engine.schedule import Schedule, TrainConfig
+from latecomer.models.task.task import Clients
 
 CLIENTS, SUPPORT = 3_597, 227
 

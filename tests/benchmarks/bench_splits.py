@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latecomer.eval.datasets import make_dataset
-from latecomer.eval.splits import make_split
+from latecomer.eval.splits.build import make_split
 
 KINDS: dict[str, dict[str, Any]] = {
     "by_class": {"classes_per_client": 2},

@@ -10,9 +10,9 @@ import torch
 from contest import Finding
 from populations import N_CLASSES, SHAPE
 
-from latecomer.eval.cells import cells_of
-from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.study import parse_study
+from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.studies.cells import cells_of
+from latecomer.eval.studies.checking import parse_study
 
 SAMPLES, CLIENTS, ROUNDS = 60_000, 110, 60
 

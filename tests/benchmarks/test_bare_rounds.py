@@ -10,13 +10,13 @@ import torch
 from contestants import BareFederation, BarePeFLL, in_layout
 from populations import N_CLASSES, cifar_shaped
 
-from latecomer.models.engine import train
+from latecomer.models.engine.schedule import Schedule, TrainConfig
+from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.pefll import PeFLL
-from latecomer.models.schedule import Schedule, TrainConfig
-from latecomer.models.state import part
-from latecomer.models.task import make_task
+from latecomer.models.task.state import part
+from latecomer.models.task.task import make_task
 
 SHAPE = (3, 28, 28)
 CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=4, batch_size=6)

@@ -23,7 +23,7 @@ from populations import N_CLASSES, SHAPE
 from sample_by_sample import Pictures, batches
 from torch.utils.data import Subset
 
-from latecomer.models.task import make_task
+from latecomer.models.task.task import make_task
 
 
 def turns(*seconds):

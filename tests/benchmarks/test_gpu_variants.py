@@ -4,10 +4,10 @@ import pytest
 import torch
 from gpu_variants import CLIP, DECAY, KERNELS, LR, MOMENTUM, cut, local_loop, slopes_of
 
-from latecomer.models import client_axis
-from latecomer.models.local import LocalSGD
-from latecomer.models.task import make_task
-from latecomer.models.vectorised import cohort_sgd
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.vectorised import cohort_sgd
+from latecomer.models.task import client_axis
+from latecomer.models.task.task import make_task
 
 SHAPE, COHORT, STEPS, BATCH = (3, 28, 28), 3, 2, 4
 

@@ -9,7 +9,7 @@ import pytest
 import latecomer.bounds
 
 MODULES = sorted(
-    f"latecomer.bounds.{module.name}" for module in pkgutil.iter_modules(latecomer.bounds.__path__)
+    module.name for module in pkgutil.walk_packages(latecomer.bounds.__path__, "latecomer.bounds.")
 )
 
 

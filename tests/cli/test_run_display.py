@@ -12,10 +12,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from latecomer.cli import app
-from latecomer.eval.checkpoints import CheckpointEvery
-from latecomer.eval.rows import make_row, write_rows
-from latecomer.eval.runner import Event, Failure, RunResult
-from latecomer.eval.study import load_study
+from latecomer.eval.results.rows import make_row, write_rows
+from latecomer.eval.runs.runner import Event, Failure, RunResult
+from latecomer.eval.studies.loading import load_study
+from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.run_display import LineDisplay, TableDisplay
 from latecomer.run_summary import summary_lines
 from latecomer.run_table import CellsInWork
@@ -133,8 +133,8 @@ def test_a_gpu_that_nobody_named_is_mentioned(
 def test_torch_is_not_loaded_to_mention_a_gpu() -> None:
     code = (
         "import sys\n"
-        "from latecomer.eval.devices import leaves_gpu_idle\n"
-        "from latecomer.eval.study import load_study\n"
+        "from latecomer.eval.studies.device_choice import leaves_gpu_idle\n"
+        "from latecomer.eval.studies.loading import load_study\n"
         "study = load_study('quickstart')\n"
         "for name in [name for name in sys.modules if name.split('.')[0] == 'torch']:\n"
         "    del sys.modules[name]\n"
@@ -256,7 +256,7 @@ def test_run_reports_and_its_exit_code_counts_failures(
         )
 
     monkeypatch.setattr("latecomer.run_display.run", run)
-    monkeypatch.setattr("latecomer.reports.html.report", lambda path: path / "report.html")
+    monkeypatch.setattr("latecomer.reports.page.html.report", lambda path: path / "report.html")
     result = CliRunner().invoke(
         app, ["run", "quickstart", "train.rounds=7", "--out", str(finished), "--workers", "2"]
     )

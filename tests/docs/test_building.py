@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import latecomer.bounds
-from latecomer.eval.study import shipped_studies
+from latecomer.eval.studies.shipped import shipped_studies
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILDING = ROOT / "docs" / "building"

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from latecomer.eval.rows import Artifact
+from latecomer.eval.results.rows import Artifact
 
 LOG = "LATECOMER_TEST_LOG"  # file that every attempt is noted in
 
@@ -100,8 +100,8 @@ def saves(config, on_round, checkpoints):
     """Train ten rounds of nothing, slowly, in a slot; the rows say what the rounds added up to."""
     import torch
 
-    from latecomer.models.checkpoint import Checkpoint
-    from latecomer.models.state import State
+    from latecomer.models.engine.checkpoint import Checkpoint
+    from latecomer.models.task.state import State
 
     note(config)
     if config["kind"] == "split":

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from latecomer.models.averaged_weights import AveragedWeights
-from latecomer.models.state import part
+from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.state import part
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from latecomer.eval.cells import Cell
 from latecomer.eval.executors import RayExecutor
-from latecomer.eval.work import Job
+from latecomer.eval.jobs.job import Job
+from latecomer.eval.studies.cells import Cell
 
 
 def cell(name):

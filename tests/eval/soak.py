@@ -9,8 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-from latecomer.eval.runner import run
-from latecomer.eval.study import load_study
+from latecomer.eval.runs.runner import run
+from latecomer.eval.studies.loading import load_study
 
 
 def holdings(pid):

@@ -12,23 +12,25 @@ import yaml
 from typer.testing import CliRunner
 
 from latecomer.cli import app
-from latecomer.eval.cells import Cell
-from latecomer.eval.devices import claim, device_name, lacking, settled
+from latecomer.eval.devices import claim, device_name, lacking
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors import Report
 from latecomer.eval.executors.contract import ONE_THREAD
-from latecomer.eval.executors.elsewhere import (
+from latecomer.eval.executors.remote_worker import (
     Errand,
     Refusal,
     Setting,
     board_in,
     carry_out_elsewhere,
 )
-from latecomer.eval.federation import Store, build_federation, federation_settings
-from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.runner import run
-from latecomer.eval.study import load_study, parse_study
-from latecomer.eval.work import Job, carry_out
+from latecomer.eval.federation.groups import Store, build_federation, federation_settings
+from latecomer.eval.jobs.job import Job, carry_out
+from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.runs.runner import run
+from latecomer.eval.studies.cells import Cell
+from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.studies.device_choice import settled
+from latecomer.eval.studies.loading import load_study
 from latecomer.models.methods import METHODS
 
 HERE = Path(__file__).parent

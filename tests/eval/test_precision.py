@@ -6,12 +6,12 @@ import torch
 from typer.testing import CliRunner
 
 from latecomer.cli import app
-from latecomer.eval.cell_parts import budget_of
-from latecomer.eval.devices import settled
 from latecomer.eval.errors import InputError
-from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.run_directory import check_directory, declare
-from latecomer.eval.study import parse_study
+from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.runs.run_directory import check_directory, declare
+from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.studies.device_choice import settled
+from latecomer.eval.training.setup import budget_of
 
 STUDY = {
     "study": "tiny",

@@ -98,70 +98,88 @@ ROUTES: dict[str, Route] = {
         "gauss_kl_iso",
         {"sqdist": "squared_distance", "var_q": "variance_q", "var_p": "variance_p"},
     ),
-    **_same("holdout", _HOLD, "hoeffding", "chernoff_kl", "clopper_pearson", "emp_bernstein"),
-    **_same("holdout", _SCORES, "product", "wsr", "wsr_wor", "betting_mixture", "conformal"),
-    "pool_fraction": Route(
-        "holdout", "pool_fraction", {"x": "n_exceeding", "m": "n_sampled", "pool": "pool_size"}
+    **_same(
+        "held_out.losses", _HOLD, "hoeffding", "chernoff_kl", "clopper_pearson", "emp_bernstein"
     ),
-    "dkw_band": Route("holdout", "dkw_band", {"k": "n_clients", "n": "n_clients"}),
-    **_same("pac_bayes", _ONE, "maurer", "mcallester03", "seeger", "seeger_exact"),
-    "tolstikhin_seldin": Route("pac_bayes_estimates", "tolstikhin_seldin", _ONE),
+    **_same(
+        "held_out.losses", _SCORES, "product", "wsr", "wsr_wor", "betting_mixture", "conformal"
+    ),
+    "pool_fraction": Route(
+        "held_out.losses",
+        "pool_fraction",
+        {"x": "n_exceeding", "m": "n_sampled", "pool": "pool_size"},
+    ),
+    "dkw_band": Route("held_out.losses", "dkw_band", {"k": "n_clients", "n": "n_clients"}),
+    **_same("one_data_set.pac_bayes", _ONE, "maurer", "mcallester03", "seeger", "seeger_exact"),
+    "tolstikhin_seldin": Route("one_data_set.pac_bayes_estimates", "tolstikhin_seldin", _ONE),
     "mc_then_kl": Route(
-        "pac_bayes_estimates",
+        "one_data_set.pac_bayes_estimates",
         "mc_then_kl",
         _ONE | {"r_mc": "monte_carlo_risk", "delta_mc": "delta_draws"},
     ),
-    **_same("pac_bayes_tuned", _ONE, "catoni", "catoni_grid", "thiemann"),
-    **_same("pac_bayes_tuned", _ONE, "thiemann_opt", "pbb_quad"),
-    "pefll_b1": Route("meta", "pefll_b1", _META),
-    "zakerinia24": Route("learned_priors", "zakerinia24", _META),
-    "guan_lu_kl": Route("learned_priors", "guan_lu_kl", _META),
-    **_same("unequal_sizes", _META, "pefll_b1_unequal", "two_step_kl_unequal"),
+    **_same("one_data_set.pac_bayes_trade_off", _ONE, "catoni", "catoni_grid", "thiemann"),
+    **_same("one_data_set.pac_bayes_trade_off", _ONE, "thiemann_opt", "pbb_quad"),
+    "pefll_b1": Route("meta_learning.pefll", "pefll_b1", _META),
+    "zakerinia24": Route("meta_learning.learned_priors", "zakerinia24", _META),
+    "guan_lu_kl": Route("meta_learning.learned_priors", "guan_lu_kl", _META),
+    **_same("meta_learning.unequal_sizes", _META, "pefll_b1_unequal", "two_step_kl_unequal"),
     "pefll_32": Route(
-        "meta",
+        "meta_learning.pefll",
         "pefll_32",
         _META
         | {"eta_h_sq": "eta_h_squared", "eta_v_sq": "eta_v_squared", "theta_sqs": "theta_squared"},
         lengths={"n": "theta_sqs"},
     ),
-    **_same("meta_kl", _META, "two_step_kl", "multitask_kl"),
+    **_same("meta_learning.kl_inverted", _META, "two_step_kl", "multitask_kl"),
     "guan_lu_catoni": Route(
-        "learned_priors",
+        "meta_learning.learned_priors",
         "guan_lu_catoni",
         _META | {"C_env": "client_temperature", "C_task": "sample_temperature"},
     ),
     "catoni_unequal": Route(
-        "unequal_sizes",
+        "meta_learning.unequal_sizes",
         "catoni_unequal",
         _META | {"rs": "empirical_risks", "kls_sum": "sum_kl", "lam": "rate"},
     ),
-    **_same("meta_classic", _META, "pentina_lampert", "amit_meir", "rezazadeh_code"),
+    **_same("meta_learning.earlier", _META, "pentina_lampert", "amit_meir", "rezazadeh_code"),
     "pacoh_holder": Route(
-        "meta_classic", "pacoh_holder", _META | {"lam": "client_rate", "beta": "sample_rate"}
+        "meta_learning.earlier",
+        "pacoh_holder",
+        _META | {"lam": "client_rate", "beta": "sample_rate"},
     ),
-    **_same("unseen", _META, "single_level_kl", "single_level_product"),
-    "occam_client": Route("description_length", "occam_client", _META),
-    "occam_product": Route("description_length", "occam_product", _META),
-    **_same("pool_betting", _SCORES, "product_wor", "betting_wor"),
+    **_same("unseen_clients.single_level", _META, "single_level_kl", "single_level_product"),
+    "occam_client": Route("unseen_clients.description_length", "occam_client", _META),
+    "occam_product": Route("unseen_clients.description_length", "occam_product", _META),
+    **_same("held_out.pool_betting", _SCORES, "product_wor", "betting_wor"),
     "personal_prior_pooled2": Route(
-        "personal_priors",
+        "unseen_clients.personal_priors",
         "personal_prior_pooled",
         _COMMON | {"sqdists": "squared_distances"},
     ),
-    "aid_fast": Route("description_length", "aid_fast", _AID, lengths={"n": "bits_tasks"}),
-    "aid_occam": Route("description_length", "aid_occam", _AID, lengths={"n": "bits_tasks"}),
-    "progressive": Route("unseen", "progressive", _COMMON | {"T": "n_steps"}),
-    **_same("baxter_unseen", _CAPACITY, "baxter_thm2_n", "baxter_thm2_m", "baxter_eps_const"),
-    "baxter_thm4_m": Route("baxter", "baxter_thm4_m", _CAPACITY),
+    "aid_fast": Route(
+        "unseen_clients.description_length", "aid_fast", _AID, lengths={"n": "bits_tasks"}
+    ),
+    "aid_occam": Route(
+        "unseen_clients.description_length", "aid_occam", _AID, lengths={"n": "bits_tasks"}
+    ),
+    "progressive": Route("unseen_clients.single_level", "progressive", _COMMON | {"T": "n_steps"}),
+    **_same(
+        "uniform_convergence.unseen_clients",
+        _CAPACITY,
+        "baxter_thm2_n",
+        "baxter_thm2_m",
+        "baxter_eps_const",
+    ),
+    "baxter_thm4_m": Route("uniform_convergence.seen_clients", "baxter_thm4_m", _CAPACITY),
     "log_cover_ball": Route(
-        "baxter",
+        "uniform_convergence.seen_clients",
         "log_cover_ball",
         {"dim": "dimension", "R": "ball_radius", "radius": "cover_radius"},
     ),
-    **_same("baxter", _PFEDHN, "pfedhn_M", "pfedhn_eps"),
-    "proxy_a": Route("adaptation", "proxy_a", {"err": "error"}),
+    **_same("uniform_convergence.seen_clients", _PFEDHN, "pfedhn_M", "pfedhn_eps"),
+    "proxy_a": Route("shift.adaptation", "proxy_a", {"err": "error"}),
     "hdiv_from_counts": Route(
-        "adaptation",
+        "shift.adaptation",
         "hdiv_from_counts",
         {
             "src_as_tgt": "source_as_target",
@@ -170,14 +188,14 @@ ROUTES: dict[str, Route] = {
             "n_tgt": "n_target",
         },
     ),
-    "vc_dev": Route("adaptation", "vc_dev", _VC),
+    "vc_dev": Route("shift.adaptation", "vc_dev", _VC),
     "ben_david": Route(
-        "adaptation",
+        "shift.adaptation",
         "ben_david",
         _VC | {"err_s": "source_risk", "dhat": "divergence", "lam": "joint_error"},
     ),
     "odpfl": Route(
-        "adaptation",
+        "shift.adaptation",
         "odpfl",
         _VC
         | {
@@ -198,9 +216,9 @@ ROUTES: dict[str, Route] = {
         {"L": "head_lipschitz", "B": "feature_bound", "size": "n_samples"},
     ),
     **_same("privacy", _PRIVACY, "gauss_classic", "gauss_analytic", "gauss_delta"),
-    "divergence": Route("client_shift", "divergence", _COUNTS),
+    "divergence": Route("shift.client_shift", "divergence", _COUNTS),
     "nearest": Route(
-        "client_shift",
+        "shift.client_shift",
         "nearest",
         {"novel": "novel_counts", "train": "train_counts", "alpha": "smoothing"},
     ),

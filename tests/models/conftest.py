@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from latecomer.models.task import Clients, Task, make_task
+from latecomer.models.task.task import Clients, Task, make_task
 
 N_CLASSES = 4
 N_FEATURES = 6

@@ -21,5 +21,5 @@ def test_examples_run(name: str) -> None:
 
 
 def test_there_are_examples() -> None:
-    found = [import_module(f"latecomer.models.{name}") for name in ("task", "targets")]
+    found = [import_module(f"latecomer.models.{name}") for name in ("task.task", "task.targets")]
     assert all(doctest.testmod(module).attempted for module in found)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from latecomer.eval.rows import Artifact, make_row, read_rows, write_artifact, write_rows
+from latecomer.eval.results.rows import Artifact, make_row, read_rows, write_artifact, write_rows
 
 METHODS: dict[str, tuple[str, str, float, float]] = {
     # label: (method, personalization, mean error on seen clients, on novel clients)

@@ -23,7 +23,7 @@ def test_readme_quotes_the_tables(name, rule):
     rows.sort(key=lambda row: int(row["seed"]))
     page = (ROOT / "README.md").read_text("utf-8")
     begin = page.index(f"- `certificates-{name}`:")
-    told = page[begin : page.index("\n- `certificates-", begin + 1)]
+    told = " ".join(page[begin : page.index("\n- `certificates-", begin + 1)].split())
     for column in ("now", "others"):
         assert ", ".join(up(row[column]) for row in rows) in told
 
@@ -36,7 +36,7 @@ def test_readme_quotes_the_independent_clients(rule):
         (row,) = [row for row in csv.DictReader(file) if row["bound"] == f"r0:{rule}"]
     page = (ROOT / "README.md").read_text("utf-8")
     begin = page.index(f"- `{name}`:")
-    told = page[begin : page.index("\n- `certificates-", begin + 1)]
+    told = " ".join(page[begin : page.index("\n- `certificates-", begin + 1)].split())
     assert up(row["now"]) in told
     assert f"{float(row['mean_error']):.3f}"[1:] in told
     # What a hundred independent clients cost.

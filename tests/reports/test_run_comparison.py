@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from latecomer.eval.rows import InputError
+from latecomer.eval.results.rows import InputError
 from latecomer.reports import compare_runs
 from latecomer.run_comparison import show_comparison
 

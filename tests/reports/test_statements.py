@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.eval.rules import MEAN_RULES, RULES
+from latecomer.eval.certificates.rules import MEAN_RULES, RULES
 from latecomer.reports.statements import (
     AVERAGED,
     FILE,

@@ -1,0 +1,1 @@
+"""Certificates from clients held out of training: means, counts, bets, curves and their price."""

@@ -1,0 +1,268 @@
+"""Upper confidence limits by betting against a hypothetical mean.
+
+A gambler's wealth prod(1 - nu_i (L_i - R)) has mean at most 1 when the risk is at least R, so a
+risk R under which the wealth exceeds 1/delta is refused. The wealth increases with R: the bound is
+the smallest refused R, found by bisection and rounded up.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds import checks
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+
+__all__ = ["betting_mixture", "wsr", "wsr_wor"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def first_refused(
+    log_wealth: Callable[[Array], Array], low: Array, high: Array, failure: Array, n: int
+) -> Array:
+    """Smallest R in [low, high] whose log wealth exceeds ln(1/delta), ``high`` if there is none."""
+    target = -np.log(failure)
+    low, high, target = (part.copy() for part in np.broadcast_arrays(low, high, target))
+    top = high.copy()
+    with np.errstate(divide="ignore"):
+        # 53 halvings of an interval within [0, 1] leave one unit in the last place of 1.
+        for _ in range(53):
+            middle = 0.5 * (low + high)
+            refused = log_wealth(middle) > target
+            high = np.where(refused, middle, high)
+            low = np.where(refused, low, middle)
+    # Each summand is at most 2 / slope, so that a running sum's error moves the root by this much.
+    return np.asarray(np.minimum(high + 2.0 * (n + 8) * _EPS, top))
+
+
+def adaptive_bets(scores: Array, failure: Array) -> Array:
+    """Predictable bets of Waudby-Smith and Ramdas, from the scores before each client."""
+    k = scores.shape[-1]
+    rank = np.arange(1, k + 1)
+    mean = (0.5 + np.cumsum(scores, axis=-1)) / (rank + 1)
+    variance = (0.25 + np.cumsum((scores - mean) ** 2, axis=-1)) / (rank + 1)
+    before = np.concatenate([np.full_like(variance[..., :1], 0.25), variance[..., :-1]], axis=-1)
+    return np.asarray(np.minimum(1.0, np.sqrt(-2.0 * np.log(failure)[..., None] / (k * before))))
+
+
+_ORDER = (
+    "the model, the rule and the order of the clients were fixed before the first score was seen"
+)
+REALISED = (
+    "the pool's mean is of the scores as they were measured, on these points with these draws, "
+    "not of expected scores over fresh ones"
+)
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean client score by bets that adapt to the scores seen so far.",
+    source="Waudby-Smith and Ramdas 2024; upper-bound form of Bates et al. 2021",
+    population="unseen-client",
+    predictor="any",
+    sampling="iid",
+    assumptions=(
+        _ORDER,
+        "the order has nothing to do with the scores: an order by ids, or by a hash of them, may "
+        "(wsr_averaged needs none)",
+        "one score in [0, loss_max] per held-out client, clients i.i.d.",
+        "not for a finite pool (use product_wor) nor for scores whose conditional means drift",
+    ),
+    vacuous_when="too few clients to win 1/delta: below about 5 at delta .05",
+)
+def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certificate:
+    """Smallest risk R with max_i prod_{j<=i} (1 - nu_j (L_j - R)) > 1/delta, or ``loss_max``.
+
+    For sequences whose order is known to have nothing to do with the scores; where ids are all
+    that is known use :func:`latecomer.bounds.held_out.betting_orders.wsr_averaged`.
+
+    nu_i = min(1, sqrt(2 ln(1/delta) / (k s_{i-1}))), where s_{i-1} is the shrunken variance of the
+    scores before client i (1/4 at first). Losses are divided by ``loss_max`` first.
+
+    Parameters
+    ----------
+    losses : array_like
+        Scores in [0, loss_max], shape [..., k], clients last, in an order fixed beforehand.
+    delta : array_like
+        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    loss_max : float
+        Largest possible loss, above 0.
+
+    Returns
+    -------
+    Certificate
+        Shape of the leading axes broadcast with ``delta``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range or no client.
+
+    Examples
+    --------
+    >>> round(float(wsr(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
+    0.1995426893
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    scores = checks.losses_in("losses", losses, loss_max=top)
+    failure = checks.failure_probability("delta", delta)
+    unit = scores / top
+    bets = adaptive_bets(unit, failure)
+
+    def log_wealth(risk: Array) -> Array:
+        gains = np.log1p(bets * (risk[..., None] - unit))
+        return np.asarray(np.cumsum(gains, axis=-1).max(axis=-1))
+
+    zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
+    value = top * first_refused(log_wealth, zero, zero + 1.0, failure, unit.shape[-1])
+    return _certificate("wsr", scores, value, failure, top)
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean score of a finite pool's clients by adaptive bets, sampled without replacement.",
+    source="Waudby-Smith and Ramdas 2020 (idea); this form and its cap are this project's",
+    population="unseen-client",
+    predictor="any",
+    sampling="finite-pool",
+    assumptions=(
+        _ORDER,
+        "the clients are a uniform sample without replacement, in uniform order, from a pool of "
+        "pool_size clients whose mean score is bounded (the sampled ones included)",
+        "scores lie in [0, loss_max]",
+        REALISED,
+    ),
+    vacuous_when="too few clients to win 1/delta: below about 5 at delta .05 in a large pool",
+)
+def wsr_wor(
+    *, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike, loss_max: float = 1.0
+) -> Certificate:
+    """Bound of :func:`wsr` with R replaced at client j by what the rest of the pool must average.
+
+    m_j = (N R - sum_{i<j} L_i) / (N - j + 1) for a pool of N. Never above
+    (sum L + N - k) / N, which no pool can exceed.
+
+    Parameters
+    ----------
+    losses : array_like
+        Scores in [0, loss_max], shape [..., k], clients last, in the order they were sampled.
+    delta : array_like
+        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    pool_size : array_like
+        Clients N in the pool, at least k; broadcasts with the leading axes.
+    loss_max : float
+        Largest possible loss, above 0.
+
+    Returns
+    -------
+    Certificate
+        Shape of the leading axes broadcast with ``delta`` and ``pool_size``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, no client, or more clients than the pool holds.
+
+    Examples
+    --------
+    >>> cert = wsr_wor(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05, pool_size=60)
+    >>> round(float(cert), 6) < 0.1995
+    True
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    scores = checks.losses_in("losses", losses, loss_max=top)
+    failure = checks.failure_probability("delta", delta)
+    k = scores.shape[-1]
+    pool = checks.count("pool_size", pool_size, minimum=k).astype(np.float64)
+    unit = scores / top
+    bets = adaptive_bets(unit, failure)
+    total = np.sum(unit, axis=-1)
+    before = np.concatenate([np.zeros_like(unit[..., :1]), np.cumsum(unit, axis=-1)[..., :-1]], -1)
+    left = pool[..., None] - np.arange(k)
+
+    def log_wealth(risk: Array) -> Array:
+        rest = ((pool * risk)[..., None] - before) / left
+        return np.asarray(
+            np.cumsum(np.log1p(np.maximum(bets * (rest - unit), -1.0)), axis=-1).max(axis=-1)
+        )
+
+    low = total / pool + np.zeros(failure.shape)
+    high = low + (pool - k) / pool
+    root = first_refused(log_wealth, low, high * (1.0 + 8.0 * _EPS), failure, k)
+    return _certificate("wsr_wor", scores, top * np.minimum(root, 1.0), failure, top)
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean client score by a fixed mixture of constant bets, in any order.",
+    source="this project: a mixture over fixed bets and Markov's inequality, negative association "
+    "without replacement",
+    population="unseen-client",
+    predictor="any",
+    sampling="iid or finite-pool",
+    assumptions=(
+        "the model, the rule and n_bets were fixed before the first score was seen",
+        "one score in [0, loss_max] per held-out client",
+        "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
+        "then what is bounded, or scores whose conditional means drift, whose average it is then",
+    ),
+    vacuous_when="too few clients for any bet to win n_bets/delta",
+)
+def betting_mixture(
+    *, losses: ArrayLike, delta: ArrayLike, n_bets: int = 10, loss_max: float = 1.0
+) -> Certificate:
+    """Smallest risk R with (1/J) sum_{j<J} prod_t (1 - 2^-j (L_t - R)) > 1/delta, or ``loss_max``.
+
+    Parameters
+    ----------
+    losses : array_like
+        Scores in [0, loss_max], shape [..., k], clients last.
+    delta : array_like
+        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    n_bets : int
+        Number J of bets 1, 1/2, 1/4, ..., at least 1.
+    loss_max : float
+        Largest possible loss, above 0.
+
+    Returns
+    -------
+    Certificate
+        Shape of the leading axes broadcast with ``delta``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range or no client.
+
+    Examples
+    --------
+    >>> round(float(betting_mixture(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
+    0.2586384373
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    scores = checks.losses_in("losses", losses, loss_max=top)
+    failure = checks.failure_probability("delta", delta)
+    n_fixed = int(checks.count("n_bets", n_bets))
+    unit = scores / top
+    bets = 0.5 ** np.arange(n_fixed)
+
+    def log_wealth(risk: Array) -> Array:
+        edge = risk[..., None] - unit
+        each = [np.log1p(bet * edge).sum(axis=-1) for bet in bets]
+        return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_fixed))
+
+    zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
+    value = top * first_refused(log_wealth, zero, zero + 1.0, failure, unit.shape[-1])
+    return _certificate("betting_mixture", scores, value, failure, top)
+
+
+def _certificate(name: str, scores: Array, value: Array, failure: Array, top: float) -> Certificate:
+    risk = scores.mean(axis=-1)
+    return certificate(
+        name,
+        value=value,
+        terms={"empirical_risk": risk, "price": value - risk},
+        delta={"clients": failure},
+        loss_max=top,
+    )

@@ -1,0 +1,293 @@
+"""Bounds from data that played no part in training: one sample, or the scores of held-out clients.
+
+Read ``empirical_risk`` over ``n_samples`` losses either as one client's samples (the certificate
+is about that client) or as one score per held-out client (then it is about unseen clients).
+``losses`` has the clients on its last axis; leading axes are separate problems.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds import checks
+from latecomer.bounds.binary_kl import kl_inverse_upper
+from latecomer.bounds.certificate import (
+    Certificate,
+    catalogued,
+    certificate,
+    rounded_up,
+    scaled_up,
+)
+from latecomer.bounds.held_out.betting import betting_mixture, wsr, wsr_wor
+from latecomer.bounds.held_out.counting import clopper_pearson, conformal, dkw_band, pool_fraction
+
+__all__ = [
+    "betting_mixture",
+    "chernoff_kl",
+    "clopper_pearson",
+    "conformal",
+    "dkw_band",
+    "emp_bernstein",
+    "hoeffding",
+    "pool_fraction",
+    "product",
+    "wsr",
+    "wsr_wor",
+]
+
+_FIXED = "the model, the rule and its order were fixed before the first of these losses was seen"
+_WHOSE = (
+    "one client's samples make it about that client, one score per held-out client about unseen "
+    "clients, never the pooled samples of several clients"
+)
+_MEAN = (
+    _FIXED,
+    "losses lie in [0, loss_max] and are independent, or a uniform sample without replacement from "
+    "a finite pool, whose mean is then what is bounded",
+    _WHOSE,
+)
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean loss plus a width that knows only the number of losses.",
+    source="Hoeffding 1963, Theorems 1 and 4",
+    population="one-client",
+    predictor="any",
+    sampling="iid or finite-pool",
+    assumptions=_MEAN,
+    vacuous_when="n_samples is at most ln(1/delta)/2, whatever the losses: one loss at delta .05",
+)
+def hoeffding(
+    *, empirical_risk: ArrayLike, n_samples: ArrayLike, delta: ArrayLike, loss_max: float = 1.0
+) -> Certificate:
+    """Risk at most r + loss_max sqrt(ln(1/delta) / (2 n)), with probability 1 - delta.
+
+    Parameters
+    ----------
+    empirical_risk : array_like
+        Mean loss r in [0, loss_max].
+    n_samples : array_like
+        Number n of losses, at least 1.
+    delta : array_like
+        Failure probability, strictly between 0 and 1.
+    loss_max : float
+        Largest possible loss, above 0.
+
+    Returns
+    -------
+    Certificate
+        Shape of the broadcast inputs.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range.
+
+    Examples
+    --------
+    >>> cert = hoeffding(empirical_risk=0.08, n_samples=200, delta=0.05)
+    >>> round(float(cert), 10)
+    0.1665409191
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    risk = checks.interval("empirical_risk", empirical_risk, 0.0, top)
+    n = checks.count("n_samples", n_samples)
+    failure = checks.failure_probability("delta", delta)
+    width = top * np.sqrt(-np.log(failure) / (2.0 * n))
+    return certificate(
+        "hoeffding",
+        value=rounded_up(risk + width),
+        terms={"empirical_risk": risk, "price": width},
+        delta={"samples": failure},
+        loss_max=top,
+    )
+
+
+@catalogued(
+    family="hold-out",
+    claim="Inverted binary relative entropy of the mean loss: Hoeffding's bound without its slack.",
+    source="Hoeffding 1963; Langford 2005; non-identical losses by Bernoulli majorisation",
+    population="one-client",
+    predictor="any",
+    sampling="iid or finite-pool",
+    assumptions=_MEAN,
+    vacuous_when="only where the mean loss is loss_max, yet at best 1 - delta^(1/n): .95 for one "
+    "loss at delta .05",
+)
+def chernoff_kl(
+    *, empirical_risk: ArrayLike, n_samples: ArrayLike, delta: ArrayLike, loss_max: float = 1.0
+) -> Certificate:
+    """Risk at most kl^-1(r | ln(1/delta) / n), rounded up, with probability 1 - delta.
+
+    Losses need not be 0/1 nor identically distributed (the mean of their means is bounded then).
+
+    Parameters
+    ----------
+    empirical_risk : array_like
+        Mean loss r in [0, loss_max].
+    n_samples : array_like
+        Number n of losses, at least 1.
+    delta : array_like
+        Failure probability, strictly between 0 and 1.
+    loss_max : float
+        Largest possible loss, above 0.
+
+    Returns
+    -------
+    Certificate
+        Shape of the broadcast inputs.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range.
+
+    Examples
+    --------
+    >>> cert = chernoff_kl(empirical_risk=0.08, n_samples=200, delta=0.05)
+    >>> round(float(cert), 10)
+    0.1352668477
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    risk = checks.interval("empirical_risk", empirical_risk, 0.0, top)
+    n = checks.count("n_samples", n_samples)
+    failure = checks.failure_probability("delta", delta)
+    unit = kl_inverse_upper(risk / top, rounded_up(-np.log(failure) / n))
+    value = scaled_up(unit, top)
+    return certificate(
+        "chernoff_kl",
+        value=value,
+        terms={"empirical_risk": risk, "price": value - risk},
+        delta={"samples": failure},
+        loss_max=top,
+    )
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean loss plus a width that shrinks with the observed variance.",
+    source="Maurer and Pontil 2009, Theorem 4",
+    population="one-client",
+    predictor="any",
+    sampling="iid",
+    assumptions=(_FIXED, "losses lie in [0, loss_max] and are i.i.d.", _WHOSE),
+    vacuous_when="n_samples - 1 is at most 7 ln(2/delta)/3, whatever the losses: 9 losses at "
+    "delta .05",
+)
+def emp_bernstein(
+    *,
+    empirical_risk: ArrayLike,
+    variance: ArrayLike,
+    n_samples: ArrayLike,
+    delta: ArrayLike,
+    loss_max: float = 1.0,
+) -> Certificate:
+    """Risk at most r + sqrt(2 V ln(2/delta) / n) + 7 loss_max ln(2/delta) / (3 (n - 1)).
+
+    Parameters
+    ----------
+    empirical_risk : array_like
+        Mean loss r in [0, loss_max].
+    variance : array_like
+        Unbiased sample variance V (divided by n - 1), at most loss_max^2 n / (4 (n - 1)).
+    n_samples : array_like
+        Number n of losses, at least 2.
+    delta : array_like
+        Failure probability, strictly between 0 and 1; half is spent on the variance.
+    loss_max : float
+        Largest possible loss, above 0.
+
+    Returns
+    -------
+    Certificate
+        Shape of the broadcast inputs.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range.
+
+    Examples
+    --------
+    >>> cert = emp_bernstein(empirical_risk=0.08, variance=0.0736, n_samples=200, delta=0.05)
+    >>> round(float(cert), 10)
+    0.1753590014
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    risk = checks.interval("empirical_risk", empirical_risk, 0.0, top)
+    n = checks.count("n_samples", n_samples, minimum=2)
+    spread = checks.sample_variance("variance", variance, n, top)
+    failure = checks.failure_probability("delta", delta)
+    log_term = np.log(2.0 / failure)
+    by_variance = np.sqrt(2.0 * spread * log_term / n)
+    by_range = 7.0 * top * log_term / (3.0 * (n - 1))
+    return certificate(
+        "emp_bernstein",
+        value=rounded_up(risk + by_variance + by_range),
+        terms={"empirical_risk": risk, "variance": by_variance, "range": by_range},
+        delta={"samples": failure / 2.0, "variance": failure / 2.0},
+        loss_max=top,
+    )
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean client score bounded through the product of one minus the scores.",
+    source="this project: Markov's inequality for prod (1 - L), negative association without "
+    "replacement",
+    population="unseen-client",
+    predictor="any",
+    sampling="iid or finite-pool",
+    assumptions=(
+        "the model and the rule were fixed before the first score was seen",
+        "one score in [0, loss_max] per held-out client",
+        "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
+        "then what is bounded, or scores whose conditional means drift, whose average it is then",
+    ),
+    vacuous_when="a single score reaches loss_max, and weak beside `wsr` for widely spread "
+    "scores or more than about 150 clients",
+)
+def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certificate:
+    """Risk at most 1 - (delta prod(1 - L_i))^(1/k), for losses divided by ``loss_max``.
+
+    Free of tuning and of the order of the clients; never above ``loss_max``.
+
+    Parameters
+    ----------
+    losses : array_like
+        Scores in [0, loss_max], shape [..., k], clients last.
+    delta : array_like
+        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    loss_max : float
+        Largest possible loss, above 0.
+
+    Returns
+    -------
+    Certificate
+        Shape of the leading axes broadcast with ``delta``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range or no client.
+
+    Examples
+    --------
+    >>> round(float(product(losses=[0.1] * 30, delta=0.05)), 10)
+    0.1855304676
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    scores = checks.losses_in("losses", losses, loss_max=top)
+    failure = checks.failure_probability("delta", delta)
+    with np.errstate(divide="ignore"):
+        log_product = np.log1p(-scores / top).sum(axis=-1)
+    exponent = rounded_up(-(np.log(failure) + log_product) / scores.shape[-1])
+    value = scaled_up(-np.expm1(-exponent), top)
+    risk = scores.mean(axis=-1)
+    return certificate(
+        "product",
+        value=value,
+        terms={"empirical_risk": risk, "price": value - risk},
+        delta={"clients": failure},
+        loss_max=top,
+    )

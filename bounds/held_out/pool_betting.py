@@ -1,0 +1,300 @@
+"""Bounds of a finite pool's mean by bets that know how much of the pool is left.
+
+If the pool of N clients has mean R, the clients not yet sampled must average
+m_j(R) = (N R - sum_{i<j} L_i) / (N - j + 1), and client j's factor (1 - L_j) / (1 - m_j(R)) has
+mean 1 given the clients before it: their product is a martingale, and so is any average of
+products of 1 - l + l times these factors.  A mean R under which it passes 1/delta is refused
+(Ville's inequality).  The factors grow with R, so that what is not refused is a half-line.
+
+What is bounded is the pool's mean of the scores *as they were measured*, on these points with these
+draws: the sampled scores are taken off the pool's sum.  It is no bound of the clients' expected
+scores over fresh points or fresh draws (``product``, ``chernoff_kl`` and ``betting_mixture`` are).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from latecomer.bounds import checks
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.held_out.betting import REALISED
+
+__all__ = ["betting_wor", "product_wor", "product_wor_averaged", "seeded_orders"]
+
+_EPS = float(np.finfo(np.float64).eps)
+_SAMPLED = (
+    "the clients are a uniform sample without replacement from a pool of pool_size clients, the "
+    "sampled ones included"
+)
+_IN_ORDER = "the scores stand in the random order in which their clients were sampled"
+
+
+def seeded_orders(n_losses: int, n_orders: int, seed: int) -> NDArray[np.int64]:
+    """Orders [n_orders, n_losses], independent and uniform, settled by the seed alone.
+
+    Examples
+    --------
+    >>> seeded_orders(4, 2, 0).shape
+    (2, 4)
+    """
+    generator = np.random.default_rng(seed)
+    return generator.permuted(np.tile(np.arange(n_losses), (n_orders, 1)), axis=1)
+
+
+def _log_factors(scores: Array, pool: Array) -> Callable[[Array], Array]:
+    """Return R -> logs of the factors (1 - L_j) / (1 - m_j(R)), shape [..., k].
+
+    With T = N (1 - R), what the pool has of one minus the scores, 1 - m_j is
+    (T - sum_{i<j} (1 - L_i)) / (N - j + 1).
+    """
+    good = 1.0 - scores
+    taken = np.cumsum(good, axis=-1) - good
+    with np.errstate(divide="ignore"):
+        own = np.log(good) + np.log(pool[..., None] - np.arange(scores.shape[-1]))
+
+    def logs(risk: Array) -> Array:
+        # Below the largest mean a pool can have only rounding makes this fall to 0.
+        left = np.maximum((pool * (1.0 - risk))[..., None] - taken, np.finfo(np.float64).tiny)
+        return np.asarray(own - np.log(left))
+
+    return logs
+
+
+def _pool_root(
+    log_wealth: Callable[[Array], Array], scores: Array, pool: Array, failure: Array
+) -> Array:
+    """Smallest refused mean of the pool, rounded up; the largest it can have if none is."""
+    k = scores.shape[-1]
+    target = -np.log(failure)
+    low = np.asarray(scores.sum(axis=-1) / pool + np.zeros(failure.shape))
+    top = low + (pool - k) / pool
+    high = top.copy()
+    for _ in range(54):
+        middle = 0.5 * (low + high)
+        refused = log_wealth(middle) > target
+        high = np.where(refused, middle, high)
+        low = np.where(refused, low, middle)
+    # An error of the differences T - sum moves the root by as much over N; one of the logarithms by
+    # itself over the slope, which is at least the number of factors, or what a small bet has won.
+    rounding = 16.0 * (k + 8) * _EPS / np.minimum(target, 1.0)
+    return np.asarray(np.minimum(np.minimum(high + rounding, top * (1.0 + k * _EPS)), 1.0))
+
+
+def _checked(
+    losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike
+) -> tuple[Array, Array, Array]:
+    scores = checks.losses_in("losses", losses)
+    failure = checks.failure_probability("delta", delta)
+    pool = checks.count("pool_size", pool_size, minimum=scores.shape[-1]).astype(np.float64)
+    return scores, failure, pool
+
+
+def _certificate(name: str, scores: Array, value: Array, failure: Array, event: str) -> Certificate:
+    risk = scores.mean(axis=-1)
+    return certificate(
+        name,
+        value=value,
+        terms={"empirical_risk": risk, "price": value - risk},
+        delta={event: failure},
+    )
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean of a finite pool's realised scores by the product of what they leave of the rest.",
+    source="this project; betting without replacement of Waudby-Smith and Ramdas 2020",
+    population="unseen-client",
+    predictor="any",
+    sampling="finite-pool",
+    assumptions=(
+        "the model, the rule and the order of the clients were fixed before the first score",
+        f"{_SAMPLED}; {_IN_ORDER}",
+        "scores lie in [0, 1]",
+        REALISED,
+    ),
+    vacuous_when="never once most of the pool was scored; a score of 1 ends the bets",
+)
+def product_wor(*, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike) -> Certificate:
+    """Smallest mean R of the pool with max_t prod_{j<=t} (1 - L_j) / (1 - m_j(R)) >= 1/delta.
+
+    m_j(R) = (N R - sum_{i<j} L_i) / (N - j + 1) for a pool of N, and R is at most
+    (sum L + N - k) / N, which no pool can exceed: the mean itself when the whole pool was scored.
+
+    Parameters
+    ----------
+    losses : array_like
+        Scores in [0, 1], shape [..., k], clients last, in the order they were sampled.
+    delta : array_like
+        Failure probability over the random order, strictly between 0 and 1.
+    pool_size : array_like
+        Clients N in the pool, at least k; broadcasts with the leading axes.
+
+    Returns
+    -------
+    Certificate
+        Shape of the leading axes broadcast with ``delta`` and ``pool_size``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, no client, or more clients than the pool holds.
+
+    Examples
+    --------
+    >>> round(float(product_wor(losses=[0.1, 0.25] * 15, delta=0.05, pool_size=40)), 6)
+    0.218918
+    """
+    scores, failure, pool = _checked(losses, delta, pool_size)
+    logs = _log_factors(scores, pool)
+
+    def log_wealth(risk: Array) -> Array:
+        return np.asarray(np.cumsum(logs(risk), axis=-1).max(axis=-1))
+
+    value = _pool_root(log_wealth, scores, pool, failure)
+    return _certificate("product_wor", scores, value, failure, "clients")
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean of a finite pool's realised scores by a mixture of bets on what is left of it.",
+    source="this project; betting without replacement of Waudby-Smith and Ramdas 2020",
+    population="unseen-client",
+    predictor="any",
+    sampling="finite-pool",
+    assumptions=(
+        "the model, the rule, n_bets and the order of the clients were fixed before the first "
+        "score",
+        f"{_SAMPLED}; {_IN_ORDER}",
+        "scores lie in [0, 1]",
+        REALISED,
+    ),
+    vacuous_when="never once most of the pool was scored; survives scores of 1",
+)
+def betting_wor(
+    *, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike, n_bets: int = 5
+) -> Certificate:
+    """Smallest mean R of the pool at which the average wealth of bets l reaches 1/delta.
+
+    The wealth of l is prod_{j<=t} (1 + l (m_j(R) - L_j) / (1 - m_j(R))), averaged over
+    l = 1, 1/2, 1/4, ... and largest over t; l = 1 alone is :func:`product_wor`.
+
+    Parameters
+    ----------
+    losses : array_like
+        Scores in [0, 1], shape [..., k], clients last, in the order they were sampled.
+    delta : array_like
+        Failure probability over the random order, strictly between 0 and 1.
+    pool_size : array_like
+        Clients N in the pool, at least k; broadcasts with the leading axes.
+    n_bets : int
+        Number of bets, at least 1.
+
+    Returns
+    -------
+    Certificate
+        Shape of the leading axes broadcast with ``delta`` and ``pool_size``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, no client, no bet, or more clients than the pool holds.
+
+    Examples
+    --------
+    >>> scores = [0.1, 0.25] * 14 + [1.0, 0.1]
+    >>> round(float(betting_wor(losses=scores, delta=0.05, pool_size=40)), 6)
+    0.24674
+    """
+    scores, failure, pool = _checked(losses, delta, pool_size)
+    n_fixed = int(checks.count("n_bets", n_bets))
+    logs = _log_factors(scores, pool)
+    bets = 0.5 ** np.arange(n_fixed)
+
+    def log_wealth(risk: Array) -> Array:
+        of_one = logs(risk)
+        with np.errstate(divide="ignore"):
+            each = [
+                np.cumsum(np.logaddexp(np.log1p(-bet), np.log(bet) + of_one), axis=-1)
+                for bet in bets
+            ]
+        mixed = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_fixed)
+        return np.asarray(mixed.max(axis=-1))
+
+    value = _pool_root(log_wealth, scores, pool, failure)
+    return _certificate("betting_wor", scores, value, failure, "clients")
+
+
+@catalogued(
+    family="hold-out",
+    claim="As product_wor, the last wealth averaged over orders drawn beforehand: order-free.",
+    source="this project",
+    population="unseen-client",
+    predictor="any",
+    sampling="finite-pool",
+    assumptions=(
+        "the model, the rule, n_orders and the seed were fixed before the first score was seen",
+        f"{_SAMPLED}; their own order does not matter",
+        "scores lie in [0, 1]",
+        REALISED,
+    ),
+    vacuous_when="never once most of the pool was scored; a score of 1 leaves what is certain",
+)
+def product_wor_averaged(
+    *,
+    losses: ArrayLike,
+    delta: ArrayLike,
+    pool_size: ArrayLike,
+    n_orders: int = 400,
+    seed: int = 0,
+) -> Certificate:
+    """Smallest mean R at which the orders' average of prod_j (1 - L_j) / (1 - m_j(R)) is 1/delta.
+
+    Given which clients were sampled, an order drawn without looking at the scores is as good as the
+    order in which they were sampled: each order's last wealth has mean 1 at the true R, hence
+    their average, and Markov's inequality holds over the choice of clients *and of the orders*.
+    Averages have no such bound along prefixes, so that only the last wealth counts.  The losses are
+    sorted first, so that neither their order nor any id can matter.
+
+    Parameters
+    ----------
+    losses : array_like
+        Scores in [0, 1], shape [..., k], clients last, in any order.
+    delta : array_like
+        Failure probability over clients and orders, strictly between 0 and 1.
+    pool_size : array_like
+        Clients N in the pool, at least k; broadcasts with the leading axes.
+    n_orders : int
+        Orders drawn, at least 1.
+    seed : int
+        Seed of the generator of orders, at least 0.
+
+    Returns
+    -------
+    Certificate
+        Shape of the leading axes broadcast with ``delta`` and ``pool_size``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, no client, no order, or more clients than the pool holds.
+
+    Examples
+    --------
+    >>> found = product_wor_averaged(losses=[0.1, 0.25] * 15, delta=0.05, pool_size=40)
+    >>> round(float(found), 6)
+    0.219202
+    """
+    scores, failure, pool = _checked(losses, delta, pool_size)
+    drawn = int(checks.count("n_orders", n_orders))
+    start = int(checks.count("seed", seed, minimum=0))
+    orders = seeded_orders(scores.shape[-1], drawn, start)
+    ordered = np.sort(scores, axis=-1)[..., orders]
+    logs = _log_factors(ordered, pool[..., None])
+
+    def log_wealth(risk: Array) -> Array:
+        each = logs(risk[..., None]).sum(axis=-1)
+        return np.asarray(np.logaddexp.reduce(each, axis=-1) - np.log(drawn))
+
+    value = _pool_root(log_wealth, scores, pool, failure)
+    return _certificate("product_wor_averaged", scores, value, failure, "clients and orders")

@@ -1,0 +1,110 @@
+"""What a certificate from equal scores of held-out clients costs at least, by any fixed rule."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds import checks
+from latecomer.bounds.certificate import Array, catalogued, rounded_up
+from latecomer.bounds.held_out.counting import pool_fraction
+
+__all__ = ["reference_price", "reference_price_pool"]
+
+
+@catalogued(
+    family="hold-out",
+    claim="Least price of a certificate from equal scores, for any deterministic rule.",
+    source="this project: a share 1 - delta^(1/k) of hopeless clients goes unseen with "
+    "probability delta",
+    assumptions=(
+        "clients i.i.d.",
+        "all k scores are equal, and the rule is deterministic: a randomised rule, or one made for "
+        "other scores than equal ones, can pay less",
+    ),
+    vacuous_when="never: it says how far above the mean loss any valid bound must lie",
+)
+def reference_price(
+    *, mean_loss: ArrayLike, n_clients: ArrayLike, delta: ArrayLike, loss_max: float = 1.0
+) -> Array:
+    """Price (1 - delta^(1/k)) (loss_max - e): on k equal scores e no deterministic rule pays less.
+
+    Were a share 1 - delta^(1/k) of the clients to have loss ``loss_max`` and all others e, then k
+    clients would show nothing but e with probability delta; a bound must cover that mean.  It says
+    nothing of randomised rules, nor of scores that differ.
+
+    Parameters
+    ----------
+    mean_loss : array_like
+        Score e in [0, loss_max].
+    n_clients : array_like
+        Held-out clients k, at least 1.
+    delta : array_like
+        Failure probability, strictly between 0 and 1.
+    loss_max : float
+        Largest possible loss, above 0.
+
+    Returns
+    -------
+    ndarray
+        Shape of the broadcast inputs.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range.
+
+    Examples
+    --------
+    >>> round(float(reference_price(mean_loss=0.11, n_clients=30, delta=0.05)), 4)
+    0.0846
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    mean = checks.interval("mean_loss", mean_loss, 0.0, top)
+    k = checks.count("n_clients", n_clients)
+    failure = checks.failure_probability("delta", delta)
+    return rounded_up(-np.expm1(np.log(failure) / k) * (top - mean))
+
+
+@catalogued(
+    family="hold-out",
+    claim="Share of hopeless clients that a sample of a finite pool can miss.",
+    source="this project: exact hypergeometric count",
+    assumptions=("a uniform sample without replacement from the pool",),
+    vacuous_when="never: it is 0 once the whole pool was sampled",
+)
+def reference_price_pool(*, n_clients: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -> Array:
+    """Share b/N of the largest b with C(N - b, k) / C(N, k) >= delta.
+
+    So many of the pool's N clients could be hopeless and none of them among the k sampled ones
+    with probability delta: the finite counterpart of 1 - delta^(1/k). Times one minus the mean
+    score of all others, it is what they would add to the pool's mean.
+
+    Parameters
+    ----------
+    n_clients : array_like
+        Sampled clients k, at least 1 and at most ``pool_size``.
+    pool_size : array_like
+        Clients N in the pool, the sampled ones included.
+    delta : array_like
+        Failure probability, strictly between 0 and 1.
+
+    Returns
+    -------
+    ndarray
+        Shape of the broadcast inputs.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range.
+
+    Examples
+    --------
+    >>> float(reference_price_pool(n_clients=30, pool_size=40, delta=0.05))
+    0.05
+    """
+    k = checks.count("n_clients", n_clients)
+    pool = checks.count("pool_size", pool_size)
+    checks.at_most("n_clients", k, "pool_size", pool)
+    failure = checks.failure_probability("delta", delta)
+    found = pool_fraction(n_exceeding=0, n_sampled=k, pool_size=pool, delta=failure)
+    return found.value

@@ -1,0 +1,1 @@
+"""PAC-Bayesian bounds for learning to learn: one hyper-posterior, many clients."""

@@ -1,0 +1,269 @@
+"""Learning to learn, forms that invert the binary kl.
+
+They are tighter than the square-root forms on the same inputs. ``kl_hyper`` and ``sum_kl`` as in
+``meta``. Inverses round outward. Risks lie in [0, loss_max], ``delta`` strictly between 0 and 1.
+Inputs broadcast. ValueError when out of range.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.checks import count, failure_probability, largest_loss, nonnegative
+from latecomer.bounds.meta_learning.pefll import CLIENTS, EXACT_KL, GIBBS, VACUOUS
+from latecomer.bounds.unit_scale import client_sizes, kl_step, outward, unit_risk
+
+__all__ = ["multitask_kl", "two_step_fixed", "two_step_kl"]
+
+PRIORS = "hyper-prior and priors were fixed before any client's data was seen"
+SAMPLES = "samples are drawn independently within and between the given clients"
+_EQUAL = "all clients hold equally many samples"
+ASSUMED = (CLIENTS, PRIORS, GIBBS, EXACT_KL, _EQUAL)
+
+
+def kl_root_step(unit: Array, complexity: Array, size: Array, factor: float, delta: Array) -> Array:
+    """Return the upper kl inverse at (complexity + ln(factor sqrt(size) / delta)) / size."""
+    budget = (complexity + np.log(factor) + 0.5 * np.log(size) - np.log(delta)) / size
+    return kl_step(unit, budget)
+
+
+def nested(
+    name: str, *, unit: Array, inner: Array, outer: Array, delta: dict[str, Array], scale: float
+) -> Certificate:
+    """Return the certificate of an outer inversion around an inner one."""
+    return certificate(
+        name,
+        value=outward(outer, scale),
+        terms={
+            "empirical_risk": scale * unit,
+            "samples": scale * (inner - unit),
+            "clients": scale * (outer - inner),
+        },
+        delta=delta,
+        loss_max=scale,
+    )
+
+
+def two_step(
+    name: str,
+    *,
+    empirical_risk: ArrayLike,
+    kl_hyper: ArrayLike,
+    sum_kl: ArrayLike,
+    n: Array,
+    total: Array,
+    delta: ArrayLike,
+    client_share: ArrayLike,
+    loss_max: ArrayLike,
+) -> Certificate:
+    """Return the two-step bound over ``n`` clients and ``total`` samples that count."""
+    scale = largest_loss("loss_max", loss_max)
+    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    failure = failure_probability("delta", delta)
+    share = failure_probability("client_share", client_share)
+    clients, samples = np.asarray(share * failure), np.asarray((1.0 - share) * failure)
+    inner = kl_root_step(unit, nonnegative("sum_kl", sum_kl), total, 2.0, samples)
+    outer = kl_root_step(inner, nonnegative("kl_hyper", kl_hyper), n, 2.0, clients)
+    ledger = {"clients": clients, "samples": samples}
+    return nested(name, unit=unit, inner=inner, outer=outer, delta=ledger, scale=scale)
+
+
+@catalogued(
+    family="meta-learning",
+    claim="Two nested inversions for clients that had no part in the law over systems.",
+    source="this project (route R2); Chernoff's bound over clients",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid",
+    assumptions=(
+        CLIENTS,
+        "the law over systems and the clients' priors were settled without these clients",
+        GIBBS,
+        EXACT_KL,
+        "every client weighs the same; the smallest client's samples count for all",
+    ),
+    vacuous_when="there are fewer than about 10 clients, or sum_kl is of the order of all samples",
+)
+def two_step_fixed(
+    *,
+    empirical_risk: ArrayLike,
+    sum_kl: ArrayLike,
+    sizes: ArrayLike,
+    delta: ArrayLike,
+    client_share: ArrayLike = 0.5,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    r"""Bound the unseen-client Gibbs risk of systems whose law did not look at these clients.
+
+    .. math:: kl^{-1}\Bigl(kl^{-1}\Bigl(\hat r \Bigm| \tfrac{1}{n m}\Bigl(
+              S + \ln\tfrac{2\sqrt{nm}}{\delta_2}\Bigr)\Bigr)
+              \Bigm| \tfrac{\ln(1/\delta_1)}{n}\Bigr), \qquad m = \min_i m_i
+
+    For a fixed law over systems a client's Gibbs risk, with the model made from its sample, is a
+    function of client and sample alone.  These are independent and identically distributed over
+    clients with the mean that is bounded, so that Chernoff's inequality takes the place of a
+    PAC-Bayes step: no hyper-divergence and no :math:`2\sqrt n`.  The inner step bounds
+    their mean with probability :math:`1-\delta_2`, and :math:`kl^{-1}` grows with it.
+
+    Parameters
+    ----------
+    empirical_risk : array_like, in [0, loss_max]
+        Mean of the clients' Gibbs risks, each client weighing the same.
+    sum_kl : array_like, at least 0, nats
+        Sum over clients, and mean over the law of systems, of KL(posterior || prior).
+    sizes : array_like of int, shape [..., n], at least 1
+    delta : array_like, in (0, 1)
+    client_share : array_like, in (0, 1)
+        Part of ``delta`` spent on the draw of clients.
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = two_step_fixed(empirical_risk=0.1, sum_kl=0, sizes=[40] * 90, delta=0.05)
+    >>> round(float(bound), 4)
+    0.2348
+    """
+    scale = largest_loss("loss_max", loss_max)
+    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    m = client_sizes(sizes)
+    n = float(m.shape[-1])
+    failure = failure_probability("delta", delta)
+    share = failure_probability("client_share", client_share)
+    clients, samples = np.asarray(share * failure), np.asarray((1.0 - share) * failure)
+    total = np.asarray(n * m.min(axis=-1))
+    inner = kl_root_step(unit, nonnegative("sum_kl", sum_kl), total, 2.0, samples)
+    outer = kl_step(inner, -np.log(clients) / n)
+    ledger = {"clients": clients, "samples": samples}
+    return nested("two_step_fixed", unit=unit, inner=inner, outer=outer, delta=ledger, scale=scale)
+
+
+@catalogued(
+    family="meta-learning",
+    claim="Risk on an unseen client by two nested kl inversions: tighter than PeFLL's Theorem B.1.",
+    source="this project (route R2)",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid",
+    assumptions=ASSUMED,
+    vacuous_when=VACUOUS,
+)
+def two_step_kl(
+    *,
+    empirical_risk: ArrayLike,
+    kl_hyper: ArrayLike,
+    sum_kl: ArrayLike,
+    n_clients: ArrayLike,
+    n_samples: ArrayLike,
+    delta: ArrayLike,
+    client_share: ArrayLike = 0.5,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    r"""Bound the unseen-client Gibbs risk of a system trained on the certified clients.
+
+    .. math:: kl^{-1}\Bigl(kl^{-1}\Bigl(\hat r \Bigm| \tfrac{S + \ln(2\sqrt{nm}/\delta_2)}{nm}\Bigr)
+              \Bigm| \tfrac{K_h + \ln(2\sqrt n/\delta_1)}{n}\Bigr), \qquad
+              \delta_1 + \delta_2 = \delta
+
+    Parameters
+    ----------
+    empirical_risk : array_like, in [0, loss_max]
+    kl_hyper, sum_kl : array_like, at least 0, nats
+    n_clients, n_samples : array_like of int, at least 1
+        Clients, and samples of each.
+    delta : array_like, in (0, 1)
+    client_share : array_like, in (0, 1)
+        Part of ``delta`` spent on the draw of clients.
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = two_step_kl(
+    ...     empirical_risk=0.1, kl_hyper=8, sum_kl=300, n_clients=200, n_samples=100, delta=0.05
+    ... )
+    >>> round(float(bound), 10)
+    0.3323755598
+    """
+    n = count("n_clients", n_clients).astype(np.float64)
+    return two_step(
+        "two_step_kl",
+        empirical_risk=empirical_risk,
+        kl_hyper=kl_hyper,
+        sum_kl=sum_kl,
+        n=n,
+        total=np.asarray(n * count("n_samples", n_samples)),
+        delta=delta,
+        client_share=client_share,
+        loss_max=loss_max,
+    )
+
+
+@catalogued(
+    family="multi-task",
+    claim="Mean risk of the seen clients, all their samples counting together.",
+    source="standard; Maurer (2004) over all samples, prior and models learned jointly",
+    population="seen-clients",
+    predictor="gibbs",
+    sampling="iid",
+    assumptions=(SAMPLES, PRIORS, GIBBS, EXACT_KL, _EQUAL),
+    vacuous_when="kl_hyper + sum_kl is of the order of all samples together",
+)
+def multitask_kl(
+    *,
+    empirical_risk: ArrayLike,
+    kl_hyper: ArrayLike,
+    sum_kl: ArrayLike,
+    n_clients: ArrayLike,
+    n_samples: ArrayLike,
+    delta: ArrayLike,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    r"""Bound the seen clients' mean Gibbs risk: one kl inversion over all nm samples.
+
+    .. math:: kl^{-1}\Bigl(\hat r \Bigm| \tfrac{K_h + S + \ln(2\sqrt{nm}/\delta)}{nm}\Bigr)
+
+    Parameters
+    ----------
+    empirical_risk : array_like, in [0, loss_max]
+    kl_hyper, sum_kl : array_like, at least 0, nats
+    n_clients, n_samples : array_like of int, at least 1
+        For unequal clients the smallest number of samples.
+    delta : array_like, in (0, 1)
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = multitask_kl(
+    ...     empirical_risk=0.1, kl_hyper=8, sum_kl=300, n_clients=200, n_samples=100, delta=0.05
+    ... )
+    >>> round(float(bound), 10)
+    0.1616394105
+    """
+    scale = largest_loss("loss_max", loss_max)
+    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    n = count("n_clients", n_clients).astype(np.float64)
+    total = np.asarray(n * count("n_samples", n_samples))
+    failure = failure_probability("delta", delta)
+    complexity = nonnegative("kl_hyper", kl_hyper) + nonnegative("sum_kl", sum_kl)
+    value = kl_root_step(unit, np.asarray(complexity), total, 2.0, failure)
+    return certificate(
+        "multitask_kl",
+        value=outward(value, scale),
+        terms={"empirical_risk": scale * unit, "samples": scale * (value - unit)},
+        delta={"samples": failure},
+        loss_max=scale,
+    )

@@ -1,0 +1,277 @@
+"""Learning to learn, square-root forms: PeFLL's theorems and the bound they come from.
+
+Shared notation. ``n_clients`` clients are drawn from an environment, client ``i`` draws its own
+samples. ``kl_hyper`` is KL(hyper-posterior || hyper-prior), ``sum_kl`` the sum over the clients of
+KL(generated posterior || data-free prior), averaged over the hyper-posterior; both in nats. Risks
+lie in [0, loss_max]; ``delta`` lies strictly between 0 and 1 and is the failure probability of the
+reported number. All inputs broadcast; arguments that list clients have them on their last axis.
+Every argument out of range raises ValueError, everything that is no number TypeError.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds.certificate import Array, Certificate, catalogued
+from latecomer.bounds.checks import (
+    count,
+    failure_probability,
+    largest_loss,
+    nonnegative,
+    one_of,
+    positive,
+    same_length,
+)
+from latecomer.bounds.unit_scale import (
+    client_sizes,
+    harmonic_total,
+    per_client,
+    summed,
+    unit_risk,
+)
+
+__all__ = ["pefll_32", "pefll_b1"]
+
+VARIANTS = ("printed", "maurer", "subgauss")
+
+CLIENTS = "clients are drawn independently from one environment, samples independently per client"
+GIBBS = "empirical_risk is the mean over clients of the Gibbs risk, losses in [0, loss_max]"
+EXACT_KL = (
+    "KL sums are exact means over the hyper-posterior or upper bounds of them: a Monte-Carlo "
+    "average of an unbounded KL is no certificate"
+)
+ASSUMED = (
+    CLIENTS,
+    "the hyper-prior was fixed before any client's data was seen",
+    "the priors on the clients' models use no data and do not depend on the hyper-posterior",
+    GIBBS,
+    EXACT_KL,
+)
+VACUOUS = "kl_hyper is of the order of n_clients, or sum_kl of all samples together"
+
+
+def _client_term(kl_hyper: Array, n: Array, delta: Array, variant: str) -> Array:
+    factor = 4.0 if variant == "maurer" else 2.0
+    exponent = n - 1.0 if variant == "subgauss" else n
+    budget = kl_hyper + np.log(factor) + 0.5 * np.log(n) - np.log(delta)
+    return np.asarray(np.sqrt(budget / (2.0 * exponent)))
+
+
+def _sample_term(sum_kl: Array, total: Array, grid: Array, delta: Array) -> Array:
+    budget = sum_kl + np.log(2.0) + np.log(grid) - np.log(delta) + 1.0
+    return np.asarray(np.sqrt(budget / (2.0 * total)))
+
+
+def root_bound(
+    name: str,
+    *,
+    empirical_risk: ArrayLike,
+    kl_hyper: Array,
+    sum_kl: Array,
+    n: Array,
+    total: Array,
+    grid: Array,
+    delta: ArrayLike,
+    loss_max: ArrayLike,
+    variant: str,
+) -> Certificate:
+    """Return a square-root bound over ``total`` samples whose rates were taken from 1..``grid``."""
+    scale = largest_loss("loss_max", loss_max)
+    risk = unit_risk("empirical_risk", empirical_risk, scale)
+    failure = failure_probability("delta", delta)
+    changes: dict[str, Any] = {}
+    if variant == "printed" and bool(np.any(n < 3)):
+        changes = {
+            "rigorous": False,
+            "reason": "the printed constant has no proof for fewer than 3 clients",
+        }
+    return summed(
+        name,
+        terms={
+            "empirical_risk": scale * risk,
+            "clients": scale * _client_term(kl_hyper, n, failure, variant),
+            "samples": scale * _sample_term(sum_kl, total, grid, failure),
+        },
+        delta={"clients": failure / 2.0, "samples": failure / 2.0},
+        scale=scale,
+        **changes,
+    )
+
+
+def client_count(n_clients: ArrayLike, variant: str) -> Array:
+    """Return the number of clients as floats, at least 2 where the variant divides by n - 1."""
+    minimum = 2 if variant == "subgauss" else 1
+    return count("n_clients", n_clients, minimum=minimum).astype(np.float64)
+
+
+@catalogued(
+    family="meta-learning",
+    claim="Risk of the system on a client it never saw, from its training clients' own samples.",
+    source="PeFLL (ICLR 2024), Theorem B.1; arXiv v1, Theorem 4.1",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid",
+    assumptions=ASSUMED,
+    vacuous_when=VACUOUS,
+)
+def pefll_b1(
+    *,
+    empirical_risk: ArrayLike,
+    kl_hyper: ArrayLike,
+    sum_kl: ArrayLike,
+    n_clients: ArrayLike,
+    n_samples: ArrayLike,
+    delta: ArrayLike,
+    loss_max: ArrayLike = 1.0,
+    variant: str = "maurer",
+) -> Certificate:
+    r"""Bound the unseen-client Gibbs risk of a system that maps a data set to a model.
+
+    .. math:: \hat r + M\sqrt{\frac{K_h + \ln(k\sqrt n/\delta)}{2 n'}}
+              + M\sqrt{\frac{S + \ln(8nm/\delta) + 1}{2nm}}
+
+    ``variant`` sets (k, n'): ``maurer`` (4, n) is what the quoted lemma gives at delta / 2,
+    ``printed`` (2, n) is the paper's constant, true for n >= 3, ``subgauss`` (2, n - 1) is proved
+    for n >= 2.
+
+    Parameters
+    ----------
+    empirical_risk : array_like, in [0, loss_max]
+    kl_hyper, sum_kl : array_like, at least 0, nats
+    n_clients, n_samples : array_like of int, at least 1
+        Clients, and samples of each client.
+    delta : array_like, in (0, 1)
+        Half is spent on the draw of clients, half on their samples.
+    loss_max : float, positive
+    variant : {"maurer", "printed", "subgauss"}
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = pefll_b1(
+    ...     empirical_risk=0.1, kl_hyper=8, sum_kl=300, n_clients=200, n_samples=100, delta=0.05
+    ... )
+    >>> round(float(bound), 10)
+    0.3827293063
+    """
+    one_of("variant", variant, VARIANTS)
+    n = client_count(n_clients, variant)
+    total = n * count("n_samples", n_samples)
+    return root_bound(
+        "pefll_b1",
+        empirical_risk=empirical_risk,
+        kl_hyper=nonnegative("kl_hyper", kl_hyper),
+        sum_kl=nonnegative("sum_kl", sum_kl),
+        n=n,
+        total=total,
+        grid=np.asarray(4.0 * total),
+        delta=delta,
+        loss_max=loss_max,
+        variant=variant,
+    )
+
+
+@catalogued(
+    family="meta-learning",
+    claim="Risk of PeFLL on a client it never saw, from the norms of its Gaussian posteriors.",
+    source="PeFLL (ICLR 2024), Theorem 3.2",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid",
+    assumptions=(
+        CLIENTS,
+        "priors are centred Gaussians with the posteriors' own variances, all fixed beforehand",
+        "empirical_risk draws hypernetwork, encoder and client model from their Gaussians: the "
+        "theorem as printed drops the last draw",
+        "theta_squared holds means over the hyper-posterior or upper bounds of them: a "
+        "Monte-Carlo average is no certificate",
+        "losses in [0, loss_max]; descriptors use the client's whole data set",
+    ),
+    vacuous_when="the weights are many or far from 0, as for every real hypernetwork",
+)
+def pefll_32(
+    *,
+    empirical_risk: ArrayLike,
+    eta_h_squared: ArrayLike,
+    alpha_h: ArrayLike,
+    eta_v_squared: ArrayLike,
+    alpha_v: ArrayLike,
+    theta_squared: ArrayLike,
+    alpha_theta: ArrayLike,
+    delta: ArrayLike,
+    n_samples: ArrayLike | None = None,
+    sizes: ArrayLike | None = None,
+    loss_max: ArrayLike = 1.0,
+    variant: str = "maurer",
+) -> Certificate:
+    r"""Bound the unseen-client Gibbs risk of stochastic PeFLL.
+
+    :func:`pefll_b1` with :math:`K_h = \|\eta_h\|^2/2\alpha_h + \|\eta_v\|^2/2\alpha_v` and
+    :math:`S = \sum_i \|\theta_i\|^2/2\alpha_\theta`. The number of clients is the length of
+    ``theta_squared``.
+
+    Parameters
+    ----------
+    empirical_risk : array_like, in [0, loss_max]
+        Gibbs risk: all three sets of weights are drawn.
+    eta_h_squared, eta_v_squared : array_like, at least 0
+        Squared norms of the mean weights of hypernetwork and encoder.
+    alpha_h, alpha_v, alpha_theta : array_like, positive
+        Variances of the Gaussians.
+    theta_squared : array_like, shape [..., n], at least 0
+        Squared norm of each client's generated mean.
+    delta : array_like, in (0, 1)
+    n_samples : array_like of int, at least 1
+        Samples of every client; exactly one of ``n_samples`` and ``sizes`` is given.
+    sizes : array_like of int, shape [..., n], at least 1
+        Samples of each client, used through their harmonic mean.
+    loss_max : float, positive
+    variant : {"maurer", "printed", "subgauss"}
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range, or lengths differ.
+
+    Examples
+    --------
+    >>> bound = pefll_32(
+    ...     empirical_risk=0.1, eta_h_squared=30.0, alpha_h=1.0, eta_v_squared=4.0, alpha_v=0.5,
+    ...     theta_squared=[1.0, 2.5, 0.0], alpha_theta=0.25, n_samples=50, delta=0.1,
+    ... )
+    >>> round(float(bound), 10)
+    2.3087828649
+    """
+    one_of("variant", variant, VARIANTS)
+    theta = nonnegative("theta_squared", theta_squared)
+    clients = per_client("theta_squared", theta)
+    n = client_count(clients, variant)
+    if (n_samples is None) == (sizes is None):
+        raise ValueError("n_samples or sizes must be given, and not both")
+    if sizes is not None:
+        same_length(theta_squared=theta, sizes=client_sizes(sizes))
+        total, grid = harmonic_total(sizes)
+    else:
+        total = np.asarray(n * count("n_samples", n_samples if n_samples is not None else 0))
+        grid = np.asarray(4.0 * total)
+    kl_hyper = nonnegative("eta_h_squared", eta_h_squared) / (2.0 * positive("alpha_h", alpha_h))
+    kl_hyper = kl_hyper + nonnegative("eta_v_squared", eta_v_squared) / (
+        2.0 * positive("alpha_v", alpha_v)
+    )
+    return root_bound(
+        "pefll_32",
+        empirical_risk=empirical_risk,
+        kl_hyper=np.asarray(kl_hyper),
+        sum_kl=np.asarray(theta.sum(axis=-1) / (2.0 * positive("alpha_theta", alpha_theta))),
+        n=n,
+        total=total,
+        grid=grid,
+        delta=delta,
+        loss_max=loss_max,
+        variant=variant,
+    )

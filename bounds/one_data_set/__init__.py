@@ -1,0 +1,1 @@
+"""PAC-Bayesian bounds for one predictor and one data set."""

@@ -1,0 +1,1 @@
+"""What changes when a client's distribution differs from those trained on."""

@@ -1,0 +1,1 @@
+"""Baxter's covering-number bounds, for clients seen and clients unseen."""

@@ -1,0 +1,310 @@
+"""Uniform convergence over the seen clients: Baxter's Theorem 4 and pFedHN's Theorem 1.
+
+Capacities are natural logarithms of the supremum, over measures, of the L1 covering number.
+Sample sizes are returned as real numbers: round up. These results are qualitative: their constants
+make every real network vacuous, and their inputs (radii, Lipschitz constants) are rarely known.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds.certificate import Array, Certificate, catalogued
+from latecomer.bounds.checks import (
+    count,
+    failure_probability,
+    largest_loss,
+    nonnegative,
+    positive,
+)
+from latecomer.bounds.unit_scale import summed, unit_risk
+
+__all__ = ["baxter_thm4_m", "log_cover_ball", "pfedhn_M", "pfedhn_eps"]
+
+FAMILY = "uniform convergence"
+FIXED = "the hypothesis spaces are permissible and fixed beforehand; losses in [0, loss_max]"
+_LIPSCHITZ = (
+    "weights and descriptors stay in balls of the given radius; the loss is Lipschitz in the "
+    "target's weights, the hypernetwork in its own weights and in the descriptor"
+)
+_STEPS = 120
+
+
+def needed(log_factor: Array, capacity: Array, epsilon: Array, coefficient: float) -> Array:
+    """Return the sample size at which ``coefficient / epsilon^2`` nats per unit are paid for."""
+    return np.asarray(coefficient / np.square(epsilon) * (log_factor + capacity))
+
+
+def smallest_epsilon(enough: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """Bisect for the smallest epsilon where ``enough`` holds; the end returned satisfies it."""
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        holds = enough(middle)
+        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+    return np.asarray(high)
+
+
+@catalogued(
+    family=FAMILY,
+    claim="Samples per client that suffice for the mean risk of the seen clients to be within eps.",
+    source="Baxter (2000), Theorem 4",
+    assumptions=(FIXED, "the capacity is taken at epsilon / 16"),
+)
+def baxter_thm4_m(
+    *,
+    log_capacity_samples: ArrayLike,
+    n_clients: ArrayLike,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    loss_max: ArrayLike = 1.0,
+) -> Array:
+    r"""Return :math:`\max\{64(\ln(4/\delta) + \ln C)/n\epsilon^2,\ 16/\epsilon^2\}` samples.
+
+    At (epsilon / 2, delta / 2) it is :func:`baxter_thm2_m`.
+
+    Parameters
+    ----------
+    log_capacity_samples : array_like, at least 0
+        ln C(epsilon / 16, H^n).
+    n_clients : array_like of int, at least 1
+    epsilon : array_like, positive
+    delta : array_like, in (0, 1)
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> needed = baxter_thm4_m(log_capacity_samples=5000.0, n_clients=100, epsilon=0.1, delta=0.05)
+    >>> round(float(needed))
+    320280
+    """
+    eps = positive("epsilon", epsilon) / largest_loss("loss_max", loss_max)
+    failure = failure_probability("delta", delta)
+    capacity = nonnegative("log_capacity_samples", log_capacity_samples)
+    n = count("n_clients", n_clients)
+    samples = needed(np.log(4.0 / failure), capacity, eps, 64.0) / n
+    return np.asarray(np.maximum(samples, 16.0 / np.square(eps)))
+
+
+@catalogued(
+    family=FAMILY,
+    claim="Logarithm of a covering number of a Euclidean ball.",
+    source="volume argument",
+)
+def log_cover_ball(
+    *, dimension: ArrayLike, ball_radius: ArrayLike, cover_radius: ArrayLike
+) -> Array:
+    r"""Return :math:`d\ln(1 + 2R/\rho)`, or 0 where one ball covers (:math:`\rho \ge R`).
+
+    Parameters
+    ----------
+    dimension : array_like of int, at least 0
+    ball_radius, cover_radius : array_like, positive
+        R and the radius of the cover.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> round(float(log_cover_ball(dimension=2, ball_radius=1.0, cover_radius=0.5)), 4)
+    3.2189
+    """
+    d = count("dimension", dimension, minimum=0)
+    ball = positive("ball_radius", ball_radius)
+    cover = positive("cover_radius", cover_radius)
+    return np.asarray(np.where(cover >= ball, 0.0, d * np.log1p(2.0 * ball / cover)))
+
+
+def _weights(
+    n_clients: ArrayLike,
+    hypernetwork_dim: ArrayLike,
+    descriptor_dim: ArrayLike,
+    head_dim: ArrayLike,
+) -> Array:
+    per_client = count("descriptor_dim", descriptor_dim) + count("head_dim", head_dim, minimum=0)
+    shared = count("hypernetwork_dim", hypernetwork_dim)
+    return np.asarray(shared + count("n_clients", n_clients) * per_client)
+
+
+def _lipschitz(loss: ArrayLike, weight: ArrayLike, descriptor: ArrayLike) -> Array:
+    through = nonnegative("weight_lipschitz", weight) + nonnegative(
+        "descriptor_lipschitz", descriptor
+    )
+    positive("weight_lipschitz + descriptor_lipschitz", through)
+    return np.asarray(positive("loss_lipschitz", loss) * through)
+
+
+@catalogued(
+    family=FAMILY,
+    claim="Samples per client that suffice for pFedHN's mean risk on its seen clients within eps.",
+    source="pFedHN (ICML 2021), Theorem 1, with the cover radius corrected",
+    assumptions=(FIXED, _LIPSCHITZ, "qualitative only: the constants exceed any real data set"),
+)
+def pfedhn_M(
+    *,
+    epsilon: ArrayLike,
+    n_clients: ArrayLike,
+    descriptor_dim: ArrayLike,
+    hypernetwork_dim: ArrayLike,
+    radius: ArrayLike,
+    loss_lipschitz: ArrayLike,
+    weight_lipschitz: ArrayLike,
+    descriptor_lipschitz: ArrayLike,
+    delta: ArrayLike,
+    head_dim: ArrayLike = 0,
+    loss_max: ArrayLike = 1.0,
+) -> Array:
+    r"""Return the samples per client of pFedHN's Theorem 1 (through :func:`baxter_thm4_m`).
+
+    .. math:: \ln C \le (N + n(k + q)) \ln(1 + 2R/\rho), \qquad
+              \rho = \frac{\epsilon/16}{L(L_h + L_V)}
+
+    The paper halves :math:`\rho` once more without need.
+
+    Parameters
+    ----------
+    epsilon : array_like, positive
+    n_clients, descriptor_dim, hypernetwork_dim : array_like of int, at least 1
+        n, k, and the N weights of the hypernetwork.
+    radius : array_like, positive
+        R of the balls that hold weights and descriptors.
+    loss_lipschitz : array_like, positive
+        L of the loss in the target's weights.
+    weight_lipschitz, descriptor_lipschitz : array_like, at least 0, not both 0
+        L_h and L_V of the hypernetwork; L_V is 0 where it makes the same of every descriptor.
+    delta : array_like, in (0, 1)
+    head_dim : array_like of int, at least 0
+        q weights of a personal head.
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> needed = pfedhn_M(
+    ...     epsilon=0.1, n_clients=90, descriptor_dim=25, hypernetwork_dim=10000, radius=1,
+    ...     loss_lipschitz=1, weight_lipschitz=1, descriptor_lipschitz=1, delta=0.05,
+    ... )
+    >>> round(float(needed))
+    5630328
+    """
+    eps = positive("epsilon", epsilon)
+    through = _lipschitz(loss_lipschitz, weight_lipschitz, descriptor_lipschitz)
+    capacity = log_cover_ball(
+        dimension=_weights(n_clients, hypernetwork_dim, descriptor_dim, head_dim),
+        ball_radius=positive("radius", radius),
+        cover_radius=eps / 16.0 / through,
+    )
+    return baxter_thm4_m(
+        log_capacity_samples=capacity,
+        n_clients=n_clients,
+        epsilon=eps,
+        delta=delta,
+        loss_max=loss_max,
+    )
+
+
+@catalogued(
+    family=FAMILY,
+    claim="Deviation that pFedHN's Theorem 1 proves on its seen clients with the given samples.",
+    source="pFedHN (ICML 2021), Theorem 1, inverted and with the cover radius corrected",
+    population="seen-clients",
+    predictor="deterministic",
+    sampling="iid",
+    assumptions=(FIXED, _LIPSCHITZ, "qualitative only: nothing is said of an unseen client"),
+    vacuous_when="always, for a real hypernetwork",
+)
+def pfedhn_eps(
+    *,
+    n_samples: ArrayLike,
+    n_clients: ArrayLike,
+    descriptor_dim: ArrayLike,
+    hypernetwork_dim: ArrayLike,
+    radius: ArrayLike,
+    loss_lipschitz: ArrayLike,
+    weight_lipschitz: ArrayLike,
+    descriptor_lipschitz: ArrayLike,
+    delta: ArrayLike,
+    head_dim: ArrayLike = 0,
+    empirical_risk: ArrayLike = 0.0,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    """Bound the mean risk of the seen clients by ``empirical_risk`` + epsilon.
+
+    Epsilon is the smallest one with ``pfedhn_M <= n_samples``, rounded up.
+
+    Parameters
+    ----------
+    n_samples : array_like of int, at least 1
+        Samples of each client.
+    n_clients, descriptor_dim, hypernetwork_dim, head_dim : array_like of int
+    radius : array_like, positive
+    loss_lipschitz, weight_lipschitz, descriptor_lipschitz : array_like
+        See :func:`pfedhn_M`.
+    delta : array_like, in (0, 1)
+    empirical_risk : array_like, in [0, loss_max]
+        Left at 0 the value is the deviation alone.
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = pfedhn_eps(
+    ...     n_samples=10**7, n_clients=90, descriptor_dim=25, hypernetwork_dim=1000, radius=1,
+    ...     loss_lipschitz=1, weight_lipschitz=1, descriptor_lipschitz=1, delta=0.05,
+    ... )
+    >>> round(float(bound), 8)
+    0.04121444
+    """
+    scale = largest_loss("loss_max", loss_max)
+    risk = unit_risk("empirical_risk", empirical_risk, scale)
+    m = count("n_samples", n_samples).astype(np.float64)
+    failure = failure_probability("delta", delta)
+    balls = positive("radius", radius)
+    through = _lipschitz(loss_lipschitz, weight_lipschitz, descriptor_lipschitz)
+    clients = count("n_clients", n_clients)
+    weights = _weights(clients, hypernetwork_dim, descriptor_dim, head_dim)
+
+    def enough(epsilon: Array) -> Array:
+        capacity = log_cover_ball(
+            dimension=weights, ball_radius=balls, cover_radius=epsilon / 16.0 / through
+        )
+        needed = baxter_thm4_m(
+            log_capacity_samples=capacity,
+            n_clients=clients,
+            epsilon=epsilon,
+            delta=failure,
+            loss_max=scale,
+        )
+        return np.asarray(needed <= m)
+
+    # Below `low` the second condition fails; at `high` one ball covers and both hold.
+    low = scale * np.sqrt(16.0 / m)
+    single = scale * np.sqrt(64.0 * np.log(4.0 / failure) / (clients * m))
+    high = np.maximum(np.maximum(low, single), 16.0 * balls * through) * (1.0 + 1e-9)
+    shape = np.broadcast_shapes(high.shape, weights.shape)
+    low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+    return summed(
+        "pfedhn_eps",
+        terms={
+            "empirical_risk": scale * risk,
+            "deviation": smallest_epsilon(enough, low * (1.0 - 1e-9), high),
+        },
+        delta={"samples": failure},
+        scale=scale,
+    )

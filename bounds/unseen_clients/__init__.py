@@ -1,0 +1,1 @@
+"""Bounds on the risk of clients that took no part in training."""

@@ -1,0 +1,246 @@
+"""Certificates for unseen clients that need no bound within a client.
+
+A *client score* is the loss on points of a client that its model was not generated from, averaged
+over folds (cross-fitting). It depends on one client only and its mean is the unseen-client risk,
+so scores are a plain sample of size ``n_clients``: what a client's own sampling adds is already
+part of their spread. ``kl_hyper`` is KL(posterior || prior) over whole systems, the prior fixed
+before the scores, for instance on clients kept apart. Scores lie in [0, loss_max]; ``delta`` is
+the failure probability of the reported number. Inputs broadcast; ValueError when out of range.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, rounded_up
+from latecomer.bounds.checks import (
+    count,
+    failure_probability,
+    largest_loss,
+    nonnegative,
+    positive,
+)
+from latecomer.bounds.unit_scale import kl_step, outward, per_client, unit_risk
+
+__all__ = [
+    "progressive",
+    "single_level_kl",
+    "single_level_product",
+]
+
+SCORES = "every client score is taken on points that the client's model was not generated from"
+PRIOR = "the prior over systems was fixed before the scores were seen"
+SUPPORT = "the certified system is run with the support size the scores used"
+POOL = (
+    "clients are independent draws of one environment, or a uniform sample without replacement "
+    "from a pool that the prior did not use"
+)
+
+
+def _outer(unit: Array, budget: Array, scale: float) -> Array:
+    return outward(kl_step(unit, budget), scale)
+
+
+@catalogued(
+    family="unseen clients",
+    claim="Risk on an unseen client of a randomised system, from cross-fitted client scores.",
+    source="this project (route R1); Maurer (2004) over clients",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid or finite-pool",
+    assumptions=(
+        SCORES,
+        "empirical_risk is the exact mean over the posterior of systems: for a Monte-Carlo mean "
+        "use single_level_kl_mc",
+        PRIOR,
+        SUPPORT,
+        POOL,
+    ),
+    vacuous_when="kl_hyper exceeds a few times n_clients",
+)
+def single_level_kl(
+    *,
+    empirical_risk: ArrayLike,
+    kl_hyper: ArrayLike,
+    n_clients: ArrayLike,
+    delta: ArrayLike,
+    n_priors: ArrayLike = 1,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    r"""Bound the unseen-client risk: :math:`kl^{-1}(\hat s \mid (K + \ln(2J\sqrt n/\delta))/n)`.
+
+    Parameters
+    ----------
+    empirical_risk : array_like, in [0, loss_max]
+        Mean client score, averaged exactly over the posterior of systems.
+    kl_hyper : array_like, at least 0, nats
+    n_clients : array_like of int, at least 1
+        Clients scored.
+    delta : array_like, in (0, 1)
+    n_priors : array_like of int, at least 1
+        J priors (such as a grid of variances) that the posterior chose from.
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> float(single_level_kl(empirical_risk=0, kl_hyper=0, n_clients=1, delta=0.05)) >= 0.975
+    True
+    """
+    scale = largest_loss("loss_max", loss_max)
+    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    n = count("n_clients", n_clients).astype(np.float64)
+    failure = failure_probability("delta", delta)
+    log_moment = np.log(2.0 * count("n_priors", n_priors)) + 0.5 * np.log(n)
+    budget = (nonnegative("kl_hyper", kl_hyper) + log_moment - np.log(failure)) / n
+    value = _outer(unit, np.asarray(budget), scale)
+    risk = scale * unit
+    return certificate(
+        "single_level_kl",
+        value=value,
+        terms={"empirical_risk": risk, "clients": value - risk},
+        delta={"clients": failure},
+        loss_max=scale,
+    )
+
+
+@catalogued(
+    family="unseen clients",
+    claim="Risk on an unseen client of a randomised system by the product rule, for low scores.",
+    source="this project",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid or finite-pool",
+    assumptions=(
+        SCORES,
+        "mean_neg_log1m is the exact mean over the posterior of systems: for a Monte-Carlo mean "
+        "use single_level_product_mc",
+        PRIOR,
+        SUPPORT,
+        POOL,
+    ),
+    vacuous_when="kl_hyper exceeds a few times n_clients, or a score equals loss_max",
+)
+def single_level_product(
+    *,
+    mean_neg_log1m: ArrayLike,
+    kl_hyper: ArrayLike,
+    n_clients: ArrayLike,
+    delta: ArrayLike,
+    n_priors: ArrayLike = 1,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    r"""Bound the unseen-client risk: :math:`1 - \exp(-\ell - (K + \ln(J/\delta))/n)`.
+
+    :math:`\ell` is the mean over clients and posterior of :math:`-\ln(1 - s_i)`, s a score over
+    ``loss_max``.
+
+    Parameters
+    ----------
+    mean_neg_log1m : array_like, at least 0
+    kl_hyper : array_like, at least 0, nats
+    n_clients : array_like of int, at least 1
+    delta : array_like, in (0, 1)
+    n_priors : array_like of int, at least 1
+        J priors that the posterior chose from.
+    loss_max : float, positive
+        Scales the result; the scores in ``mean_neg_log1m`` are divided by it already.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = single_level_product(mean_neg_log1m=0.12, kl_hyper=0, n_clients=90, delta=0.05)
+    >>> round(float(bound), 6)
+    0.142116
+    """
+    scale = largest_loss("loss_max", loss_max)
+    level = nonnegative("mean_neg_log1m", mean_neg_log1m)
+    n = count("n_clients", n_clients).astype(np.float64)
+    failure = failure_probability("delta", delta)
+    price = nonnegative("kl_hyper", kl_hyper) + np.log(count("n_priors", n_priors) / failure)
+    value = rounded_up(-scale * np.expm1(-(level + price / n)))
+    scores = -scale * np.expm1(-level)
+    return certificate(
+        "single_level_product",
+        value=value,
+        terms={"empirical_risk": scores, "clients": value - scores},
+        delta={"clients": failure},
+        loss_max=scale,
+    )
+
+
+@catalogued(
+    family="unseen clients",
+    claim="Mean risk of the successive systems when each client is scored, then trained on.",
+    source="this project (route R4)",
+    population="unseen-client",
+    predictor="random-checkpoint",
+    sampling="martingale",
+    assumptions=(
+        "score t was taken before client t was trained on, with the system of step t - 1",
+        "the order of clients is random and was fixed before any score; the grid as well",
+        "certifies a checkpoint drawn uniformly from the steps, not the last one",
+    ),
+    vacuous_when="n_steps is below about 10",
+)
+def progressive(
+    *,
+    empirical_risk: ArrayLike,
+    n_steps: ArrayLike,
+    delta: ArrayLike,
+    grid: ArrayLike,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    r"""Bound the mean risk of the systems that scored the clients.
+
+    .. math:: \min_{\lambda \in grid} \frac{1 - \exp(-\lambda\bar x - \ln(J/\delta)/T)}
+              {1 - e^{-\lambda}}
+
+    Parameters
+    ----------
+    empirical_risk : array_like, in [0, loss_max]
+        Mean of the T scores.
+    n_steps : array_like of int, at least 1
+        T.
+    delta : array_like, in (0, 1)
+    grid : array_like, shape [J], positive
+        Candidate temperatures, fixed beforehand; the union over them is paid for.
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = progressive(empirical_risk=0.12, n_steps=45, delta=0.05, grid=[0.5, 1, 2, 4])
+    >>> round(float(bound), 4)
+    0.3091
+    """
+    scale = largest_loss("loss_max", loss_max)
+    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    steps = count("n_steps", n_steps).astype(np.float64)
+    failure = failure_probability("delta", delta)
+    rates = positive("grid", grid)
+    per_client("grid", rates)
+    if rates.ndim != 1:
+        raise ValueError(f"grid must be one list of numbers above 0, got shape {rates.shape}")
+    price = np.asarray(np.log(rates.size / failure) / steps)
+    exponent = rates * unit[..., np.newaxis] + price[..., np.newaxis]
+    value = rounded_up(scale * (np.expm1(-exponent) / np.expm1(-rates)).min(axis=-1))
+    risk = scale * unit
+    return certificate(
+        "progressive",
+        value=value,
+        terms={"empirical_risk": risk, "clients": value - risk},
+        delta={"clients": failure},
+        loss_max=scale,
+    )

@@ -1,0 +1,308 @@
+"""Certificates for unseen clients of systems whose posterior mean is estimated by drawing.
+
+As ``unseen``, with the price of a Monte-Carlo mean: systems are drawn after the posterior is fixed,
+and the draws fail with a probability of their own. A system drawn afresh for each client gives as
+many independent scores as there are clients; one drawn for all clients gives a single one.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, rounded_up
+from latecomer.bounds.checks import (
+    at_most,
+    between,
+    count,
+    failure_probability,
+    interval,
+    largest_loss,
+)
+from latecomer.bounds.unit_scale import kl_step, outward, unit_risk
+from latecomer.bounds.unseen_clients.single_level import (
+    POOL,
+    PRIOR,
+    SCORES,
+    SUPPORT,
+    single_level_kl,
+    single_level_product,
+)
+
+__all__ = [
+    "kl_from_draws",
+    "product_from_draws",
+    "single_level_kl_mc",
+    "single_level_product_mc",
+]
+
+Bounded = Callable[[Array, float], Certificate]
+
+_DRAWS = (
+    "systems were drawn independently after the posterior was fixed; a draw shared by all clients "
+    "counts once in n_draws, a fresh draw for each client once per client"
+)
+
+
+@catalogued(
+    family="unseen clients",
+    claim="As single_level_kl, the posterior mean replaced by a Monte-Carlo mean and its price.",
+    source="this project (route R1)",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid or finite-pool",
+    assumptions=(
+        SCORES,
+        _DRAWS,
+        PRIOR,
+        SUPPORT,
+        POOL,
+    ),
+    vacuous_when="kl_hyper exceeds a few times n_clients",
+)
+def single_level_kl_mc(
+    *,
+    monte_carlo_risk: ArrayLike,
+    n_draws: ArrayLike,
+    delta_draws: ArrayLike,
+    kl_hyper: ArrayLike,
+    n_clients: ArrayLike,
+    delta: ArrayLike,
+    n_priors: ArrayLike = 1,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    r"""Bound the unseen-client risk by two nested inverses.
+
+    The inner one is :math:`kl^{-1}(\hat s_{MC} \mid \ln(1/\delta')/N)` for :math:`N` independent
+    scores, the outer one :func:`single_level_kl`; holds with probability
+    :math:`1-\delta-\delta'`.
+
+    Parameters
+    ----------
+    monte_carlo_risk : array_like, in [0, loss_max]
+        Mean over all drawn scores.
+    n_draws : array_like of int, at least 1
+        N, the independently drawn scores over all clients together.
+    delta_draws : array_like, in (0, 1)
+        Failure probability of the draws.
+    kl_hyper : array_like, at least 0, nats
+    n_clients : array_like of int, at least 1
+    delta : array_like, in (0, 1)
+        Failure probability of the clients alone.
+    n_priors : array_like of int, at least 1
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = single_level_kl_mc(
+    ...     monte_carlo_risk=0.1, n_draws=9000, delta_draws=0.01, kl_hyper=0, n_clients=90,
+    ...     delta=0.04,
+    ... )
+    >>> round(float(bound), 4)
+    0.2583
+    """
+    scale = largest_loss("loss_max", loss_max)
+    unit = unit_risk("monte_carlo_risk", monte_carlo_risk, scale)
+    draws = count("n_draws", n_draws).astype(np.float64)
+    failure_draws = failure_probability("delta_draws", delta_draws)
+    failure = failure_probability("delta", delta)
+    failure_probability("delta + delta_draws", failure + failure_draws)
+    inner = kl_step(unit, -np.log(failure_draws) / draws)
+    outer = single_level_kl(
+        empirical_risk=inner,
+        kl_hyper=kl_hyper,
+        n_clients=n_clients,
+        delta=failure,
+        n_priors=n_priors,
+    )
+    return certificate(
+        "single_level_kl_mc",
+        value=outward(outer.value, scale),
+        terms={
+            "empirical_risk": scale * unit,
+            "draws": scale * (inner - unit),
+            "clients": scale * outer.terms["clients"],
+        },
+        delta={"draws": failure_draws, "clients": outer.delta["clients"]},
+        loss_max=scale,
+    )
+
+
+@catalogued(
+    family="unseen clients",
+    claim="As single_level_product, the posterior mean replaced by a Monte-Carlo mean, priced.",
+    source="this project (route R1)",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid or finite-pool",
+    assumptions=(SCORES, _DRAWS, PRIOR, SUPPORT, POOL),
+    vacuous_when="kl_hyper exceeds a few times n_clients, or there are few draws",
+)
+def single_level_product_mc(
+    *,
+    monte_carlo_neg_log1m: ArrayLike,
+    gamma: ArrayLike,
+    n_draws: ArrayLike,
+    delta_draws: ArrayLike,
+    kl_hyper: ArrayLike,
+    n_clients: ArrayLike,
+    delta: ArrayLike,
+    n_priors: ArrayLike = 1,
+    loss_max: ArrayLike = 1.0,
+) -> Certificate:
+    r"""Bound the unseen-client risk by the product rule with drawn systems.
+
+    Scores are shrunk by :math:`1-\gamma`, so that :math:`-\ln(1-(1-\gamma)s)` lies in
+    :math:`[0, -\ln\gamma]` and its mean over draws can be bounded (a kl inverse, with probability
+    :math:`1-\delta'`); :func:`latecomer.bounds.unseen_clients.single_level.single_level_product` of
+    that, divided by :math:`1-\gamma`, holds with probability :math:`1-\delta-\delta'`.
+
+    Parameters
+    ----------
+    monte_carlo_neg_log1m : array_like, in [0, -ln(gamma)]
+        Mean of :math:`-\ln(1-(1-\gamma)s)` over all drawn scores s, each over ``loss_max``.
+    gamma : array_like, in (0, 1)
+        Fixed beforehand; about one over the number of clients is a good choice.
+    n_draws : array_like of int, at least 1
+        Independently drawn scores over all clients together.
+    delta_draws : array_like, in (0, 1)
+        Failure probability of the draws.
+    kl_hyper : array_like, at least 0, nats
+    n_clients : array_like of int, at least 1
+    delta : array_like, in (0, 1)
+        Failure probability of the clients alone.
+    n_priors : array_like of int, at least 1
+    loss_max : float, positive
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> bound = single_level_product_mc(
+    ...     monte_carlo_neg_log1m=0.12, gamma=0.01, n_draws=90000, delta_draws=0.01, kl_hyper=0,
+    ...     n_clients=90, delta=0.04,
+    ... )
+    >>> round(float(bound), 4)
+    0.1522
+    """
+    scale = largest_loss("loss_max", loss_max)
+    shrink = between("gamma", gamma, 0.0, 1.0)
+    largest = -np.log(shrink)
+    level = interval("monte_carlo_neg_log1m", monte_carlo_neg_log1m, 0.0, np.inf)
+    at_most("monte_carlo_neg_log1m", level, "-ln(gamma)", largest)
+    draws = count("n_draws", n_draws).astype(np.float64)
+    failure_draws = failure_probability("delta_draws", delta_draws)
+    failure = failure_probability("delta", delta)
+    failure_probability("delta + delta_draws", failure + failure_draws)
+    share = np.minimum(rounded_up(level / largest), 1.0)
+    inner = rounded_up(largest * kl_step(share, -np.log(failure_draws) / draws))
+    outer = single_level_product(
+        mean_neg_log1m=inner,
+        kl_hyper=kl_hyper,
+        n_clients=n_clients,
+        delta=failure,
+        n_priors=n_priors,
+    )
+    factor = scale / (1.0 - shrink)
+    scores = -np.expm1(-level)
+    return certificate(
+        "single_level_product_mc",
+        value=rounded_up(factor * outer.value),
+        terms={
+            "empirical_risk": factor * scores,
+            "draws": factor * (outer.terms["empirical_risk"] - scores),
+            "clients": factor * outer.terms["clients"],
+        },
+        delta={"draws": failure_draws, "clients": outer.delta["clients"]},
+        loss_max=scale,
+    )
+
+
+def product_from_draws(
+    errors: Array, *, bounded: Bounded, gamma: float, for_draws: float, given: Mapping[str, Any]
+) -> Certificate:
+    """As :func:`single_level_product_mc`, the draws' levels bounded by any rule that holds of them.
+
+    Parameters
+    ----------
+    errors : ndarray [draws], in [0, 1]
+        In the order of drawing.
+    bounded : callable
+        Maps levels in [0, 1] and a failure probability to a bound of their mean of means.
+    gamma : float
+        Shrinkage of scores.
+    for_draws : float
+        Failure probability of ``bounded``.
+    given : mapping
+        The other arguments of
+        :func:`latecomer.bounds.unseen_clients.single_level.single_level_product`.
+
+    Examples
+    --------
+    >>> from latecomer.bounds.held_out.betting import betting_mixture
+    >>> found = product_from_draws(
+    ...     np.full(2000, 0.1), gamma=0.01, for_draws=0.01,
+    ...     bounded=lambda levels, share: betting_mixture(losses=levels, delta=share),
+    ...     given={"kl_hyper": 0, "n_clients": 90, "delta": 0.04},
+    ... )
+    >>> round(float(found), 3)
+    0.146
+    """
+    largest = -np.log(gamma)
+    levels = np.minimum(-np.log1p(-(1.0 - gamma) * errors) / largest, 1.0)
+    inner = rounded_up(largest * np.minimum(rounded_up(bounded(levels, for_draws).value), 1.0))
+    outer = single_level_product(mean_neg_log1m=inner, **given)
+    factor = 1.0 / (1.0 - gamma)
+    scores = -np.expm1(-largest * levels.mean())
+    return certificate(
+        "single_level_product_mc",
+        value=rounded_up(factor * outer.value),
+        terms={
+            "empirical_risk": factor * scores,
+            "draws": factor * (outer.terms["empirical_risk"] - scores),
+            "clients": factor * outer.terms["clients"],
+        },
+        delta={"draws": for_draws, "clients": outer.delta["clients"]},
+    )
+
+
+def kl_from_draws(
+    errors: Array, *, bounded: Bounded, gamma: float, for_draws: float, given: Mapping[str, Any]
+) -> Certificate:
+    """As :func:`single_level_kl_mc`, the draws' errors bounded by any rule that holds of them.
+
+    ``gamma`` is not used: nothing is shrunk. The rest is as for :func:`product_from_draws`.
+
+    Examples
+    --------
+    >>> from latecomer.bounds.held_out.betting import betting_mixture
+    >>> found = kl_from_draws(
+    ...     np.full(2000, 0.1), gamma=0.01, for_draws=0.01,
+    ...     bounded=lambda levels, share: betting_mixture(losses=levels, delta=share),
+    ...     given={"kl_hyper": 0, "n_clients": 90, "delta": 0.04},
+    ... )
+    >>> round(float(found), 3)
+    0.25
+    """
+    mean = errors.mean()
+    inner = np.minimum(bounded(errors, for_draws).value, 1.0)
+    outer = single_level_kl(empirical_risk=inner, **given)
+    return certificate(
+        "single_level_kl_mc",
+        value=outer.value,
+        terms={
+            "empirical_risk": mean,
+            "draws": inner - mean,
+            "clients": outer.terms["clients"],
+        },
+        delta={"draws": for_draws, "clients": outer.delta["clients"]},
+    )

@@ -1,0 +1,1 @@
+"""Statements about unseen clients from the losses of clients held out."""

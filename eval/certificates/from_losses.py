@@ -1,0 +1,334 @@
+"""Certify any model from its losses on clients that took no part in training.
+
+This is the door for users of other frameworks: a table of client and loss goes in, two statements
+come out.  One bounds the mean loss over all clients like these, the other the loss of the next
+client.  Needs no torch and loads none.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from os import PathLike
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Array, Certificate, scaled_up
+from latecomer.bounds.checks import count, failure_probability, positive
+from latecomer.bounds.held_out.losses import conformal
+from latecomer.eval.certificates.loss_table import read_losses
+from latecomer.eval.certificates.rows import left_for_others
+from latecomer.eval.certificates.rules import MEAN_RULES, RULES, Asked, Rule
+from latecomer.eval.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
+
+FILE_RULES = (*MEAN_RULES, "conformal")
+"""Rules that a table of losses can be certified by."""
+
+_ALIKE = "the next client is drawn like these"
+_UNTRAINED = "these clients played no part in training or in choosing the model"
+_RULE_FIRST = "the rule was chosen before looking at their losses"
+_DRAWN = {
+    "iid": "the clients were drawn independently, from those the bound is about",
+    "iid or finite-pool": "the clients were drawn at random, independently or without replacement"
+    " from the untrained ones",
+    "finite-pool": "the clients were drawn at random without replacement from the pool",
+}
+_REALISED = "losses are meant as measured on these clients' own points, with the draws made"
+
+
+@dataclass(frozen=True, eq=False)
+class LossCertificate:
+    """What the losses of ``n_clients`` untrained clients prove.
+
+    Attributes
+    ----------
+    rule : str
+        Rule of the mean's bound, as asked for.
+    n_clients, n_rows : int
+        Clients, and the rows they were averaged from.
+    mean, sd : float
+        Mean loss over clients and its sample standard deviation (NaN for one client).
+    loss_max : float
+        Largest possible loss.
+    pool_size : int or None
+        Number of clients in the finite pool these were drawn from; None for an unbounded supply.
+    certificate : Certificate or None
+        Bound of the mean loss of clients like these; None for the rule ``conformal``.
+    next_client : Certificate
+        Bound of the loss of one further client, with probability ``1 - alpha``.
+    alpha : float
+        Failure probability of ``next_client``.
+    rank : int
+        Rank of the loss that ``next_client`` quotes; above ``n_clients`` it can only quote
+        ``loss_max``.
+    clients_needed : int
+        Fewest clients for which ``next_client`` can be below ``loss_max``.
+    reference_price : float
+        ``(1 - delta**(1/k)) (loss_max - mean)``: what no deterministic rule can
+        undercut on equal losses from an unbounded supply of clients.
+    price_paid : float or None
+        ``certificate.value - mean``.
+    others : float or None
+        Bound of the mean loss of the pool's clients that were not scored, which follows from
+        ``certificate``; None without a pool, or where all of it was scored.
+    orders : int
+        Random orders of the losses that the rule bets along; 0 for rules without an order.
+    seed : int
+        Draws those orders.
+    """
+
+    rule: str
+    n_clients: int
+    n_rows: int
+    mean: float
+    sd: float
+    loss_max: float
+    pool_size: int | None
+    certificate: Certificate | None
+    next_client: Certificate
+    alpha: float
+    rank: int
+    clients_needed: int
+    reference_price: float
+    price_paid: float | None
+    others: float | None
+    orders: int
+    seed: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings, lists and dicts, ready for JSON."""
+        return {
+            "rule": self.rule,
+            "n_clients": self.n_clients,
+            "n_rows": self.n_rows,
+            "mean": self.mean,
+            "sd": self.sd if math.isfinite(self.sd) else None,
+            "loss_max": self.loss_max,
+            "pool_size": self.pool_size,
+            "certificate": None if self.certificate is None else certificate_dict(self.certificate),
+            "next_client": certificate_dict(self.next_client)
+            | {"alpha": self.alpha, "rank": self.rank, "clients_needed": self.clients_needed},
+            "reference_price": self.reference_price,
+            "price_paid": self.price_paid,
+            "others": self.others,
+            "orders": self.orders,
+            "seed": self.seed,
+        }
+
+
+def certify_losses(
+    losses: "str | PathLike[str] | pd.DataFrame | Mapping[Any, float]",
+    *,
+    delta: float = 0.05,
+    rule: str = "product",
+    alpha: float = 0.1,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+    seed: int = 0,
+) -> LossCertificate:
+    r"""Bound the mean loss of clients like these, and the loss of the next one.
+
+    With probability at least ``1 - delta`` over the draw of the clients, the mean loss of the
+    population they came from is at most ``certificate.value``; and with probability at least
+    ``1 - alpha`` over these clients and the next one, its loss is at most ``next_client.value``.
+    The statements hold together with probability ``1 - delta - alpha``.
+
+    Parameters
+    ----------
+    losses : path, DataFrame or mapping
+        One loss per client: a CSV file or DataFrame with the columns ``client``, ``loss`` and
+        optionally ``weight`` (rows of one client are averaged), or a mapping client -> loss.
+        Neither their order nor their ids matter: losses are sorted first.
+    delta : float
+        Failure probability of the mean's bound, in (0, 1).
+    rule : str
+        How the mean is bounded, one of ``FILE_RULES``; to be chosen before looking at the losses.
+        ``product`` suits up to about 150 clients with low, even losses, ``wsr_averaged`` and
+        ``betting_mixture`` more clients or spread losses, ``product_wor_averaged`` a pool.  Rules
+        without replacement bound a pool's mean of losses as measured, the others expected losses
+        too.  ``conformal`` asks for the next client alone.
+    alpha : float
+        Failure probability of the next client's bound, in (0, 1).
+    pool_size : int, optional
+        Number of untrained clients from which these were drawn without replacement; the mean is
+        then the mean over that pool.
+    loss_max : float
+        Largest possible loss.
+    seed : int
+        Draws the orders of the losses along which some rules bet; to be chosen beforehand too.
+        The probability is then over clients and orders.
+
+    Returns
+    -------
+    LossCertificate
+
+    Raises
+    ------
+    InputError
+        One line naming the argument, or the file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> found = certify_losses({f"client {i}": 0.1 for i in range(30)})
+    >>> round(float(found.certificate), 3), round(found.reference_price, 3)
+    (0.186, 0.086)
+    >>> float(found.next_client)
+    0.1
+    """
+    _check_rule(rule, pool_size)
+    delta = float(_scalar(failure_probability, "delta", delta))
+    alpha = float(_scalar(failure_probability, "alpha", alpha))
+    loss_max = float(_scalar(positive, "loss_max", loss_max))
+    seed = int(_scalar(partial(count, minimum=0), "seed", seed))
+    if pool_size is not None:
+        pool_size = int(_scalar(count, "pool_size", pool_size))
+    table = read_losses(losses, loss_max=loss_max)
+    k = len(table.clients)
+    if pool_size is not None and pool_size < k:
+        raise InputError(
+            f"pool_size must be a whole number of at least the {k} clients given, got {pool_size}"
+        )
+    if k < RULES[rule].least:
+        raise InputError(f"rule {rule} needs at least {RULES[rule].least} clients, got {k}")
+    values = np.array(table.losses)
+    mean = min(math.fsum(table.losses) / k, loss_max)
+    bound, others = None, None
+    if rule in MEAN_RULES:
+        unit = _bounded(MEAN_RULES[rule], values / loss_max, delta, pool_size, seed)
+        bound = _tagged(_scaled(unit, loss_max), MEAN_RULES[rule], pool_size, seed)
+        if pool_size is not None and pool_size > k:
+            sizes = {"n_clients": k, "pool_size": pool_size}
+            left = left_for_others(bound=float(unit), mean=mean / loss_max, **sizes)
+            others = float(scaled_up(np.asarray(left), loss_max))
+    rank, clients_needed = _conformal_rank(k, alpha)
+    quantile = conformal(losses=values, alpha=alpha, loss_max=loss_max)
+    return LossCertificate(
+        rule=rule,
+        n_clients=k,
+        n_rows=table.n_rows,
+        mean=mean,
+        sd=float(np.std(values, ddof=1)) if k > 1 else math.nan,
+        loss_max=loss_max,
+        pool_size=pool_size,
+        certificate=bound,
+        next_client=_tagged(quantile, RULES["conformal"], pool_size, seed),
+        alpha=alpha,
+        rank=rank,
+        clients_needed=clients_needed,
+        reference_price=-math.expm1(math.log(delta) / k) * (loss_max - mean),
+        price_paid=None if bound is None else float(bound) - mean,
+        others=others,
+        orders=_orders(RULES[rule]),
+        seed=seed,
+    )
+
+
+def _check_rule(rule: str, pool_size: int | None) -> None:
+    if rule == "wsr":
+        raise InputError(
+            "rule wsr hangs on the order of the clients, which a table does not tell: use "
+            "wsr_averaged, or product_wor_averaged for a pool"
+        )
+    if rule not in FILE_RULES:
+        raise InputError(
+            f"rule must be one of {', '.join(FILE_RULES)}, got {rule!r}"
+            f"{nearest(str(rule), FILE_RULES)}"
+        )
+    if pool_size is None and not RULES[rule].iid:
+        raise InputError(
+            f"rule {rule} is for finite pools: say how many untrained clients these were drawn "
+            "from (pool_size), or use wsr_averaged"
+        )
+    if pool_size is not None and not RULES[rule].finite_pool:
+        raise InputError(
+            f"rule {rule} needs clients drawn independently, pool_size={pool_size} makes these a "
+            "finite pool: use product_wor_averaged"
+        )
+
+
+def _orders(rule: Rule) -> int:
+    """Return the orders of the losses that a rule needs: one, several, or none."""
+    return 1 if rule.ordered else rule.orders
+
+
+def _bounded(
+    rule: Rule, unit: Array, delta: float, pool_size: int | None, seed: int
+) -> Certificate:
+    """Bound the mean of losses in [0, 1] whose own order says nothing."""
+    if rule.ordered:
+        unit = np.random.default_rng(seed).permutation(unit)
+    if rule.bound is None:
+        raise ValueError(f"rule {rule.name} bounds no mean")
+    return rule.bound(Asked(unit.tolist(), delta, pool_size, seed))
+
+
+def _scaled(found: Certificate, loss_max: float) -> Certificate:
+    """Turn a bound for losses in [0, 1] into one for losses in [0, loss_max], about clients."""
+    ledger = {
+        "clients" if event == "samples" else event: share for event, share in found.delta.items()
+    }
+    value = found.value if loss_max == 1 else scaled_up(found.value, loss_max)
+    return replace(
+        found,
+        value=value,
+        terms=MappingProxyType({name: loss_max * part for name, part in found.terms.items()}),
+        delta=MappingProxyType(ledger),
+        # A sample is one client's loss: the bound is about clients that were never seen.
+        population="unseen-client",
+        loss_max=loss_max,
+    )
+
+
+def certificate_dict(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as plain numbers, strings, lists and dicts, ready for JSON."""
+    return {
+        "name": certificate.name,
+        "value": certificate.value.tolist(),
+        "terms": {name: part.tolist() for name, part in certificate.terms.items()},
+        "delta": {name: share.tolist() for name, share in certificate.delta.items()},
+        "delta_total": certificate.delta_total.tolist(),
+        "population": certificate.population,
+        "predictor": certificate.predictor,
+        "sampling": certificate.sampling,
+        "assumptions": list(certificate.assumptions),
+        "source": certificate.source,
+        "rigorous": certificate.rigorous,
+        "reason": certificate.reason,
+        "loss_max": certificate.loss_max,
+        "vacuous": certificate.vacuous.tolist(),
+    }
+
+
+def _scalar(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
+    if np.ndim(value):
+        raise InputError(f"{name} must be one number, got {name}={value!r}")
+    try:
+        return check(name, value)
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+
+
+def _conformal_rank(k: int, alpha: float) -> tuple[int, int]:
+    # The decimal that was written, not its binary neighbour: 0.1 needs 9 clients, not 10.
+    exact = Fraction(repr(alpha))
+    return math.ceil((1 - exact) * (k + 1)), math.ceil(1 / exact) - 1
+
+
+def _tagged(found: Certificate, rule: Rule, pool_size: int | None, seed: int) -> Certificate:
+    """Say what has to hold of these clients, where a calculator can only list what may."""
+    sampling = found.sampling if pool_size is None else "finite-pool"
+    drawn = _ALIKE if found.population == "next-client" else _DRAWN[sampling]
+    assumed = [drawn, _UNTRAINED, _RULE_FIRST, f"losses lie in [0, {found.loss_max:g}]"]
+    if _orders(rule):
+        assumed.insert(3, f"so was seed {seed}, which draws the {_orders(rule)} order(s)")
+    if rule.realised:
+        assumed.append(_REALISED)
+    return replace(found, sampling=sampling, assumptions=tuple(assumed))

@@ -1,0 +1,194 @@
+"""Certify any model that can be called, whatever it was trained with.  Needs no torch."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.eval.certificates.from_losses import LossCertificate, certify_losses
+from latecomer.eval.certificates.rules import LEAST_OUTSIDE
+from latecomer.eval.errors import InputError
+from latecomer.eval.scoring.cross_fitting import client_folds
+
+__all__ = ["certify"]
+
+Points = tuple[NDArray[Any], NDArray[Any]]
+Predictor = Callable[[Points, NDArray[Any]], ArrayLike]
+Loss = Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
+
+
+def certify(
+    predictor: Predictor,
+    clients: Mapping[Any, tuple[Any, Any]],
+    *,
+    folds: int = 1,
+    seed: int = 0,
+    loss: Loss | None = None,
+    rule: str = "product",
+    delta: float = 0.05,
+    alpha: float = 0.1,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+) -> LossCertificate:
+    """Bound how well a system serves clients like these, none of whom it was trained on.
+
+    Every client is served once (once a fold) from its support alone and scored on points that the
+    predictor was not given.  With probability at least 1 - delta over the draw of the clients,
+    given whatever happened in training, the mean loss of clients like these is at most
+    ``certificate``; the next client's is at most ``next_client`` with probability 1 - alpha.
+
+    Parameters
+    ----------
+    predictor : callable
+        ``(support, query_x) -> predictions``: ``support`` is a client's ``(x, y)``, the predictions
+        are one a row of ``query_x``.  What it returns may depend on its arguments, on training and
+        on randomness of its own; a predictor that learns from one certified client for the next
+        voids the certificate.
+    clients : mapping
+        Client id to ``(support, query)``, both ``(x, y)`` arrays with one row a point.  ``query``
+        may be None when there are folds.
+    folds : int
+        1: served from support, scored on query.  More: both are put together and cut into so many
+        folds at random; each fold is scored by the predictor served from the others.
+    seed : int
+        Fixes the folds, together with each client's id, and draws the orders that some rules bet
+        along; to be chosen beforehand.
+    loss : callable, optional
+        ``(predictions, y) -> losses``, one a point in [0, ``loss_max``]; whether the prediction
+        is not the label, unless given.
+    rule, delta, alpha, pool_size, loss_max
+        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`, to be chosen before
+        looking.  A pool holds at least ten clients besides those certified.
+
+    Returns
+    -------
+    LossCertificate
+        Its assumptions name the number of support points it is about.
+
+    Raises
+    ------
+    InputError
+        One line naming the argument or the client, what is legal and what was given.
+
+    Examples
+    --------
+    A global model of scikit-learn, trained on other people's digits:
+
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> x, y = load_digits(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=300).fit(x[:900], y[:900])
+    >>> clients = {i: ((x[a:a + 15], y[a:a + 15]), (x[a + 15:a + 29], y[a + 15:a + 29]))
+    ...            for i, a in enumerate(range(900, 1770, 29))}
+    >>> found = certify(lambda support, query_x: model.predict(query_x), clients)
+    >>> found.n_clients, round(found.mean, 3), round(float(found.certificate), 3)
+    (30, 0.069, 0.159)
+    """
+    if not isinstance(clients, Mapping):
+        kind = type(clients).__name__
+        raise InputError(f"clients must be a mapping of client to (support, query), got {kind}")
+    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 1:
+        raise InputError(f"folds must be a whole number of at least 1, got {folds!r}")
+    if pool_size is not None and pool_size < len(clients) + LEAST_OUTSIDE:
+        raise InputError(
+            f"pool_size must be at least {LEAST_OUTSIDE} above the {len(clients)} clients to be "
+            f"certified, got {pool_size}"
+        )
+    measure = _wrong if loss is None else loss
+    losses: dict[str, float] = {}
+    n_support: list[int] = []
+    for name, given in clients.items():
+        total, n_points = 0.0, 0
+        for support, (query_x, query_y) in _parts(name, given, folds, seed):
+            n_support.append(len(support[0]))
+            predicted = np.asarray(predictor(support, query_x))
+            if len(np.atleast_1d(predicted)) != len(query_y):
+                raise InputError(
+                    f"client {name!r}: the predictor must give one prediction for each of "
+                    f"{len(query_y)} points, got shape {predicted.shape}"
+                )
+            total += float(_checked(name, measure(predicted, query_y), len(query_y), loss_max))
+            n_points += len(query_y)
+        losses[str(name)] = min(total / n_points, loss_max)
+    if len(losses) < len(clients):
+        raise InputError("clients must have ids that differ as text, got two alike")
+    found = certify_losses(
+        losses,
+        delta=delta,
+        rule=rule,
+        alpha=alpha,
+        pool_size=pool_size,
+        loss_max=loss_max,
+        seed=seed,
+    )
+    about = f"the system is run with {min(n_support)} to {max(n_support)} support points a client"
+    if folds > 1:
+        about += f" (losses average over {folds} folds of a client's own points)"
+    certificate = found.certificate and _about(found.certificate, about)
+    return replace(found, certificate=certificate, next_client=_about(found.next_client, about))
+
+
+def _about(issued: Certificate, text: str) -> Certificate:
+    return replace(issued, assumptions=(*issued.assumptions, text))
+
+
+def _wrong(predicted: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(predicted != y, dtype=np.float64)
+
+
+def _checked(name: Any, losses: ArrayLike, n_points: int, loss_max: float) -> float:
+    """Sum the losses of one client's points, each of which must be legal."""
+    found = np.asarray(losses, dtype=np.float64)
+    if found.shape != (n_points,):
+        raise InputError(
+            f"client {name!r}: loss must give one number a point, shape ({n_points},), got shape "
+            f"{found.shape}"
+        )
+    if not ((found >= 0) & (found <= loss_max)).all():
+        worst = found[~((found >= 0) & (found <= loss_max))][0]
+        raise InputError(f"client {name!r}: losses must lie in [0, {loss_max:g}], got {worst:g}")
+    return float(found.sum())
+
+
+def _parts(name: Any, given: Any, folds: int, seed: int) -> Iterator[tuple[Points, Points]]:
+    """Yield support and query of one client, once a fold."""
+    try:
+        support, query = given
+    except (TypeError, ValueError):
+        raise InputError(f"client {name!r}: must be a pair (support, query)") from None
+    own = _points(name, "support", support)
+    if folds == 1:
+        yield own, _points(name, "query", query)
+        return
+    if query is not None:
+        other = _points(name, "query", query)
+        try:
+            own = (np.concatenate([own[0], other[0]]), np.concatenate([own[1], other[1]]))
+        except ValueError as error:
+            raise InputError(f"client {name!r}: support and query do not fit: {error}") from None
+    if len(own[1]) < folds:
+        raise InputError(f"client {name!r}: {folds} folds need as many points, got {len(own[1])}")
+    stream = int.from_bytes(sha256(str(name).encode("utf-8", "replace")).digest()[:8], "little")
+    for fold in client_folds(len(own[1]), folds, seed=seed, client=stream):
+        kept = np.delete(np.arange(len(own[1])), fold)
+        yield (own[0][kept], own[1][kept]), (own[0][fold], own[1][fold])
+
+
+def _points(name: Any, role: str, given: Any) -> Points:
+    try:
+        x, y = given
+    except (TypeError, ValueError):
+        raise InputError(f"client {name!r}: {role} must be a pair (x, y)") from None
+    points = np.asarray(x), np.asarray(y)
+    if any(part.ndim == 0 for part in points) or len(points[0]) != len(points[1]):
+        shapes = " and ".join(str(part.shape) for part in points)
+        raise InputError(
+            f"client {name!r}: {role} must have one row of x and y a point, got {shapes}"
+        )
+    if not len(points[0]):
+        raise InputError(f"client {name!r}: {role} must hold at least one point, got none")
+    return points

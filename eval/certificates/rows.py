@@ -1,0 +1,184 @@
+"""Rows and facts of certificates: what reports are made from."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.held_out.price import reference_price, reference_price_pool
+
+__all__ = ["certificate_facts", "certificate_rows", "left_for_others", "pool_rows", "price_rows"]
+
+Row = dict[str, Any]
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def certificate_rows(
+    issued: Certificate, *, bound: str, common: Mapping[str, Any], metric: str = "certificate"
+) -> list[Row]:
+    """Rows of one certificate: its total (empty ``term``) and one row per term.
+
+    Parameters
+    ----------
+    issued : Certificate
+        Scalar certificate.
+    bound : str
+        ``<route>:<rule>``, or the calculator's name for a published bound.
+    common : mapping
+        Columns shared by all rows (group, shift, severity, counts).
+    metric : str
+        ``certificate`` for bounds of an error; ``certified_fraction`` for a share of clients.
+    """
+    tags = {
+        "metric": metric,
+        "bound": bound,
+        "population": issued.population,
+        "predictor": issued.predictor,
+        "sampling": issued.sampling,
+        "rigorous": issued.rigorous,
+        "delta": float(issued.delta_total),
+        "message": issued.reason,
+    }
+    total = {**common, **tags, "term": "", "value": float(issued.value)}
+    parts = [
+        {**common, **tags, "term": name, "value": float(part)}
+        for name, part in issued.terms.items()
+    ]
+    return [total, *parts]
+
+
+def price_rows(
+    issued: Certificate,
+    *,
+    bound: str,
+    common: Mapping[str, Any],
+    n_clients: int,
+    pool_size: int | None,
+) -> list[Row]:
+    """Rows of what a certificate of the mean cost, beside what no deterministic rule undercuts.
+
+    Terms ``paid`` (bound minus mean score), ``reference`` and, for finite pools,
+    ``reference_pool``: the calculators ``reference_price`` and ``reference_price_pool`` at the
+    certificate's own delta.
+    """
+    mean = float(issued.terms["empirical_risk"])
+    delta = float(issued.delta_total)
+    prices = {
+        "paid": float(issued.value) - mean,
+        "reference": float(reference_price(mean_loss=mean, n_clients=n_clients, delta=delta)),
+    }
+    if pool_size is not None:
+        found = reference_price_pool(n_clients=n_clients, pool_size=pool_size, delta=delta)
+        prices["reference_pool"] = float(found)
+    tags = {
+        "metric": "certificate_price",
+        "bound": bound,
+        "population": issued.population,
+        "predictor": issued.predictor,
+        "sampling": issued.sampling,
+        "delta": delta,
+    }
+    return [{**common, **tags, "term": name, "value": price} for name, price in prices.items()]
+
+
+def left_for_others(*, bound: float, mean: float, n_clients: int, pool_size: int) -> float:
+    """Bound the mean over the clients of a pool that were not scored, from a bound over all.
+
+    (N U - k m) / (N - k) for a bound U over N clients, k of which have the mean m: where most of
+    the pool was scored, a small bound over all of it leaves much room for the others.
+
+    Parameters
+    ----------
+    bound : float
+        Bound of the mean over the pool.
+    mean : float
+        Mean score of the clients that were scored.
+    n_clients, pool_size : int
+        How many were scored, of how many.
+
+    Returns
+    -------
+    float
+        In [0, 1], rounded up.
+
+    Examples
+    --------
+    >>> round(left_for_others(bound=.2505, mean=.18633, n_clients=30, pool_size=40), 3)
+    0.443
+    """
+    left = pool_size - n_clients
+    # Exact fractions: a difference of large sums must not lose what rounding up has gained.
+    whole, scored = pool_size * Fraction(bound), n_clients * Fraction(mean)
+    # The mean is itself a rounded sum; so much it can be too large.
+    slack = n_clients * Fraction(float(np.spacing(mean)))
+    return min(1.0, max(0.0, float((whole - scored + slack) / left)) * (1.0 + 2.0 * _EPS))
+
+
+def pool_rows(
+    issued: Certificate,
+    *,
+    bound: str,
+    common: Mapping[str, Any],
+    mean: float,
+    n_clients: int,
+    pool_size: int,
+    left_out: int = 0,
+) -> list[Row]:
+    """Rows of what a certificate about a finite pool leaves for the clients that were not scored.
+
+    Terms ``others`` (`left_for_others`), ``size`` of the pool and, where the split left clients of
+    the data out, ``left_out``: how many, none of them in the pool.
+    """
+    others = left_for_others(
+        bound=float(issued.value), mean=mean, n_clients=n_clients, pool_size=pool_size
+    )
+    told: dict[str, float] = {"others": others, "size": float(pool_size)}
+    if left_out:
+        told["left_out"] = float(left_out)
+    tags = {
+        "metric": "certificate_pool",
+        "bound": bound,
+        "population": issued.population,
+        "predictor": issued.predictor,
+        "sampling": issued.sampling,
+        "rigorous": issued.rigorous,
+        "delta": float(issued.delta_total),
+        "message": issued.reason,
+    }
+    return [{**common, **tags, "term": name, "value": value} for name, value in told.items()]
+
+
+def certificate_facts(
+    issued: Certificate,
+    *,
+    bound: str,
+    shift: str = "none",
+    severity: float | None = None,
+    inputs: Sequence[tuple[str, float, str]] = (),
+) -> list[Row]:
+    """Everything behind one certificate as a long table: terms, ledger, assumptions, inputs.
+
+    ``inputs`` holds (name, value, provenance) triples: what the calculator was given and where
+    each number comes from.
+    """
+    key = {
+        "bound": bound,
+        "shift": shift,
+        "severity": "" if severity is None else severity,
+        "predictor": issued.predictor,
+    }
+
+    def fact(kind: str, name: str, value: float | str = "", text: str = "") -> Row:
+        return {**key, "kind": kind, "name": name, "value": value, "text": text}
+
+    facts = [fact("total", "value", float(issued.value))]
+    facts += [fact("term", name, float(part)) for name, part in issued.terms.items()]
+    facts += [fact("delta", event, float(share)) for event, share in issued.delta.items()]
+    facts += [fact("assumption", str(i), text=text) for i, text in enumerate(issued.assumptions)]
+    facts += [fact("input", name, value, text) for name, value, text in inputs]
+    facts.append(fact("source", "source", text=issued.source))
+    if issued.reason:
+        facts.append(fact("reason", "reason", text=issued.reason))
+    return facts

@@ -1,0 +1,43 @@
+"""Checks of single values that a study gives: one line names the key, the range and the value."""
+
+from typing import Any
+
+import numpy as np
+
+from latecomer.eval.errors import InputError, nearest
+
+__all__ = ["fraction", "number_in", "one_of", "whole"]
+
+
+def whole(key: str, value: Any, low: int, high: int | None = None, why: str = "") -> int:
+    """Return ``value`` as an int in [low, high], refusing everything else."""
+    legal = f"of at least {low}" if high is None else f"in {low}..{high}"
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < low or (high is not None and value > high):
+        raise InputError(f"{key} must be a whole number {legal}{why}, got {value!r}")
+    return int(value)
+
+
+def fraction(key: str, value: Any, *, above: bool = False) -> float:
+    """Return ``value`` as a float in [0, 1), or strictly above 0 when ``above``."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1 or (above and value == 0):
+        legal = "lie strictly between 0 and 1" if above else "be at least 0 and less than 1"
+        raise InputError(f"{key} must {legal}, got {value!r}")
+    return float(value)
+
+
+def number_in(key: str, value: Any, low: float, high: float) -> float:
+    """Return ``value`` as a float in [low, high], refusing everything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:
+        raise InputError(f"{key} must lie in [{low:g}, {high:g}], got {value!r}")
+    return float(value)
+
+
+def one_of(key: str, value: Any, legal: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of the legal words."""
+    if not isinstance(value, str) or value not in legal:
+        hint = nearest(value, legal) if isinstance(value, str) else ""
+        raise InputError(f"{key} must be one of {', '.join(legal)}, got {value!r}{hint}")
+    return value

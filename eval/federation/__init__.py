@@ -1,0 +1,8 @@
+"""Groups of clients as tensors, and how far one group is from another."""
+
+from typing import TYPE_CHECKING
+
+from latecomer.moved import old_names
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)

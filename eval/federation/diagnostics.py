@@ -1,0 +1,79 @@
+"""What a split is like, whatever the method: distances, what shifts lack, the split itself."""
+
+from typing import Any
+
+import numpy as np
+
+from latecomer.eval.federation.distances import label_distances, split_diagnostics
+from latecomer.eval.federation.groups import Federation
+from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.splits.clients import label_counts
+from latecomer.eval.splits.split import split_arrays
+
+__all__ = ["split_facts"]
+
+Row = dict[str, Any]
+_MOST_PAIRS = 1_000_000
+
+
+def split_facts(
+    federation: Federation, *, classifier: str = "linear"
+) -> tuple[list[Row], dict[str, Artifact]]:
+    """Return rows and artifacts of a split.
+
+    Rows: each novel client's distance to the training clients, unshifted and under every shift,
+    and the samples that another data set could not give it (``samples_missing``). Artifacts:
+    ``label_counts``; ``split``, the split frozen, which ``split: {kind: frozen, path: ...}`` reads;
+    ``label_distances``, every measure for every pair of novel and training client, unless there
+    are more than a million pairs. ``classifier`` is the domain classifier of the A-distance.
+    """
+    rows: list[Row] = []
+    for group in (federation.novel, *federation.shifted):
+        if len(group.clients):
+            found = split_diagnostics(federation.seen.clients, group.clients, classifier=classifier)
+            rows += [{**group.condition(), **record} for record in found]
+    rows += [
+        {
+            "group": "novel",
+            "shift": lack.shift,
+            "client": lack.client,
+            "metric": "samples_missing",
+            "value": lack.n_samples,
+            "message": lack.message,
+        }
+        for lack in federation.lacks
+    ]
+    frozen = split_arrays(federation.split, federation.dataset.content_hash)
+    artifacts = {
+        "label_counts": _label_counts(federation),
+        "split": Artifact(kind="split", arrays=frozen, axes=("client", "role")),
+    }
+    split, dataset = federation.split, federation.dataset
+    if 0 < len(split.novel) * len(split.seen) <= _MOST_PAIRS:
+        novel, seen = (
+            label_counts(dataset.y, clients, dataset.n_classes)
+            for clients in (split.novel, split.seen)
+        )
+        artifacts["label_distances"] = Artifact(
+            kind="label_distances",
+            arrays=label_distances(novel, seen),
+            axes=("novel client", "training client"),
+            ids={
+                "novel client": [client.id for client in split.novel],
+                "training client": [client.id for client in split.seen],
+            },
+        )
+    return rows, artifacts
+
+
+def _label_counts(federation: Federation) -> Artifact:
+    """Return the client-by-class counts of the split, a row a client."""
+    split, dataset = federation.split, federation.dataset
+    groups = {"seen": split.seen, "certification": split.certification, "novel": split.novel}
+    records: list[Row] = []
+    for name, clients in groups.items():
+        counts = label_counts(dataset.y, clients, dataset.n_classes)
+        for client, held in zip(clients, np.asarray(counts).tolist(), strict=True):
+            record = {"client": client.id, "group": name}
+            records.append(record | {f"class_{c}": n for c, n in enumerate(held)})
+    return Artifact(kind="label_counts", table=records, axes=("client",))

@@ -1,0 +1,298 @@
+"""A data set and its split as populations on a device: the groups that methods train on and serve.
+
+Nothing here depends on a method or on a training seed, so every method meets the same clients.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets import load_dataset
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.devices import claim
+from latecomer.eval.shifts.other_data_set import Lack
+from latecomer.eval.shifts.populations import (
+    Population,
+    combined_hash,
+    shifted_certification,
+    shifted_populations,
+)
+from latecomer.eval.splits.build import ClientRows, Split, split_of
+from latecomer.models.task.task import Clients
+
+__all__ = ["Federation", "Group", "build_federation", "federation_settings", "make_clients"]
+
+
+@dataclass(frozen=True)
+class Standardisation:
+    """Mean and standard deviation that inputs are standardised with.
+
+    One value a channel for images ([C, 1, 1]), one a feature for vectors ([D]); taken from the
+    seen clients' support data only and frozen, so that no evaluated client moves it.
+    """
+
+    mean: NDArray[np.float32]
+    sd: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """One population under one condition.
+
+    Attributes
+    ----------
+    name : str
+        ``seen``, ``certification`` or ``novel``.
+    shift : str
+        ``none`` or the name of the shift its data went through.
+    severity : float or None
+        Strength of the shift in its own unit; None when unshifted.
+    clients : Clients
+        The data.
+    """
+
+    name: str
+    shift: str
+    severity: float | None
+    clients: Clients
+
+    def condition(self) -> dict[str, Any]:
+        """Return the columns of a row that say which group and shift it is about."""
+        severity = "" if self.severity is None else self.severity
+        return {"group": self.name, "shift": self.shift, "severity": severity}
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """All groups of one data set, split and set of shifts.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        Where the samples come from.
+    split : Split
+        Who holds which sample.
+    seen, certification, novel : Group
+        The unshifted groups; ``certification`` may be empty.
+    validation : Group
+        The seen clients with their validation data as query; empty unless each has some.
+    shifted : tuple of Group
+        Novel clients under every shift and severity of the study.
+    lacks : tuple of Lack
+        Novel clients that another data set could not fill, and why.
+    data_hash : str
+        Hash of the data set, and of other data sets and functions that shifts take.
+    shifted_certification : tuple of Group
+        Certification clients under the shifts that certificates are asked for.
+    """
+
+    dataset: Dataset
+    split: Split
+    seen: Group
+    certification: Group
+    novel: Group
+    validation: Group
+    shifted: tuple[Group, ...]
+    lacks: tuple[Lack, ...] = ()
+    data_hash: str = ""
+    shifted_certification: tuple[Group, ...] = ()
+
+    def evaluated(self) -> Iterator[Group]:
+        """Every group a trained model is measured on, in the order of the rows."""
+        unshifted = (self.seen, self.certification, self.novel)
+        for group in (*unshifted, *self.shifted, *self.shifted_certification):
+            if len(group.clients):
+                yield group
+
+
+def _unit_floats(x: NDArray[Any]) -> NDArray[np.float32]:
+    """Pixels as float32; uint8 is divided by 255, floats are taken as they are."""
+    return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x.astype(np.float32)
+
+
+def standardisation(
+    dataset: Dataset, seen: Sequence[ClientRows], *, block: int = 4096
+) -> Standardisation:
+    """Take mean and sd over the seen clients' support data; a constant input keeps sd 1.
+
+    Two passes over ``block`` samples at a time, so that memory does not grow with the data.
+    """
+    rows = np.concatenate([client.support for client in seen])
+    axes = (0,) if dataset.x.ndim == 2 else (0, 2, 3)
+
+    def mean_of(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Any:
+        total, count = 0.0, 0
+        for first in range(0, len(rows), block):
+            x = function(_unit_floats(dataset.x[rows[first : first + block]]).astype(np.float64))
+            total = total + x.sum(axis=axes, keepdims=True)[0]
+            count += x.size // total.size
+        return total / count
+
+    mean = mean_of(lambda x: x)
+    sd = np.sqrt(mean_of(lambda x: np.square(x - mean)))
+    return Standardisation(mean.astype(np.float32), np.where(sd > 1e-6, sd, 1.0).astype(np.float32))
+
+
+def _padded(rows: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
+    sizes = [len(part) for part in rows]
+    table = np.zeros((len(rows), max(sizes, default=0)), dtype=np.int64)
+    for index, part in enumerate(rows):
+        table[index, : len(part)] = part
+    return torch.from_numpy(table), torch.tensor(sizes, dtype=torch.int64)
+
+
+def make_clients(
+    x: NDArray[Any],
+    y: NDArray[np.int64],
+    rows: Sequence[ClientRows],
+    scale: Standardisation,
+    *,
+    store: "Store | None" = None,
+) -> Clients:
+    """Build the tensors of a group of clients.
+
+    Parameters
+    ----------
+    x, y : ndarray
+        Samples [N, ...] and labels [N] that the row indices point into; stored once.
+    rows : sequence of ClientRows
+        Who holds which row.
+    scale : Standardisation
+        Frozen mean and standard deviation.
+    store : Store, optional
+        Puts the tensors on their device; on the CPU unless given.
+    """
+    store = store or Store()
+    device = store.device
+    support, support_sizes = _padded([client.support for client in rows])
+    query, query_sizes = _padded([client.query for client in rows])
+    return Clients(
+        x=store.put(x),
+        y=store.put(y),
+        support=support.to(device),
+        support_sizes=support_sizes.to(device),
+        query=query.to(device),
+        query_sizes=query_sizes.to(device),
+        ids=torch.tensor([client.id for client in rows], dtype=torch.int64),
+        mean=store.put(scale.mean),
+        sd=store.put(scale.sd),
+    )
+
+
+class Store:
+    """Arrays as tensors on a device, each of them there once however often it is put.
+
+    Parameters
+    ----------
+    device : str
+        Where the tensors live. On the CPU they share the arrays' memory.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = torch.device(device)
+        self._held: dict[int, tuple[NDArray[Any], torch.Tensor]] = {}
+
+    def put(self, array: NDArray[Any]) -> torch.Tensor:
+        """Return the tensor of an array."""
+        if id(array) not in self._held:
+            # The array is held on to, or another one could be given its address.
+            self._held[id(array)] = array, torch.from_numpy(array).to(self.device)
+        return self._held[id(array)][1]
+
+
+def split_options(split: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a resolved ``split:`` section that are given."""
+    return {key: value for key, value in split.items() if value is not None}
+
+
+def federation_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a federation depends on of a resolved study or a cell's configuration."""
+    shared = {name: config[name] for name in ("data", "split", "shifts")}
+    named = [name for one in config.get("certificates") or () for name in one.get("shifts") or ()]
+    device = (config.get("train") or {}).get("device")
+    asked = {"device": device} if device else {}
+    return {**shared, **asked, "certified_shifts": sorted(set(named))}
+
+
+def _judged_by_validation(seen: Sequence[ClientRows]) -> Sequence[ClientRows]:
+    """Return the clients with their validation rows as query; none where a client has none."""
+    if not all(len(client.validation) for client in seen):
+        return ()
+    return tuple(replace(client, query=client.validation) for client in seen)
+
+
+def build_federation(config: Mapping[str, Any]) -> Federation:
+    """Load, split and shift the data that a cell's configuration asks for.
+
+    Parameters
+    ----------
+    config : mapping
+        ``data``, ``split``, ``shifts`` and, if any, ``certified_shifts``: names of the shifts that
+        certification clients go through as well; ``device``: ``cuda``, or the CPU if left out.
+        Samples lie there once, whatever groups they occur in.
+
+    Returns
+    -------
+    Federation
+
+    Raises
+    ------
+    InputError
+        When the data cannot be read, the split cannot exist or the device is not there.
+    """
+    device = config.get("device", "cpu")
+    claim(device)
+    store = Store(device)
+    dataset = load_dataset(config["data"])
+    options = split_options(config["split"])
+    split = split_of(dataset, options)
+    scale = standardisation(dataset, split.seen)
+
+    def group(name: str, rows: Sequence[ClientRows]) -> Group:
+        return Group(
+            name, "none", None, make_clients(dataset.x, dataset.y, rows, scale, store=store)
+        )
+
+    populations = shifted_populations(
+        dataset,
+        split,
+        config.get("shifts") or {},
+        seed=options.get("seed", 0),
+        query=options.get("query", 0.25),
+        validation=options.get("validation", 0.2),
+    )
+    certified = shifted_certification(
+        dataset,
+        split,
+        config.get("shifts") or {},
+        config.get("certified_shifts") or (),
+        seed=options.get("seed", 0),
+    )
+
+    def shifted(name: str, made: Sequence[Population]) -> tuple[Group, ...]:
+        return tuple(
+            Group(
+                name,
+                one.shift,
+                one.severity,
+                make_clients(one.x, one.y, one.rows, scale, store=store),
+            )
+            for one in made
+        )
+
+    return Federation(
+        dataset=dataset,
+        split=split,
+        seen=group("seen", split.seen),
+        certification=group("certification", split.certification),
+        novel=group("novel", split.novel),
+        validation=group("seen", _judged_by_validation(split.seen)),
+        shifted=shifted("novel", populations),
+        lacks=tuple(lack for one in populations for lack in one.lacks),
+        data_hash=combined_hash(dataset.content_hash, populations),
+        shifted_certification=shifted("certification", certified),
+    )

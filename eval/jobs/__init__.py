@@ -1,0 +1,1 @@
+"""One cell carried out: its folder, lock, checkpoints and progress."""

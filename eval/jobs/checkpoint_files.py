@@ -1,0 +1,295 @@
+"""Checkpoints of a cell on the disk: tensors as safetensors, and JSON that says what they are.
+
+::
+
+    checkpoints/<slot>-<rounds done>.safetensors    the state, optimizer moments included
+    checkpoints/<slot>-<rounds done>.json           written last: without it there is no checkpoint
+
+The JSON holds the SHA-256 of the tensors, so that a torn or foreign pair is known for what it is,
+and the newest pair that is whole is used.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from latecomer.eval.files import sync_folder, write_atomic
+from latecomer.eval.jobs.progress import Place, Progress
+from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Slot
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from latecomer.models.engine.checkpoint import Checkpoint
+
+__all__ = ["CellCheckpoints", "remove_checkpoints"]
+
+_FORMAT = 1
+_KEPT = 2  # the newest, and the one before it in case the disk loses the newest
+_TABLES = ("server", "clients")
+
+
+class CellCheckpoints:
+    """The checkpoints of a cell in its directory.
+
+    Parameters
+    ----------
+    folder : Path
+        The cell's directory.
+    cell : str
+        The cell's id: a checkpoint of any other configuration is not used.
+    progress : Progress
+        Where the cell's log stands is part of a checkpoint.
+    every : CheckpointEvery
+        How often to write.
+    guard : callable
+        Called before anything is written; raises when the cell is no longer this process's.
+    note : callable
+        Called with a line for the user when a checkpoint cannot be used.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        cell: str,
+        progress: Progress,
+        *,
+        every: CheckpointEvery | None = None,
+        guard: Callable[[], None] = lambda: None,
+        note: Callable[[str], None] = lambda text: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.folder = folder / "checkpoints"
+        self.cell = cell
+        self.progress = progress
+        self.every = every or CheckpointEvery()
+        self.guard = guard
+        self.note = note
+        self.clock = clock
+        self._slots: list[_FileSlot] = []
+
+    def slot(self, name: str, *, seed: int, rounds: int, device: str = "cpu") -> Slot:
+        """Return the slot of a training.
+
+        Parameters
+        ----------
+        name : str
+            Unique in the cell: lower-case letters, digits, ``_``.
+        seed : int
+            Training seed.
+        rounds : int
+            Rounds of the training; the last is always written.
+        device : str
+            Where it trains.
+        """
+        if not re.fullmatch("[a-z0-9_]+", name):
+            raise ValueError(f"slot names consist of a-z, 0-9 and _, got {name!r}")
+        made = _FileSlot(self, name, rounds, {"seed": seed, "device": device})
+        self._slots.append(made)
+        return made
+
+    def write_last(self) -> None:
+        """Write down the last round that was over, on the way out of a process that must end."""
+        for slot in self._slots[-1:]:
+            slot.write_last()
+
+
+class _FileSlot:
+    """The files of one training."""
+
+    def __init__(
+        self, cell: CellCheckpoints, name: str, rounds: int, facts: Mapping[str, Any]
+    ) -> None:
+        self._cell = cell
+        self._name = name
+        self._rounds = rounds
+        self._facts = dict(facts)
+        self._written = 0
+        self._since = cell.clock()
+        self._latest: Checkpoint | None = None
+        self._place = Place()
+        self._unusable: list[int] = []
+
+    def load(self) -> "Checkpoint | None":
+        """Return the newest checkpoint that is whole; say so when it is not the newest there is."""
+        unusable = ""
+        for done in reversed(self._there()):
+            try:
+                found, place = self._read(done)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                cause = " ".join(str(error).split()) or type(error).__name__
+                self._unusable.append(done)
+                unusable = unusable or f"the checkpoint of round {done} cannot be used: {cause}"
+                continue
+            if unusable:
+                self._cell.note(f"{unusable}; training goes on from round {done}")
+            self._cell.progress.keep(place)
+            self._written = done
+            return found
+        if unusable:
+            self._cell.note(f"{unusable}; training starts anew")
+        return None
+
+    def offer(self, checkpoint: "Checkpoint") -> None:
+        """Take note of a checkpoint, and write it when it is time to."""
+        # When it is written on the way out, the log may have a line about the next round already.
+        self._latest, self._place = checkpoint, self._cell.progress.place()
+        every = self._cell.every
+        done = checkpoint.rounds_done
+        late = every.seconds is not None and self._cell.clock() - self._since >= every.seconds
+        many = every.rounds is not None and done - self._written >= every.rounds
+        if late or many or done >= self._rounds:
+            self._write(checkpoint)
+
+    def write_last(self) -> None:
+        if self._latest is not None and self._latest.rounds_done > self._written:
+            self._write(self._latest)
+
+    def _there(self) -> list[int]:
+        """Return the rounds of the checkpoints that are there, oldest first."""
+        pattern = re.compile(rf"{self._name}-(\d+)\.json")
+        names = (path.name for path in self._cell.folder.glob(f"{self._name}-*.json"))
+        return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
+
+    def _path(self, done: int, suffix: str) -> Path:
+        return self._cell.folder / f"{self._name}-{done:08d}.{suffix}"
+
+    def _write(self, checkpoint: "Checkpoint") -> None:
+        import torch
+        from safetensors import SafetensorError
+        from safetensors.torch import save_file
+
+        self._cell.guard()
+        done = checkpoint.rounds_done
+        tables = {name: getattr(checkpoint.state, name) for name in _TABLES}
+        target = self._path(done, "safetensors")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            save_file(_storable(tables), draft)
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
+            sha256 = _hash(draft)
+            os.replace(draft, target)
+        except SafetensorError as error:
+            raise _as_system_error(error, target) from None
+        finally:
+            draft.unlink(missing_ok=True)
+        self._cell.progress.sync()
+        about = {
+            "format": _FORMAT,
+            "cell": self._cell.cell,
+            "slot": self._name,
+            "round": done,
+            "rounds": self._rounds,
+            "random": {
+                "generator": "philox",
+                "address": ["seed", "stream", "round", "client"],
+                "seed": self._facts["seed"],
+                "next_round": done,
+            },
+            "selection": dict(checkpoint.selection),
+            "tables": {name: list(table) for name, table in tables.items()},
+            "torch": torch.__version__,
+            "device": self._facts["device"],
+            "progress": {"size": self._place.size, "seconds": self._place.seconds},
+            "sha256": sha256,
+        }
+        write_atomic(self._path(done, "json"), json.dumps(about, indent=1) + "\n")
+        self._written, self._since = done, self._cell.clock()
+        whole = [
+            number for number in self._there() if number not in self._unusable or number == done
+        ]
+        for old in {*self._unusable, *whole[:-_KEPT]} - {done}:
+            # The JSON goes first: what is left without it is no checkpoint.
+            for suffix in ("json", "safetensors"):
+                self._path(old, suffix).unlink(missing_ok=True)
+        self._unusable = []
+        sync_folder(target.parent)
+
+    def _read(self, done: int) -> tuple["Checkpoint", Place]:
+        """Read a checkpoint.
+
+        Raises
+        ------
+        OSError, ValueError, KeyError, TypeError
+            When it is damaged, or of another training, version or device.
+        """
+        import torch
+        from safetensors.torch import load_file
+
+        from latecomer.models.engine.checkpoint import Checkpoint
+        from latecomer.models.task.state import State
+
+        about = json.loads(self._path(done, "json").read_text("utf-8"))
+        expected = {
+            "format": _FORMAT,
+            "cell": self._cell.cell,
+            "slot": self._name,
+            "round": done,
+            "rounds": self._rounds,
+            "torch": torch.__version__,
+            "device": self._facts["device"],
+        }
+        for key, value in expected.items():
+            if about[key] != value:
+                raise ValueError(f"{key} is {about[key]} there, {value} here")
+        if about["random"]["seed"] != self._facts["seed"]:
+            raise ValueError("it was trained with another seed")
+        path = self._path(done, "safetensors")
+        if not path.is_file():
+            raise ValueError("its tensors are gone")
+        if _hash(path) != about["sha256"]:
+            raise ValueError("its tensors are damaged")
+        stored = load_file(path)
+        # In the order that training left them in (files sort by name), and in memory of their own,
+        # aligned as that of any new tensor: sums must come out the same to the last bit.
+        state = State(
+            *(
+                {name: stored[f"{table}.{name}"].clone() for name in about["tables"][table]}
+                for table in _TABLES
+            )
+        )
+        place = Place(int(about["progress"]["size"]), float(about["progress"]["seconds"]))
+        return Checkpoint(done, state, about["selection"]), place
+
+
+def _storable(tables: Mapping[str, Mapping[str, "Tensor"]]) -> dict[str, "Tensor"]:
+    """Return the tensors as the format wants them: on the host, contiguous, none sharing memory."""
+    made: dict[str, Tensor] = {}
+    used: set[int] = set()
+    for table, entries in tables.items():
+        for name, value in entries.items():
+            plain = value.detach().cpu().contiguous()
+            memory = plain.untyped_storage().data_ptr()
+            made[f"{table}.{name}"] = plain.clone() if memory in used else plain
+            used.add(memory)
+    return made
+
+
+def _as_system_error(error: Exception, path: Path) -> OSError:
+    """Return what the format's writer met as the system's error that it was."""
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    number = int(found[1]) if found else errno.EIO
+    return OSError(number, os.strerror(number) if found else str(error), str(path))
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Remove the checkpoints of a cell that is done."""
+    place = folder / "checkpoints"
+    for path in place.glob("*"):
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        place.rmdir()

@@ -1,0 +1,162 @@
+"""What a study may ask about each trained model beside its errors: ``evaluation.measures``.
+
+- ``descriptors``: every client's descriptor, and its rank correlation with the clients' classes,
+  along the training too where ``evaluation.every`` says how often;
+- ``mix_and_match``: the accuracy of each seen client's head on every other's body;
+- ``serving_cost``: seconds and bytes of serving newcomers;
+- ``convergence``: what PeFLL's Theorem 3.1 speaks of, along the training alone and at the rounds
+  that ``evaluation.every`` says (``theorem31.py``, ``theorem31_rows.py``).
+
+Methods that a measure is not about leave it out.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+
+from latecomer.eval.devices import wait_for
+from latecomer.eval.measures.descriptors import descriptor_findings
+from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.training.trained_model import TrainedModel
+from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.families.shared_body import SharedBody
+from latecomer.models.task.heads import body_names, head_names
+from latecomer.models.task.state import part
+
+__all__ = ["MEASURES", "measure_all"]
+
+Findings = tuple[list[dict[str, Any]], Mapping[str, Artifact]]
+
+
+def _descriptors(model: TrainedModel) -> Findings:
+    return descriptor_findings(model.method, model.task, model.state, model.federation)
+
+
+def _mix_and_match(model: TrainedModel) -> Findings:
+    """Return the artifact ``mix_and_match`` (pFedHN, Figure 3).
+
+    ``accuracy`` ``[n, n]``: row i is seen client i's query accuracy under its own head and the body
+    of each seen client; ``normalised``: its rows stretched to [0, 1], NaN where all are equal.
+    """
+    method, task, clients = model.method, model.task, model.federation.seen.clients
+    if not isinstance(method, EmbeddedClients) or not method.personal_layers:
+        return [], {}
+    heads = head_names(task, method.personal_layers)
+    weights = [method.weights_of(task, model.state, i) for i in range(len(clients))]
+    accuracy = np.zeros((len(clients), len(clients)))
+    for i in range(len(clients)):
+        query = clients.query_of(i)
+        head = {name: weights[i][name] for name in heads}
+        for j, other in enumerate(weights):
+            with torch.no_grad():
+                right = task.logits({**other, **head}, query.x).argmax(dim=1) == query.labels()
+            accuracy[i, j] = right.double().mean().item()
+    low, high = accuracy.min(axis=1, keepdims=True), accuracy.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        normalised = (accuracy - low) / (high - low)
+    ids = clients.ids.tolist()
+    axes = ("client of the head", "client of the body")
+    artifact = Artifact(
+        kind="mix_and_match",
+        arrays={"accuracy": accuracy, "normalised": normalised},
+        axes=axes,
+        ids=dict.fromkeys(axes, ids),
+    )
+    return [], {"mix_and_match": artifact}
+
+
+def _serving_cost(model: TrainedModel) -> Findings:
+    """Return the artifact ``serving_cost``, a record per novel client.
+
+    ``personalize_seconds`` until the client has its model, on this machine, server's work
+    included; ``predict_seconds`` for its query data; ``rounds`` of messages between client and
+    server; ``down_bytes`` and ``up_bytes`` of these, blank for protocols that are not counted.
+    """
+    method, novel = model.method, model.federation.novel
+    predictor = method.predictors[-1]
+    rounds, down, up = _messages(model)
+    table = []
+    for index, client in enumerate(novel.clients.ids.tolist()):
+        support, query = novel.clients.support_of(index), novel.clients.query_of(index)
+        generator = torch.Generator().manual_seed(model.seed)
+        wait_for(support.x.device)
+        began = time.perf_counter()
+        served = method.personalize(
+            model.task, model.state, support, predictor=predictor, generator=generator
+        )
+        wait_for(support.x.device)
+        made = time.perf_counter()
+        with torch.no_grad():
+            served(query.x)
+        wait_for(support.x.device)
+        ended = time.perf_counter()
+        table.append(
+            {
+                "client": client,
+                "n_support": len(support),
+                "n_query": len(query),
+                "personalize_seconds": made - began,
+                "predict_seconds": ended - made,
+                "rounds": rounds,
+                "down_bytes": down,
+                "up_bytes": up,
+            }
+        )
+    return [], {"serving_cost": Artifact(kind="serving_cost", table=table, axes=("client",))}
+
+
+def _messages(model: TrainedModel) -> tuple[int, int | str, int | str]:
+    """Return rounds, bytes to a newcomer and bytes from it, by its method's protocol.
+
+    A fresh head or body is the newcomer's own and not sent.
+    """
+    method, task, server = model.method, model.task, model.state.server
+    size = torch.finfo(task.dtype).bits // 8
+    protocol = method.personalization
+    weights = sum(int(np.prod(shape)) for shape in task.shapes.values()) * size
+    encoder = sum(value.numel() for value in part(server, "encoder").values()) * size
+    if encoder:
+        # Encoder down, descriptor up, weights down.
+        descriptor = int(server["hyper.trunk0.weight"].shape[1]) * size
+        return 1, encoder + weights, descriptor
+    own = method.personal_layers if isinstance(method, EmbeddedClients) else 0
+    own = method.head_layers if isinstance(method, SharedBody) else own
+    body = sum(int(np.prod(task.shapes[name])) for name in body_names(task, own)) * size
+    if protocol == "embedding":
+        rounds = int(getattr(method, "novel_rounds", 0))
+        # Each round: what the hypernetwork makes goes down, its change comes up; then the model.
+        return rounds, (rounds + 1) * body, rounds * body
+    if protocol == "finetune":
+        return 1, body, 0
+    if protocol in ("global", "knn"):
+        return 1, weights, 0
+    if protocol == "local":
+        return 0, 0, 0
+    return 1, "", ""
+
+
+MEASURES: Mapping[str, Callable[[TrainedModel], Findings]] = MappingProxyType(
+    {
+        "descriptors": _descriptors,
+        "mix_and_match": _mix_and_match,
+        "serving_cost": _serving_cost,
+    }
+)
+"""Name of a measure -> its rows and artifacts for a trained model."""
+
+
+def measure_all(model: TrainedModel, names: Iterable[str]) -> Findings:
+    """Return rows and artifacts of the measures named."""
+    rows: list[dict[str, Any]] = []
+    artifacts: dict[str, Artifact] = {}
+    for name in names:
+        if name not in MEASURES:
+            continue  # measured along the training alone
+        found, made = MEASURES[name](model)
+        rows += found
+        artifacts |= made
+    return rows, artifacts

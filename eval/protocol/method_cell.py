@@ -1,0 +1,241 @@
+"""The cell of a method: train it, serve every group of clients, score, certify, measure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
+from latecomer.eval.errors import InputError
+from latecomer.eval.federation.groups import Group
+from latecomer.eval.measures.blindness import blindness_rows
+from latecomer.eval.measures.descriptors import correlations_of
+from latecomer.eval.measures.published_bounds import PUBLISHED
+from latecomer.eval.measures.registry import measure_all
+from latecomer.eval.measures.target_sizes import client_targets
+from latecomer.eval.measures.theorem31 import converging, is_about
+from latecomer.eval.measures.theorem31_rows import convergence_rows
+from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.routes.contract import Request
+from latecomer.eval.routes.r0_held_out import score_certification
+from latecomer.eval.routes.registry import certify_all
+from latecomer.eval.scoring.rows import client_rows, effect_rows, gap_row, group_rows
+from latecomer.eval.scoring.scores import ClientScore, GroupScore, group_score
+from latecomer.eval.training.checkpoint_slots import Checkpoints
+from latecomer.eval.training.curve import (
+    Curve,
+    Plan,
+    begun,
+    curve_findings,
+    measured,
+    restored,
+    stored,
+)
+from latecomer.eval.training.newcomer_rates import tune_newcomers
+from latecomer.eval.training.setup import OnRound, Outcome, Row, Setup, setup_of
+from latecomer.eval.training.trained_model import TrainedModel
+from latecomer.models.engine.checkpoint import Checkpoint
+from latecomer.models.engine.training import initial_state
+from latecomer.models.task.state import State
+
+__all__ = ["evaluate_method"]
+
+Scores = Mapping[Group, Sequence[ClientScore]]
+
+
+def _correlation(setup: Setup, state: State) -> dict[str, Any]:
+    """Return the mean rank correlation of descriptors and classes; blank where none is defined."""
+    found = correlations_of(setup.method, setup.task, state, setup.federation)
+    if found is None:
+        return {}
+    defined = found[np.isfinite(found)]
+    return {"spearman": float(defined.mean()) if len(defined) else ""}
+
+
+# Serving newcomers by training, time and again, would cost more than the training itself.
+_WITHOUT_TRAINING = ("forward", "global", "unlabelled")
+
+
+def _curve_plan(setup: Setup, config: Mapping[str, Any]) -> Plan | None:
+    """Say what to measure along the training; None where only its end is looked at."""
+    federation, budget = setup.federation, setup.budget
+    asked = config["evaluation"].get("measures") or ()
+    also = partial(_correlation, setup) if "descriptors" in asked else None
+    chooses = config["train"].get("selection", "last") == "validation"
+    every = int(config["evaluation"].get("every", 0))
+    if not every:
+        return None
+    validation = federation.validation
+    if chooses and not len(validation.clients):
+        raise InputError("train.selection=validation needs validation data of every seen client")
+    groups = {"validation": validation, "seen": federation.seen}
+    if setup.method.personalization in _WITHOUT_TRAINING:
+        groups["novel"] = federation.novel
+    present = {name: group for name, group in groups.items() if len(group.clients)}
+    found = None
+    if "convergence" in asked:
+        size, clients = budget.batch_size, federation.seen.clients
+        found = converging(setup.method, setup.task, clients, batch_size=size, seed=setup.seed)
+    return Plan(present, every, budget.rounds, chooses, also, found)
+
+
+def _trained(
+    setup: Setup, config: Mapping[str, Any], on_round: OnRound | None, checkpoints: Checkpoints
+) -> tuple[Curve, Plan | None, State]:
+    """Train the cell's method; what was measured on the way, and the state that is kept."""
+    clients, budget, seed = setup.federation.seen.clients, setup.budget, setup.seed
+    plan = _curve_plan(setup, config)
+    slot = checkpoints.slot("train", seed=seed, rounds=budget.rounds, device=str(clients.device))
+    curve, resume = restored(slot.load())
+    if plan is not None:
+        start = partial(initial_state, setup.method, setup.task, clients, budget, seed=seed)
+        curve = begun(curve, plan, start)
+
+    def on_checkpoint(checkpoint: Checkpoint) -> None:
+        nonlocal curve
+        if plan is not None:
+            curve = measured(curve, plan, checkpoint, setup.score)
+        slot.offer(stored(curve, checkpoint))
+
+    state = setup.train(
+        clients, slot, on_round=on_round, resume=resume, on_checkpoint=on_checkpoint
+    )
+    return curve, plan, curve.state or state
+
+
+def _with_rate(
+    setup: Setup, state: State, config: Mapping[str, Any]
+) -> tuple[Setup, list[Row], dict[str, Artifact]]:
+    """Choose the rate that newcomers train at, where the study asks; what was tried."""
+    rates = config["train"].get("tune_newcomers")
+    if not rates:
+        return setup, [], {}
+    method, found = tune_newcomers(
+        setup.method,
+        setup.task,
+        state,
+        setup.federation,
+        rates,
+        classes=setup.classes,
+        seed=setup.seed,
+    )
+    row, table = found.findings({"classes": setup.classes})
+    return replace(setup, method=method), [row], {"newcomer_rates": table}
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """What every predictor of a method scored: rows, and what certificates start from."""
+
+    rows: list[Row]
+    certification: Mapping[str, Scores]
+    seen_error: Mapping[str, float]
+
+
+def _scored(setup: Setup, state: State, config: Mapping[str, Any]) -> _Scored:
+    rows: list[Row] = []
+    certification: dict[str, Scores] = {}
+    seen_error: dict[str, float] = {}
+    for predictor in setup.method.predictors:
+        common: Row = {"classes": setup.classes, "predictor": predictor}
+        scored = _by_group(setup, state, config, predictor)
+        unshifted: dict[str, GroupScore] = {}
+        for group, scores in scored.items():
+            total = group_score(scores)
+            rows += client_rows(group, scores, common)
+            rows += group_rows(group, total, common)
+            if group.shift == "none":
+                unshifted[group.name] = total
+        rows += effect_rows(scored, common)
+        if "novel" in unshifted:
+            rows.append({**common, **gap_row(setup.federation.novel, unshifted)})
+        seen_error[predictor] = unshifted["seen"].pooled
+        held_out = setup.federation.certification.name
+        certification[predictor] = {g: s for g, s in scored.items() if g.name == held_out}
+    return _Scored(rows, certification, seen_error)
+
+
+def _by_group(setup: Setup, state: State, config: Mapping[str, Any], predictor: str) -> Scores:
+    """Score all groups by a predictor, certification clients as the certificates ask."""
+    score = partial(setup.score, state, predictor=predictor)
+    federation = setup.federation
+    return {
+        group: score_certification(config, score, group)
+        if group.name == federation.certification.name
+        else score(group)
+        for group in federation.evaluated()
+    }
+
+
+def _published(model: TrainedModel, names: Sequence[str], classes: str) -> tuple[list[Row], ...]:
+    """Return rows and facts of the papers' bounds on the model."""
+    rows: list[Row] = []
+    facts: list[Row] = []
+    for name in names:
+        for published in PUBLISHED[name](model):
+            group = published.group
+            where = {"classes": classes, **group.condition(), "n_clients": len(group.clients)}
+            rows += certificate_rows(published.certificate, bound=name, common=where)
+            facts += certificate_facts(
+                published.certificate,
+                bound=name,
+                shift=group.shift,
+                severity=group.severity,
+                inputs=published.inputs,
+            )
+    return rows, facts
+
+
+def _convergence(setup: Setup, curve: Curve) -> list[Row]:
+    if not is_about(setup.method):
+        return []
+    keys = ("cohort", "local_steps", "batch_size")
+    portions = {key: getattr(setup.budget, key) for key in keys}
+    n_clients = len(setup.federation.seen.clients)
+    return convergence_rows(curve.quantities, setup.method, n_clients=n_clients, **portions)
+
+
+def evaluate_method(
+    config: Mapping[str, Any], on_round: OnRound | None, checkpoints: Checkpoints
+) -> Outcome:
+    """Do the work of one cell of a method."""
+    setup = setup_of(config)
+    curve, plan, state = _trained(setup, config, on_round, checkpoints)
+    setup, rows, tuned = _with_rate(setup, state, config)
+    method, task, federation = setup.method, setup.task, setup.federation
+    scored = _scored(setup, state, config)
+    look: dict[str, Any] = {"classes": setup.classes, "predictor": setup.judged, "seed": setup.seed}
+    rows += scored.rows + blindness_rows(method, task, state, federation.seen, **look)
+
+    def support_error(predictor: str) -> float:
+        on_support = partial(setup.score, predictor=predictor, measured_on="support")
+        return group_score(on_support(state, federation.seen)).per_client
+
+    model = TrainedModel(
+        method=method,
+        task=task,
+        state=state,
+        federation=federation,
+        seen_error=scored.seen_error,
+        support_error=support_error,
+        seed=setup.seed,
+    )
+    found = certify_all(
+        Request(entry, model, config, scored.certification)
+        for entry in config.get("certificates") or ()
+    )
+    bounds, facts = _published(model, config.get("bounds") or (), setup.classes)
+    chosen, along = curve_findings(curve, plan, {"classes": setup.classes})
+    asked, measures = measure_all(model, config["evaluation"].get("measures") or ())
+    measured_rows = [*_convergence(setup, curve), *asked]
+    rows += [*found.rows, *bounds, *chosen]
+    rows += [{"classes": setup.classes, **row} for row in measured_rows]
+    sizes = client_targets(method, task, state, federation)
+    artifacts = {**sizes, **along, **tuned, **measures, **found.artifacts}
+    if facts := [*found.facts, *facts]:
+        artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
+    trained = curve.round if chosen else config["train"]["rounds"]
+    named = {"personalization": method.personalization, "round": trained}
+    return Outcome([{**named, **row} for row in rows], artifacts)

@@ -1,0 +1,46 @@
+"""The cell that says what holding clients out costs: the method trained on them as well.
+
+A certificate of held-out clients is about a system that did without them.  This one trains the same
+method, seed and rounds on seen and certification clients together, inputs scaled by all of their
+support, and measures the novel clients.  Nothing of it is certified.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from latecomer.eval.federation.groups import Group
+from latecomer.eval.routes.arrivals import joined
+from latecomer.eval.scoring.rows import client_rows, group_rows
+from latecomer.eval.scoring.scores import group_score
+from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
+from latecomer.eval.training.setup import OnRound, Outcome, Row, setup_of
+
+__all__ = ["evaluate_whole"]
+
+
+def evaluate_whole(
+    config: Mapping[str, Any],
+    on_round: OnRound | None = None,
+    kept: Checkpoints = NO_CHECKPOINTS,
+) -> Outcome:
+    """Train on all clients but the novel ones and measure these.
+
+    Raises
+    ------
+    DivergedError
+        When the training loss stops being finite.
+    """
+    setup = setup_of(config)
+    everyone, novel = joined(setup.federation)
+    rounds, device = setup.budget.rounds, str(everyone.device)
+    slot = kept.slot("train", seed=setup.seed, rounds=rounds, device=device)
+    state = setup.train(everyone, slot, on_round=on_round)
+    group = Group("novel", "none", None, novel)
+    rows: list[Row] = []
+    for predictor in setup.method.predictors:
+        scores = setup.score(state, group, predictor=predictor)
+        common: Row = {"classes": setup.classes, "predictor": predictor}
+        rows += client_rows(group, scores, common)
+        rows += group_rows(group, group_score(scores), common)
+    named = {"personalization": setup.method.personalization, "round": config["train"]["rounds"]}
+    return Outcome([{**row, **named} for row in rows], {})

@@ -1,0 +1,354 @@
+"""Rows and artifacts: the files through which evaluation and reports meet.
+
+A row is one number with everything needed to know what it is about; what is no single number (label
+counts, descriptors, tables of inputs) is an artifact with a manifest.  Files are written whole or
+not at all.
+"""
+
+import contextlib
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.files import write_atomic
+from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
+
+__all__ = [
+    "COLUMNS",
+    "ROWS_SCHEMA_VERSION",
+    "Artifact",
+    "ArtifactFile",
+    "CellRecord",
+    "InputError",
+    "RunRecord",
+    "load_run",
+    "make_row",
+    "read_artifact",
+    "read_records",
+    "read_rows",
+    "rows_to_text",
+    "sort_rows",
+    "write_artifact",
+    "write_atomic",
+    "write_rows",
+]
+
+ROWS_SCHEMA_VERSION = 1
+COLUMNS = (
+    *("study", "cell", "dataset", "split", "split_seed", "method", "label", "personalization"),
+    *("seed", "round", "group", "client", "shift", "severity", "classes", "n_support", "n_query"),
+    *("n_clients", "aggregation", "metric", "value", "lower", "upper", "bound", "term"),
+    *("population", "predictor", "sampling", "rigorous", "delta", "status", "message", "version"),
+)
+_FLOATS = ("severity", "value", "lower", "upper", "delta")
+_INTEGERS = ("split_seed", "seed", "round", "n_support", "n_query", "n_clients")
+_ORDER = (
+    *("cell", "group", "client", "shift", "severity", "metric", "bound", "term"),
+    *("aggregation", "predictor", "population", "delta"),
+)
+
+
+def make_row(**fields: Any) -> dict[str, Any]:
+    """Make a row: every column present, what is not given empty.
+
+    Raises
+    ------
+    TypeError
+        For a field that is no column.
+
+    Examples
+    --------
+    >>> row = make_row(metric="error", value=0.25, client=7)
+    >>> row["value"], row["client"], row["bound"]
+    (0.25, 7, '')
+    """
+    for name in fields:
+        if name not in COLUMNS:
+            raise TypeError(f"rows have no column {name!r}{nearest(name, COLUMNS)}")
+    return {name: fields.get(name, "") for name in COLUMNS}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n").replace("\r", "\n")
+    raise TypeError(f"a row holds text and numbers only, got {type(value).__name__}")
+
+
+def _sort_key(row: Mapping[str, Any]) -> tuple[tuple[int, float, str], ...]:
+    # Empty first, then numbers by value, then words: client 10 comes after client 9.
+    key = []
+    for name in _ORDER:
+        text = _text(row[name])
+        number = math.nan
+        if name in ("client", "severity", "delta"):
+            with contextlib.suppress(ValueError):
+                number = float(text)
+        if not text:
+            key.append((0, 0.0, ""))
+        elif math.isnan(number):
+            key.append((2, 0.0, text))
+        else:
+            key.append((1, number, text))
+    return tuple(key)
+
+
+def sort_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Put rows in the one order of the format (cell, group, client, shift, severity, ...).
+
+    Rows that agree on the whole key are ordered by their text, so that the order of the input never
+    shows in the file.
+    """
+    return sorted(
+        (dict(row) for row in rows),
+        key=lambda row: (_sort_key(row), tuple(_text(row[name]) for name in COLUMNS)),
+    )
+
+
+def rows_to_text(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Write sorted rows as CSV text: header always, floats by ``repr``, Unix line ends.
+
+    Raises
+    ------
+    TypeError
+        When a row has an unknown column, lacks one, or holds neither text nor a number.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in sort_rows(make_row(**row) for row in rows):
+        writer.writerow([_text(row[name]) for name in COLUMNS])
+    return out.getvalue()
+
+
+def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a rows file in one atomic step."""
+    write_atomic(path, rows_to_text(rows))
+
+
+def read_rows(path: str | Path) -> pd.DataFrame:
+    """Read a rows file.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of `COLUMNS`: ``value lower upper severity delta`` are floats (NaN when empty),
+        ``seed split_seed round n_*`` nullable integers, ``rigorous`` True, False or ``""``, all
+        others text (``client`` too).
+
+    Raises
+    ------
+    InputError
+        When the file is absent, torn, or no rows file of this schema.
+    """
+    return _typed(read_records(path), Path(path))
+
+
+def _typed(records: list[list[str]], source: Path) -> pd.DataFrame:
+    frame = pd.DataFrame(records, columns=list(COLUMNS), dtype="str")
+    # Plain lists: to go through a column of a frame takes several times as long.
+    columns = dict(zip(COLUMNS, zip(*records, strict=True), strict=True)) if records else {}
+    try:
+        for name in _FLOATS:
+            texts = columns.get(name, ())
+            frame[name] = np.array([float(text or "nan") for text in texts], dtype=float)
+        for name in _INTEGERS:
+            texts = columns.get(name, ())
+            frame[name] = pd.array([int(text) if text else None for text in texts], "Int64")
+        truth = {"": "", "True": True, "False": False}
+        name = "rigorous"
+        frame[name] = pd.Series([truth[text] for text in columns.get(name, ())], dtype=object)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{source} is no rows file: column {name!r}: {error}") from None
+    return frame
+
+
+def read_records(path: str | Path) -> list[list[str]]:
+    """Read a rows file as the text it holds, one list in the order of `COLUMNS` a row.
+
+    Raises
+    ------
+    InputError
+        As `read_rows` does.
+    """
+    source = Path(path)
+    try:
+        with source.open(encoding="utf-8", newline="") as file:
+            text = file.read()
+    except FileNotFoundError:
+        raise InputError(f"there is no rows file {source}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{source} cannot be read as a rows file: {error}") from None
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header, *records = list(lines) or [[]]
+    except csv.Error as error:
+        raise InputError(f"{source} is torn or no CSV file: {error}") from None
+    if tuple(header) != COLUMNS:
+        differing = [name for name in header if name not in COLUMNS]
+        absent = [name for name in COLUMNS if name not in header]
+        what = (
+            f"unknown column {differing[0]!r}"
+            if differing
+            else f"column {absent[0]!r} is absent"
+            if absent
+            else "columns in another order"
+        )
+        raise InputError(f"{source} is no rows file: {what}")
+    short = [number for number, row in enumerate(records, 2) if len(row) != len(COLUMNS)]
+    if short or not text.endswith("\n"):
+        row = short[0] if short else len(records) + 1
+        raise InputError(f"{source} is torn: row {row} is incomplete")
+    return records
+
+
+@dataclass(frozen=True)
+class ArtifactFile:
+    """One artifact of a run: the cell it belongs to, its name, kind and data file."""
+
+    cell: str
+    name: str
+    kind: str
+    path: Path
+
+    def load(self) -> Artifact:
+        """Read the artifact."""
+        return read_artifact(self.path)
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """One cell of a run: ``status`` is done, failed or unfinished."""
+
+    id: str
+    path: Path
+    status: str
+    config: dict[str, Any]
+    timing: dict[str, Any]
+    message: str
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run directory, read.
+
+    Attributes
+    ----------
+    study, env : dict
+        ``study.yaml`` (resolved) and ``env.json``.
+    rows : pandas.DataFrame
+        The merged rows, as `read_rows` gives them, and those of cells that ended since.
+    artifacts : tuple of ArtifactFile
+        Those of the finished cells.
+    cells : tuple of CellRecord
+        In the order of the study (``cells.json``).
+    scorings : tuple of dict
+        The lines of ``certification.jsonl``: models scored on the certification clients so far.
+    """
+
+    path: Path
+    study: dict[str, Any]
+    env: dict[str, Any]
+    rows: pd.DataFrame
+    artifacts: tuple[ArtifactFile, ...]
+    cells: tuple[CellRecord, ...]
+    scorings: tuple[dict[str, Any], ...] = ()
+
+
+def load_run(path: str | Path) -> RunRecord:
+    """Read a run directory.
+
+    Raises
+    ------
+    InputError
+        When it is no run directory, no cell of its run has ended, or a file in it is damaged.
+    """
+    folder = Path(path)
+    if not (folder / "study.yaml").is_file():
+        raise InputError(f"{folder} is no run directory: it has no study.yaml")
+    try:
+        study = yaml.safe_load((folder / "study.yaml").read_text("utf-8"))
+        if not isinstance(study, dict):
+            raise ValueError("study.yaml is no mapping")
+        env = _json(folder / "env.json")
+        wanted = _json(folder / "cells.json").get("cells", [])
+        cells = tuple(_cell(folder / "cells" / str(name)) for name in wanted)
+        artifacts = tuple(
+            ArtifactFile(
+                cell.id, Path(about["file"]).stem, about["kind"], file.parent / about["file"]
+            )
+            for cell in cells
+            if cell.status == "done"
+            for file in sorted((cell.path / "artifacts").glob("*.manifest.json"))
+            for about in [_json(file)]
+        )
+        scorings = _json_lines(folder / "certification.jsonl")
+    except (OSError, ValueError, KeyError, yaml.YAMLError) as error:
+        raise InputError(f"{folder} holds a damaged run: {' '.join(str(error).split())}") from None
+    return RunRecord(folder, study, env, _rows_of(folder, cells), artifacts, cells, scorings)
+
+
+def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:
+    """Rows of a run: ``rows.csv``, which a run writes at its end, and of cells not yet in it."""
+    merged = folder / "rows.csv"
+    records = read_records(merged) if merged.is_file() else []
+    known = {record[COLUMNS.index("cell")] for record in records}
+    ended = [
+        cell.path / "rows.csv"
+        for cell in cells
+        if cell.status != "unfinished" and cell.id not in known
+    ]
+    late = [record for path in ended if path.is_file() for record in read_records(path)]
+    if not late:
+        if not merged.is_file():
+            raise InputError(f"{folder} holds an unfinished run, no cell of which has ended yet")
+        return _typed(records, merged)
+    named = [dict(zip(COLUMNS, record, strict=True)) for record in records + late]
+    return _typed([list(row.values()) for row in sort_rows(named)], folder)
+
+
+def _json_lines(path: Path) -> tuple[dict[str, Any], ...]:
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    values = tuple(json.loads(line) for line in lines if line.strip())
+    if not all(isinstance(value, dict) for value in values):
+        raise ValueError(f"a line of {path.name} is no mapping")
+    return values
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    value = json.loads(path.read_text("utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError(f"{path.name} is no mapping")
+    return value
+
+
+def _cell(place: Path) -> CellRecord:
+    failure = _json(place / "failed.json")
+    done = (place / "done").is_file()
+    return CellRecord(
+        id=place.name,
+        path=place,
+        status="done" if done else "failed" if failure else "unfinished",
+        config=_json(place / "config.json"),
+        timing=_json(place / "timing.json"),
+        message=str(failure.get("message", "")),
+    )

@@ -1,0 +1,58 @@
+"""Clients in the order they arrive, their inputs scaled by those who were there first."""
+
+from dataclasses import replace
+
+import torch
+
+from latecomer.eval.federation.groups import Federation, standardisation
+from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.models.engine.growing import subset
+from latecomer.models.task.task import Clients
+
+__all__ = ["arrivals", "joined"]
+
+
+def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:
+    """Return the clients in the order they arrive, and the novel ones, inputs scaled alike.
+
+    Inputs are standardised by the support data of the first clients alone: scaled by all seen
+    clients' data, a system would know something of clients before it scores them.
+    """
+    split = federation.split
+    scale = standardisation(federation.dataset, split.seen[: plan.first])
+    seen = federation.seen.clients
+    if plan.independent:
+        seen = _joined(seen, federation.certification.clients)
+    mean, sd = (torch.from_numpy(v).to(seen.device) for v in (scale.mean, scale.sd))
+    order = subset(seen, range(plan.first + plan.clients))
+    return replace(order, mean=mean, sd=sd), replace(federation.novel.clients, mean=mean, sd=sd)
+
+
+def joined(federation: Federation) -> tuple[Clients, Clients]:
+    """Return seen and certification clients as one population, and the novel ones, scaled alike."""
+    split = federation.split
+    scale = standardisation(federation.dataset, [*split.seen, *split.certification])
+    everyone = _joined(federation.seen.clients, federation.certification.clients)
+    mean, sd = (torch.from_numpy(v).to(everyone.device) for v in (scale.mean, scale.sd))
+    novel = replace(federation.novel.clients, mean=mean, sd=sd)
+    return replace(everyone, mean=mean, sd=sd), novel
+
+
+def _joined(left: Clients, right: Clients) -> Clients:
+    def rows(name: str) -> torch.Tensor:
+        tables = [getattr(left, name), getattr(right, name)]
+        width = max(table.shape[1] for table in tables)
+        padded = [torch.nn.functional.pad(t, (0, width - t.shape[1])) for t in tables]
+        return torch.cat(padded)
+
+    def column(name: str) -> torch.Tensor:
+        return torch.cat([getattr(left, name), getattr(right, name)])
+
+    return replace(
+        left,
+        support=rows("support"),
+        query=rows("query"),
+        support_sizes=column("support_sizes"),
+        query_sizes=column("query_sizes"),
+        ids=column("ids"),
+    )

@@ -1,0 +1,64 @@
+"""What a route to a certificate is asked, and what it gives back."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from latecomer.eval.federation.groups import Group
+from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.training.trained_model import TrainedModel
+
+__all__ = ["Findings", "Request", "Route"]
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """One entry of a study's ``certificates``, and the model it asks about.
+
+    Attributes
+    ----------
+    entry : mapping
+        The entry as resolved; ``n_seeds`` beside it when the study's seeds share its delta.
+    model : TrainedModel
+    config : mapping
+        The cell's configuration.
+    scores : mapping
+        Scores of the certification clients by predictor and group: unshifted, and under every
+        shift that some entry asks for.
+    """
+
+    entry: Mapping[str, Any]
+    model: TrainedModel
+    config: Mapping[str, Any]
+    scores: Mapping[str, Mapping[Group, Sequence[ClientScore]]]
+
+    @property
+    def n_seeds(self) -> int:
+        """Seeds that share the entry's failure probability; 1 when each has it to itself."""
+        return int(self.entry.get("n_seeds", 1))
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a route found.
+
+    Attributes
+    ----------
+    rows, facts : list of dict
+        As `certificate_rows` and `certificate_facts` make them.
+    tables : mapping of str to list of dict
+        Artifacts that all entries of a study share, by kind: their tables are joined.
+    artifacts : mapping of str to Artifact
+        Artifacts of its own, by name.
+    """
+
+    rows: list[Row]
+    facts: list[Row]
+    tables: Mapping[str, list[Row]] = field(default_factory=dict)
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+
+
+Route = Callable[[Request], Findings]

@@ -1,0 +1,313 @@
+"""The schema of a study's ``certificates`` section, one model for each route."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from latecomer.eval.certificates.rules import (
+    BEST_OF,
+    MEAN_RULES,
+    RULES,
+    check_outside,
+    check_sampling,
+    orders_of,
+    sampling_of,
+)
+from latecomer.eval.errors import InputError
+from latecomer.eval.routes.r3_personal_cut import measured_samples
+from latecomer.eval.routes.settings import RouteSettings, SplitLike, StudyLike
+from latecomer.eval.routes.training_entries import TRAINING_ROUTES, Compressed, Progressive, Tuned
+from latecomer.eval.schema import Count, Number, Positive, Probability, Seed, sequence
+
+__all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior", "TwoLevel"]
+
+_DELTA = 0.05
+_ALPHA = 0.1
+_MEAN = ", ".join(MEAN_RULES)
+# Shifts that move each client's own samples, by itself: what a certificate under a shift needs.
+_JOINT = {
+    "extrapolation": "draws other clients, so that the certified ones are no sample of a pool",
+    "dataset": "deals another data set to all clients at once, so that they depend on each other",
+}
+
+
+def _with_an_order(value: Any) -> Any:
+    if value == "wsr":
+        raise ValueError("must not hang on the order of the clients: use wsr_averaged, got wsr")
+    return value
+
+
+_Mean = Literal[
+    "product",
+    "chernoff_kl",
+    "emp_bernstein",
+    "betting_mixture",
+    "wsr_averaged",
+    "wsr_wor",
+    "product_wor",
+    "product_wor_averaged",
+    "betting_wor",
+]
+MeanRule = Annotated[_Mean, BeforeValidator(_with_an_order)]
+RuleName = Annotated[
+    Literal[_Mean, "conformal", "fraction_above", "error_curve", "best_of"],
+    BeforeValidator(_with_an_order),
+]
+Threshold = Annotated[Number, Field(ge=0, lt=1)]
+
+
+def _all_or_names(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, (list, tuple)) or not value:
+        raise ValueError("must be true, false or a list of names of shifts")
+    return sequence(value)
+
+
+class HeldOut(RouteSettings):
+    """Route R0: an inequality over the scores of clients that were held out of training.
+
+    Attributes
+    ----------
+    rule : str
+        One of ``RULES``, or ``best_of``.
+    best_of : tuple of str
+        Rules of the mean; the smallest bound is taken, each at its part of ``delta``.
+    delta, alpha : float
+        Total failure probability; ``alpha`` for the next client's quantile.
+    folds : int
+        1: a client is served from its support and scored on its query data. More: its support and
+        query points are cut into folds, each scored by the model served from the others.
+    thresholds : tuple of float
+        Errors for ``fraction_above``; they share ``delta``.
+    shifts : bool or tuple of str
+        Which of the study's shifts the certification clients are certified under as well.
+    orders_seed : int
+        Draws the orders that ``wsr_averaged`` and ``product_wor_averaged`` average over; 0 unless
+        given.
+    realised : bool
+        For a randomised predictor (gibbs) and rules of pools that are about scores as measured:
+        says that the certificate is about the draws made.  They are refused without.
+    per_seed : str
+        ``each``: every seed's certificate has ``delta`` to itself.  ``union``: the seeds share it,
+        and their certificates hold at once: only then does their mean bound the risk of the model
+        of a seed drawn at random.
+    """
+
+    needs_certification: ClassVar[bool] = True
+
+    route: Literal["r0"] = "r0"
+    rule: RuleName | None = None
+    best_of: Annotated[tuple[MeanRule, ...], BeforeValidator(sequence)] | None = None
+    delta: Probability | None = None
+    alpha: Probability | None = None
+    folds: Count = 1
+    thresholds: (
+        Annotated[tuple[Threshold, ...], BeforeValidator(sequence), Field(min_length=1)] | None
+    ) = None
+    shifts: Annotated[bool | tuple[str, ...], BeforeValidator(_all_or_names)] = False
+    orders_seed: Seed | None = None
+    realised: bool | None = None
+    per_seed: Literal["each", "union"] = "each"
+
+    @property
+    def _rules(self) -> tuple[str, ...]:
+        return self.best_of or (str(self.rule),)
+
+    def completed(self, key: str, study: StudyLike) -> Self:
+        """Fill in rule, level, orders and shifts; refuse what the rule cannot certify."""
+        rule = self._rule(key)
+        level = RULES[rule].level if rule != BEST_OF else "delta"
+        unused = "alpha" if level == "delta" else "delta"
+        if getattr(self, unused) is not None:
+            raise InputError(f"{key}.{unused} is no setting of rule {rule}, which takes {level}")
+        if (self.thresholds is None) == (rule == "fraction_above"):
+            why = "must be given for" if self.thresholds is None else "is no setting of"
+            raise InputError(f"{key}.thresholds {why} rule {rule}")
+        if rule == "error_curve" and (self.delta or _DELTA) > 0.5:
+            raise InputError(
+                f"{key}.delta must be at most 0.5 for an error curve, got {self.delta}"
+            )
+        kind = study.split.kind
+        if kind != "frozen":  # what a file holds is known once it is read
+            for one in self.best_of or (rule,):
+                check_sampling(key, one, kind)
+        default = _ALPHA if level == "alpha" else _DELTA
+        averaged = orders_of(self._rules) > 0
+        if self.orders_seed is not None and not averaged:
+            raise InputError(
+                f"{key}.orders_seed is no setting of rule {rule}, which draws no order"
+            )
+        if self.realised is not None and not any(RULES[one].realised for one in self._rules):
+            raise InputError(
+                f"{key}.realised is no setting of rule {rule}, which covers expected errors too"
+            )
+        return self.model_copy(
+            update={
+                "rule": rule,
+                level: getattr(self, level) or default,
+                "orders_seed": self.orders_seed or 0 if averaged else None,
+                "shifts": self._shifts(key, study),
+            }
+        )
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse too few clients, too small ones, and a rule that does not cover their sampling."""
+        k = len(split.certification)
+        if not k:
+            raise InputError("certificates need certification clients, and the split has none")
+        for rule in self._rules:
+            check_sampling(key, rule, split.kind)
+            if k < RULES[rule].least:
+                raise InputError(f"{key}.rule {rule} needs {RULES[rule].least} clients, got {k}")
+        check_outside(split.kind, k, len(split.novel))
+        points = min(len(client.support) + len(client.query) for client in split.certification)
+        if self.folds > points:
+            raise InputError(
+                f"{key}.folds must be at most the {points} points of the smallest certification "
+                f"client, got {self.folds}"
+            )
+
+    def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
+        """Refuse a rule about scores as measured for randomised predictors, unless it is asked."""
+        if "gibbs" not in predictors or sampling_of(split_kind) == "iid" or self.realised:
+            return
+        for rule in self._rules:
+            if RULES[rule].realised:
+                raise InputError(
+                    f"{key}.rule {rule} is about the scores of a pool as measured, not about the "
+                    "expected errors of a gibbs predictor: say realised: true, or use product"
+                )
+
+    def _rule(self, key: str) -> str:
+        if self.best_of is None:
+            if self.rule is None:
+                raise InputError(f"{key}.rule must be given")
+            if self.rule == BEST_OF:
+                raise InputError(f"{key}.best_of must list two or more of {_MEAN}")
+            return self.rule
+        if len(self.best_of) < 2:
+            given = list(self.best_of)
+            raise InputError(f"{key}.best_of must list two or more of {_MEAN}, got {given}")
+        if self.rule not in (None, BEST_OF):
+            raise InputError(f"{key}: give either rule or best_of, got both")
+        return BEST_OF
+
+    def _shifts(self, key: str, study: StudyLike) -> bool | tuple[str, ...]:
+        """Check the shifts asked for; ``true`` becomes the list of the study's."""
+        present = _shift_names(study.shifts)
+        if not self.shifts:
+            return False
+        asked = tuple(present) if isinstance(self.shifts, bool) else self.shifts
+        if not asked:
+            raise InputError(f"{key}.shifts: the study has no shifts")
+        for name in asked:
+            if name not in present:
+                legal = ", ".join(present) or "none"
+                raise InputError(
+                    f"{key}.shifts must name shifts of the study ({legal}), got {name}"
+                )
+            if present[name] in _JOINT:
+                raise InputError(f"{key}.shifts: {name} {_JOINT[present[name]]}: list the others")
+        return asked
+
+
+class PersonalPrior(RouteSettings):
+    """Route R3: certification clients fine-tune, each with a prior from part of its own support.
+
+    Attributes
+    ----------
+    delta, draws_share, client_share : float
+        Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
+    alphas : tuple of float
+        Variances, relative to the weights, of which the best is taken; their union is paid for.
+    measured : int, optional
+        Support samples that every client is measured on; must be given where certification
+        clients hold unequally many.  On an ``environment`` split a multiple of the classes.
+    measured_share : float
+        The same as a share of the support, where all hold equally many.
+    draws : int
+        Models drawn for each client.
+    """
+
+    needs_certification: ClassVar[bool] = True
+
+    route: Literal["r3"]
+    rule: Literal["pooled"] = "pooled"
+    delta: Probability = _DELTA
+    draws_share: Probability = 0.2
+    client_share: Probability = 0.5
+    alphas: Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+        *(1e-3, 1e-2, 1e-1),
+    )
+    measured: Count | None = None
+    measured_share: Probability = 0.5
+    draws: Count = 20
+    per_seed: Literal["each", "union"] = "each"
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse too few clients, and what no client can be measured on."""
+        check_outside(split.kind, len(split.certification), len(split.novel))
+        sizes = [len(client.support) for client in split.certification]
+        law = split.law
+        n_classes = law.classes_per_client if law else None
+        measured_samples(key, self.measured, self.measured_share, sizes, n_classes)
+
+
+class TwoLevel(RouteSettings):
+    """Route R2: certification clients' support makes stochastic models and measures them too.
+
+    Attributes
+    ----------
+    delta, draws_share, client_share : float
+        Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
+    draws : int
+        Systems, and a model of each, drawn for each client.
+    """
+
+    needs_certification: ClassVar[bool] = True
+
+    route: Literal["r2"]
+    rule: Literal["two_step_kl"] = "two_step_kl"
+    delta: Probability = _DELTA
+    draws_share: Probability = 0.2
+    client_share: Probability = 0.5
+    draws: Count = 20
+    per_seed: Literal["each", "union"] = "each"
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse too few clients."""
+        check_outside(split.kind, len(split.certification), len(split.novel))
+
+
+def _shift_names(shifts: Any) -> dict[str, str]:
+    """Map the names that shifts go by to their sections of ``shifts``."""
+    names = {}
+    for section, entries in shifts:
+        for entry in entries:
+            names[str(getattr(entry, "label", section))] = section
+    return names
+
+
+ROUTE_SETTINGS: Mapping[str, type[RouteSettings]] = MappingProxyType(
+    {"r0": HeldOut, "r2": TwoLevel, "r3": PersonalPrior, **TRAINING_ROUTES}
+)
+
+
+def _route(value: Any) -> str:
+    """Return the route that a certificate, as written or as read, is of."""
+    named = value.get("route", "r0") if isinstance(value, dict) else getattr(value, "route", "r0")
+    return str(named)
+
+
+CertificateSettings = Annotated[
+    Annotated[HeldOut, Tag("r0")]
+    | Annotated[Tuned, Tag("r1")]
+    | Annotated[TwoLevel, Tag("r2")]
+    | Annotated[PersonalPrior, Tag("r3")]
+    | Annotated[Progressive, Tag("r4")]
+    | Annotated[Compressed, Tag("r5")],
+    Discriminator(_route),
+]

@@ -1,0 +1,296 @@
+"""Route R0 of a study: rows, facts and curves from the scores of the certification clients."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.eval.certificates.held_out import Scored, certify_best, certify_scores
+from latecomer.eval.certificates.rows import (
+    certificate_facts,
+    certificate_rows,
+    pool_rows,
+    price_rows,
+)
+from latecomer.eval.certificates.rules import BEST_OF, MEAN_RULES, sampling_of
+from latecomer.eval.certificates.tails import error_curve, fractions_above
+from latecomer.eval.federation.groups import Group
+from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.scoring.cross_fitting import cross_fitted
+from latecomer.eval.scoring.scores import ClientScore
+
+__all__ = ["Drawn", "certify_held_out", "issue_certificates", "score_certification"]
+
+Row = dict[str, Any]
+
+
+class Condition(Protocol):
+    """What a certificate has to know of the group that was scored."""
+
+    @property
+    def shift(self) -> str:
+        """``none`` or the name of the shift."""
+
+    @property
+    def severity(self) -> float | None:
+        """Strength of the shift; None when unshifted."""
+
+    def condition(self) -> dict[str, Any]:
+        """Return the columns of a row that say which group and shift it is about."""
+
+
+C = TypeVar("C", bound=Condition)
+_ROUTE = "r0"
+
+
+def _entries(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [entry for entry in config.get("certificates") or () if entry["route"] == _ROUTE]
+
+
+def score_certification(
+    config: Mapping[str, Any], score: Callable[[Group], Sequence[ClientScore]], group: Group
+) -> list[ClientScore]:
+    """Score certification clients the way the study's certificates ask: whole, or cross-fitted."""
+    folds = {int(entry.get("folds", 1)) for entry in _entries(config)} or {1}
+    return cross_fitted(score, group, folds=folds.pop(), seed=int(config["split"]["seed"]))
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """One certificate: what is behind its bound's name, what its number is, what was sampled."""
+
+    name: str
+    issued: Certificate
+    metric: str = "certificate"
+    sampled: float | None = None
+    curve: tuple[Row, ...] = ()
+
+
+def _mean(scored: Scored, entry: Mapping[str, Any], level: float) -> Iterator[_Statement]:
+    issued = certify_scores(scored, rule=entry["rule"], level=level)
+    mean = scored.mean if issued.population == "unseen-client" else None
+    yield _Statement("", issued, sampled=mean)
+
+
+def _best(scored: Scored, entry: Mapping[str, Any], level: float) -> Iterator[_Statement]:
+    issued = certify_best(scored, rules=entry["best_of"], delta=level)
+    yield _Statement("", issued, sampled=scored.mean)
+
+
+def _fractions(scored: Scored, entry: Mapping[str, Any], level: float) -> Iterator[_Statement]:
+    found = fractions_above(scored, thresholds=entry["thresholds"], delta=level)
+    for threshold, issued in found.items():
+        above = float(np.mean([loss > threshold for loss in scored.losses]))
+        yield _Statement(f"@{threshold:g}", issued, "certified_fraction", above)
+
+
+def _curve(scored: Scored, entry: Mapping[str, Any], level: float) -> Iterator[_Statement]:
+    issued, steps = error_curve(scored, delta=level)
+    yield _Statement("", issued, "error_curve_width", curve=tuple(steps))
+
+
+_STATEMENTS: Mapping[str, Callable[[Scored, Mapping[str, Any], float], Iterator[_Statement]]] = (
+    MappingProxyType({BEST_OF: _best, "fraction_above": _fractions, "error_curve": _curve})
+)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How the certification clients came about.
+
+    Attributes
+    ----------
+    sampling : {"finite-pool", "iid"}
+    untrained : int
+        Clients that were not trained on, certified ones included.
+    left_out : int
+        Untrained clients of the data that were too small for the split.
+    """
+
+    sampling: str
+    untrained: int
+    left_out: int = 0
+
+    @property
+    def pool_size(self) -> int | None:
+        """Clients of the finite pool; None for independent draws."""
+        return self.untrained if self.sampling == "finite-pool" else None
+
+
+@dataclass(frozen=True)
+class _Issue:
+    """One entry of a study, and what all its certificates have in common."""
+
+    entry: Mapping[str, Any]
+    drawn: Drawn
+    classes: str
+    notes: tuple[str, ...]
+
+    @property
+    def n_seeds(self) -> int:
+        return int(self.entry.get("n_seeds", 1))
+
+
+def _shares(
+    issue: _Issue, group: Condition, groups: Iterable[Condition]
+) -> Iterator[tuple[str, float, list[str], int]]:
+    """Yield suffix, probability, who else shares delta, and severities, for each certificate."""
+    entry = issue.entry
+    level = float(entry["alpha" if entry["rule"] == "conformal" else "delta"])
+    notes = list(issue.notes)
+    if issue.n_seeds > 1:
+        level /= issue.n_seeds
+        notes.append(
+            f"one of {issue.n_seeds} certificates that hold at once, one a training seed, which "
+            "share delta"
+        )
+    yield "", level, notes, 1
+    severities = sum(one.shift == group.shift for one in groups)
+    if group.shift != "none" and severities > 1:
+        band = (
+            f"one of {severities} certificates that hold at once, one a severity of {group.shift}, "
+            "which share delta"
+        )
+        yield "@band", level / severities, [*notes, band], severities
+
+
+def certify_held_out(request: Request) -> Findings:
+    """Issue the certificates that one entry of a study asks for."""
+    split = request.model.federation.split
+    drawn = Drawn(
+        sampling=sampling_of(split.kind),
+        untrained=len(split.certification) + len(split.novel),
+        left_out=len(split.left_out),
+    )
+    classes = str(request.config["evaluation"]["classes"])
+    return issue_certificates(request.entry, request.scores, drawn=drawn, classes=classes)
+
+
+def issue_certificates(
+    entry: Mapping[str, Any],
+    scores: Mapping[str, Mapping[C, Sequence[ClientScore]]],
+    *,
+    drawn: Drawn,
+    classes: str,
+    notes: Sequence[str] = (),
+) -> Findings:
+    """Issue the certificates of one entry from scores, whoever measured them.
+
+    One for each predictor and condition: unshifted clients, and each shift and severity asked for.
+    Under a shift with several severities there is a second certificate each (``@band``), of which
+    all severities' hold at once.
+
+    Parameters
+    ----------
+    entry : mapping
+        The entry as resolved; ``n_seeds`` beside it when the study's seeds share its delta.
+    scores : mapping
+        Scores of the certification clients by predictor and group.
+    drawn : Drawn
+    classes : str
+        Which classes compete, as the rows say.
+    notes : sequence of str
+        What is assumed of all these certificates beside what is always.
+
+    Raises
+    ------
+    InputError
+        When a rule does not cover how the clients were drawn, or what the scores are.
+    """
+    issue = _Issue(entry, drawn, classes, tuple(notes))
+    wanted = ("none", *(entry.get("shifts") or ()))
+    found = Findings([], [], {"error_curve": []} if entry["rule"] == "error_curve" else {})
+    for predictor, groups in scores.items():
+        for group, own in groups.items():
+            if group.shift not in wanted:
+                continue
+            scored = Scored(
+                scores=own,
+                sampling=drawn.sampling,
+                pool_size=drawn.pool_size,
+                predictor=predictor,
+                folds=int(entry.get("folds", 1)),
+                shift=group.shift,
+                realised=bool(entry.get("realised", False)),
+                orders_seed=int(entry.get("orders_seed", 0)),
+                left_out=drawn.left_out,
+            )
+            for suffix, level, held, severities in _shares(issue, group, groups):
+                inputs = _inputs(scored, drawn, issue.n_seeds, severities)
+                for one in _STATEMENTS.get(entry["rule"], _mean)(scored, entry, level):
+                    bound = f"{_ROUTE}:{entry['rule']}{one.name}{suffix}"
+                    _write(found, issue, group, scored, one, bound, held, inputs)
+    return found
+
+
+def _write(
+    found: Findings,
+    issue: _Issue,
+    group: Condition,
+    scored: Scored,
+    statement: _Statement,
+    bound: str,
+    notes: Sequence[str],
+    inputs: Sequence[tuple[str, float, str]],
+) -> None:
+    issued = replace(statement.issued, assumptions=(*statement.issued.assumptions, *notes))
+    n_clients = len(scored.scores)
+    common = {"classes": issue.classes, **group.condition(), "n_clients": n_clients}
+    found.rows.extend(certificate_rows(issued, bound=bound, common=common, metric=statement.metric))
+    if issue.entry["rule"] in (*MEAN_RULES, BEST_OF):
+        found.rows.extend(
+            price_rows(
+                issued,
+                bound=bound,
+                common=common,
+                n_clients=n_clients,
+                pool_size=scored.pool_size,
+            )
+        )
+    if scored.pool_size is not None and statement.sampled is not None:
+        found.rows.extend(
+            pool_rows(
+                issued,
+                bound=bound,
+                common=common,
+                mean=statement.sampled,
+                n_clients=n_clients,
+                pool_size=scored.pool_size,
+                left_out=scored.left_out,
+            )
+        )
+    found.facts.extend(
+        certificate_facts(
+            issued, bound=bound, shift=group.shift, severity=group.severity, inputs=inputs
+        )
+    )
+    condition = {key: value for key, value in group.condition().items() if key != "group"}
+    tags = {"predictor": issued.predictor, "sampling": issued.sampling}
+    for step in statement.curve:
+        record = {"bound": bound, **condition, **tags, "delta": float(issued.delta_total), **step}
+        found.tables["error_curve"].append(record)
+
+
+def _inputs(
+    scored: Scored, drawn: Drawn, n_seeds: int, severities: int
+) -> list[tuple[str, float, str]]:
+    support = [score.n_support for score in scored.scores]
+    inputs = [
+        ("n_clients", float(len(scored.scores)), "certification clients, each scored once"),
+        ("pool_size", float(drawn.untrained), "clients not trained on, certified ones included"),
+        ("mean_error", scored.mean, "mean error of the certification clients"),
+        ("n_support_min", float(min(support)), "fewest support samples of a certified client"),
+        ("n_support_max", float(max(support)), "most support samples of a certified client"),
+        ("folds", float(scored.folds), "folds of a client's own points; 1: support and query"),
+    ]
+    if drawn.left_out:
+        left_out = "untrained clients too small for the split, not in the pool"
+        inputs.append(("n_left_out", float(drawn.left_out), left_out))
+    if n_seeds > 1:
+        inputs.append(("n_seeds", float(n_seeds), "training seeds that share delta"))
+    if severities > 1:
+        inputs.append(("n_severities", float(severities), "severities that share delta"))
+    return inputs

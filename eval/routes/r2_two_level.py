@@ -1,0 +1,277 @@
+r"""Route R2: one sample of a certification client both makes its model and measures it.
+
+The system is a posterior over networks, A ~ Q, settled by the seen clients alone; from all of a
+client's support S_i it makes mean weights A(S_i), and the client's model is drawn from
+N(A(S_i), alpha I).  Its prior N(c, alpha I), c the mean of the weights made for the seen clients,
+knows no certification client.  Two nested inversions (`two_step_fixed`) then bound the error of a
+model so drawn on points of its client's law: the inner one over all points, which pays for the
+divergences, the outer one over clients, by Chernoff's inequality: Q was settled without them, so
+that a client's error under Q is an independent draw.
+
+What makes it a proof, and how it is met:
+
+- Clients are independent draws given the training side: certification clients of an
+  ``environment`` split are, those of a finite pool are not (their samples are dealt from one data
+  set, so that no point of theirs is a draw of its own law).
+- A client's points are distinct images of its classes, as many of each as the law says.  For a
+  model fixed beforehand the number of its errors is below a binomial one in the convex order
+  (Hoeffding 1956, 1963), so that the inner moment stands.
+- Q's mean of the divergences must be exact or bounded: mean weights are projected onto a ball
+  wherever the deployed system makes them (``weight_radius``), which bounds a client's divergence;
+  a mean over drawn systems then goes through Chernoff's inequality, and so does the drawn error.
+- Where absent classes are masked, which ones is a choice made with the points: a prior uniform
+  over all sets of classes pays ln 2 for each class.
+- The loss is the 0/1 error; Q is fixed, so that nothing is paid for choosing it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from latecomer.bounds.binary_kl import kl_inverse_upper
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.meta_learning.kl_inverted import two_step_fixed
+from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
+from latecomer.eval.certificates.rules import sampling_of
+from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.scoring.serving import MASKS
+from latecomer.models.generators.generation import weights_of
+from latecomer.models.task.state import Params
+from latecomer.models.task.task import Samples, Task
+
+__all__ = ["certify_two_level", "two_level_certificate"]
+
+BOUND = "r2:two_step_kl"
+_ROUNDING = 1e-5  # by how much float32 may put weights outside their ball
+Floats = NDArray[np.float64]
+
+
+@runtime_checkable
+class _Stochastic(Protocol):
+    """A method that draws networks, makes mean weights with them and draws the client's around."""
+
+    alpha_theta: float
+    weight_radius: float | None
+
+    def draw_networks(self, eta: Params, generator: Generator) -> Params: ...
+
+    def make_one(self, task: Task, table: Params, support: Samples) -> Params: ...
+
+    def draw_target(self, theta: Params, generator: Generator) -> Params: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Errors and divergences [clients, draws], errors of mean weights, and the prior's norm."""
+
+    errors: Floats
+    nats: Floats
+    mean_errors: Floats
+    centre_norm: float
+
+
+def two_level_certificate(
+    errors: Floats,
+    nats: Floats,
+    *,
+    most_nats: float | None,
+    free_nats: float,
+    sizes: Sequence[int],
+    delta: float,
+    draws_share: float,
+    client_share: float,
+) -> Certificate:
+    """Certify models drawn from the posteriors of systems drawn anew for every client.
+
+    Parameters
+    ----------
+    errors, nats : ndarray [clients, draws]
+        Errors on the clients' support, and divergences of the posteriors, each of a system (and a
+        model) drawn independently.
+    most_nats : float or None
+        Largest divergence that a client can have; None where there is none: ``nats`` is then
+        averaged, and the value is an estimate.
+    free_nats : float
+        Divergence of every client that is known exactly.
+    sizes : sequence of int
+        Support samples of the clients.
+    delta, draws_share, client_share : float
+        Total failure probability; the draws' share of it, half for errors and half for divergences;
+        the clients' share of the rest.
+
+    Examples
+    --------
+    >>> found = two_level_certificate(np.full((30, 20), .1), np.full((30, 20), 2.), most_nats=8.,
+    ...     free_nats=0., sizes=[200] * 30, delta=.05, draws_share=.2, client_share=.5)
+    >>> round(float(found), 3), round(float(found.delta_total), 10)
+    (0.454, 0.05)
+    """
+    n, for_draws = len(errors), draws_share * delta
+    budget = math.log(2 / for_draws) / errors.size
+    mean, own = float(errors.mean()), float(nats.mean())
+    risk = float(kl_inverse_upper(q=mean, budget=budget))
+    if most_nats is not None:
+        own = most_nats * float(kl_inverse_upper(q=min(own / most_nats, 1.0), budget=budget))
+    issued = two_step_fixed(
+        empirical_risk=risk,
+        sum_kl=n * (own + free_nats),
+        sizes=list(sizes),
+        delta=delta - for_draws,
+        client_share=client_share,
+    )
+    terms = {
+        **issued.terms,
+        "empirical_risk": np.asarray(mean),
+        "draws": np.asarray(risk - mean),
+    }
+    ledger = {
+        **issued.delta,
+        "drawn errors": np.asarray(for_draws / 2),
+        "drawn divergences": np.asarray(for_draws / 2),
+    }
+    return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
+
+
+def certify_two_level(request: Request) -> Findings:
+    """Issue the two-level certificate of a stochastic method; nothing for other methods.
+
+    It is rigorous where weights are kept in a ball and clients are independent draws; elsewhere its
+    value is an estimate, and its reason says why.
+    """
+    method, entry = request.model.method, request.entry
+    if not isinstance(method, _Stochastic) or "gibbs" not in method.predictors:
+        return Findings([], [])
+    if not method.alpha_theta > 0:
+        return Findings([], [])
+    federation = request.model.federation
+    clients, split = federation.certification.clients, federation.split
+    found = _drawn(request, method, int(entry["draws"]))
+    radius, variance = method.weight_radius, method.alpha_theta
+    most = None
+    if radius is not None:
+        most = (radius * (1 + _ROUNDING) + found.centre_norm) ** 2 / (2 * variance)
+    masked = request.config["evaluation"]["classes"] != "all"
+    free = request.model.task.n_classes * math.log(2) if masked else 0.0
+    sizes = clients.support_sizes.tolist()
+    issued = two_level_certificate(
+        found.errors,
+        found.nats,
+        most_nats=most,
+        free_nats=free,
+        sizes=sizes,
+        delta=float(entry["delta"]) / request.n_seeds,
+        draws_share=float(entry["draws_share"]),
+        client_share=float(entry["client_share"]),
+    )
+    sampling = sampling_of(split.kind)
+    pool = len(split.certification) + len(split.novel)
+    reason = _reason(radius, sampling)
+    issued = replace(
+        issued,
+        sampling=sampling,
+        rigorous=not reason,
+        reason=reason,
+        assumptions=(
+            "the system, its hyper-posterior and the centre of the priors were settled by the seen "
+            "clients alone",
+            "a client's model is drawn anew: networks from the hyper-posterior, weights around "
+            "what they make of its whole support, on which the errors are counted as well; the "
+            "failure probability is over the choice of these clients and over these draws",
+            f"mean weights are projected onto the ball of radius {radius:g} wherever they are made"
+            if radius is not None
+            else "the mean of the divergences over the hyper-posterior is what was drawn",
+            "clients are drawn independently from one environment, a client's points from its "
+            "classes' pools in the support's proportions"
+            if sampling == "iid"
+            else f"clients and their points are independent draws: not so in this finite pool of "
+            f"{pool} clients",
+            f"the system is run with {min(sizes)} to {max(sizes)} support samples a client",
+        ),
+    )
+    inputs = [
+        ("gibbs_error", float(found.errors.mean()), "mean error of drawn models on the support"),
+        (
+            "mean_parameter_error",
+            float(found.mean_errors.mean()),
+            "mean error of the mean weights on the support; not certified",
+        ),
+        ("kl_hyper", 0.0, "KL(hyper-posterior || hyper-prior): settled without these clients"),
+        (
+            "sum_kl",
+            len(clients) * (float(found.nats.mean()) + free),
+            "sum over clients of the mean KL(posterior || prior) over drawn systems, nats",
+        ),
+        ("mask_nats", free, "nats a client pays for the choice of its classes"),
+        ("alpha", variance, "variance of a client's weights, set in the study"),
+        ("n_clients", float(len(clients)), "certification clients"),
+        ("n_samples", float(min(sizes)), "smallest support size"),
+        ("n_draws", float(found.errors.size), "systems and models drawn, over all clients"),
+    ]
+    if radius is not None and most is not None:
+        inputs.append(("weight_radius", radius, "radius of the ball, set in the study"))
+        inputs.append(("most_kl", most, "largest KL that a client's weights in the ball can have"))
+    where = {
+        "classes": request.config["evaluation"]["classes"],
+        **federation.certification.condition(),
+        "n_clients": len(clients),
+    }
+    rows = certificate_rows(issued, bound=BOUND, common=where)
+    return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
+
+
+def _reason(radius: float | None, sampling: str) -> str:
+    found = []
+    if radius is None:
+        found.append(
+            "generated weights are not projected onto a ball (weight_radius), so that the mean of "
+            "their divergences over the hyper-posterior is an estimate"
+        )
+    if sampling != "iid":
+        found.append(
+            "clients and their points must be independent draws, and these are a finite pool "
+            "(split.kind: environment draws them independently)"
+        )
+    return "; ".join(found)
+
+
+def _drawn(request: Request, method: _Stochastic, draws: int) -> _Drawn:
+    """Draw networks, mean weights and models for every certification client."""
+    model, clients = request.model, request.model.federation.certification.clients
+    mask = MASKS[request.config["evaluation"]["classes"]]
+    server, seen = model.state.server, model.federation.seen.clients
+    made = [method.make_one(model.task, server, seen.support_of(i)) for i in range(len(seen))]
+    centre = {k: torch.stack([one[k] for one in made]).double().mean(0) for k in made[0]}
+    errors, nats = np.empty((len(clients), draws)), np.empty((len(clients), draws))
+    of_means = np.empty(len(clients))
+
+    def error(weights: Params, support: Samples) -> float:
+        known = torch.zeros(model.task.n_classes, dtype=torch.bool, device=support.x.device)
+        known[support.labels()] = True
+        with torch.no_grad():
+            wrong = mask(model.task.logits(weights, support.x), known).argmax(1)
+        return float((wrong != support.labels()).double().mean())
+
+    for place, client in enumerate(clients.ids.tolist()):
+        support = clients.support_of(place)
+        of_means[place] = error(method.make_one(model.task, server, support), support)
+        key = np.random.SeedSequence([model.seed, client, 0x2A])
+        generator = torch.Generator().manual_seed(int(key.generate_state(1, np.uint64)[0]) >> 1)
+        for number in range(draws):
+            networks = method.draw_networks(weights_of(server), generator)
+            theta = method.make_one(model.task, {**server, **networks}, support)
+            nats[place, number] = _squared(theta, centre) / (2 * method.alpha_theta)
+            errors[place, number] = error(method.draw_target(theta, generator), support)
+    nothing = {key: torch.zeros_like(value) for key, value in centre.items()}
+    return _Drawn(errors, nats, of_means, math.sqrt(_squared(centre, nothing)))
+
+
+def _squared(theta: Params, centre: dict[str, Tensor]) -> float:
+    """Return the squared distance of two tables, summed in float64."""
+    return sum(float((theta[k].double() - v).square().sum()) for k, v in centre.items())

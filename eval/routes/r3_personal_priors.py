@@ -1,0 +1,321 @@
+"""Route R3: certification clients fine-tune, each with a prior from part of its own support.
+
+The system is trained without these clients.  Each cuts its support into A and B by a seed before
+anything is looked at.  The system fine-tuned on A alone gives the prior N(theta_A, alpha D), D with
+one number a tensor, the mean square of theta_A there; fine-tuned on all of the support it gives the
+posterior N(theta, alpha D) that is deployed, and B measures it; where absent classes are masked, A
+says which.  Given A, the prior does not know B, and B must be a sample of the client's law, so that
+all clients' B together are one sample for one kl inequality; the clients' true errors then go
+through Chernoff's, the system being fixed.  Variances form a grid whose union is paid for in both
+steps, and draws made after the choice stand in for the mean over each posterior, at a price.
+
+B is such a sample on an ``environment`` split, where it is cut class by class (``personal_cut``):
+given A it is, for each of the client's classes, a uniform subset of fixed size of the images of
+that class outside A, whose errors are no more spread than independent ones (Hoeffding 1963).  The
+error that is bounded is therefore over the client's images outside A, those of B included.
+Clients of a finite pool have no law of which their points are draws, and their support is dealt
+class by class: A tells which classes B has.  The value is an estimate there.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from latecomer.bounds.binary_kl import kl_inverse_upper
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.unseen_clients.personal_priors import personal_prior_pooled
+from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
+from latecomer.eval.certificates.rules import sampling_of
+from latecomer.eval.federation.groups import Group
+from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.routes.r3_personal_cut import cut_support, measured_samples
+from latecomer.eval.scoring.serving import MASKS, client_generator
+from latecomer.models.engine.method import FixedWeights
+from latecomer.models.task.state import Params, sent
+from latecomer.models.task.task import Samples
+
+__all__ = ["certify_personal", "pooled_certificate"]
+
+_CUT, _CHOOSE, _CERTIFY, _NOVEL = range(4)
+BOUND = "r3:pooled"
+_REASON = (
+    "clients of a finite pool have no law of which their points are draws, and their support is "
+    "dealt class by class: the part that makes the prior tells which classes the other has "
+    "(split.kind: environment draws clients independently, and is cut class by class)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tuned:
+    """One client's models from A and from all of its support, and B to measure on."""
+
+    client: int
+    prior: Params
+    posterior: Params
+    measured: Samples
+    known: torch.Tensor
+
+    @property
+    def distance(self) -> float:
+        """Squared distance of the means, every tensor in units of the prior's mean square."""
+        return sum(
+            float((self.posterior[k] - v).double().square().sum() / v.double().square().mean())
+            for k, v in self.prior.items()
+            if float(v.abs().max()) > 0
+        )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether tensors that are 0 in the prior, and so have no variance, did not move."""
+        return all(
+            bool((self.posterior[k] == v).all())
+            for k, v in self.prior.items()
+            if not float(v.abs().max()) > 0
+        )
+
+
+def pooled_certificate(
+    errors: NDArray[np.float64],
+    distances: Sequence[float],
+    *,
+    alpha: float,
+    n_samples: int,
+    delta: float,
+    draws_share: float,
+    client_share: float,
+    n_priors: int,
+) -> Certificate:
+    """Certify drawn fine-tuned models; the ledger adds up to ``delta``.
+
+    Parameters
+    ----------
+    errors : ndarray [clients, draws]
+        Errors on B of models drawn independently from every client's posterior, after the choice.
+    distances : sequence of float
+        Squared distance of each posterior's mean from its prior's, in the prior's units.
+    alpha : float
+        Variance in the same units.
+    n_samples : int
+        Samples of every B.
+    delta, draws_share, client_share : float
+        Total failure probability; the draws' share of it; the clients' share of the rest.
+    n_priors : int
+        Variances that alpha was chosen from.
+
+    Examples
+    --------
+    >>> found = pooled_certificate(np.full((30, 20), .1), [.002] * 30, alpha=1e-3, n_samples=200,
+    ...     delta=.05, draws_share=.2, client_share=.5, n_priors=1)
+    >>> round(float(found), 3), round(float(found.delta_total), 10)
+    (0.424, 0.05)
+    """
+    for_draws = draws_share * delta
+    mean = float(errors.mean())
+    risk = float(kl_inverse_upper(q=mean, budget=-math.log(for_draws) / errors.size))
+    issued = personal_prior_pooled(
+        empirical_risk=risk,
+        squared_distances=list(distances),
+        alpha=alpha,
+        n_samples=n_samples,
+        delta=delta - for_draws,
+        client_share=client_share,
+        n_priors=n_priors,
+    )
+    terms = {
+        **issued.terms,
+        "empirical_risk": np.asarray(mean),
+        "draws": np.asarray(risk - mean),
+    }
+    ledger = {**issued.delta, "draws": np.asarray(for_draws)}
+    return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
+
+
+def certify_personal(request: Request) -> Findings:
+    """Issue the pooled certificate of a fine-tuning method; nothing for other methods.
+
+    A method qualifies whose deterministic predictor for a newcomer is a network with weights made
+    by training on its support.
+    """
+    model, entry = request.model, request.entry
+    if model.method.personalization not in ("finetune", "local"):
+        return Findings([], [])
+    federation = model.federation
+    tuned = _tuned(request, federation.certification)
+    if not tuned or not all(one.fixed for one in tuned):
+        return Findings([], [])
+    delta = float(entry["delta"]) / request.n_seeds
+    n_samples, alphas = len(tuned[0].measured), tuple(entry["alphas"])
+    distances = [one.distance for one in tuned]
+    settings: dict[str, Any] = {
+        "n_samples": n_samples,
+        "delta": delta,
+        "draws_share": float(entry["draws_share"]),
+        "client_share": float(entry["client_share"]),
+        "n_priors": len(alphas),
+    }
+
+    def drawn(alpha: float, draws: int, purpose: int) -> NDArray[np.float64]:
+        return np.array([_errors(request, one, alpha, draws, purpose) for one in tuned])
+
+    def at_means(one: _Tuned) -> float:
+        return _error(request, one, one.posterior)
+
+    tried = {
+        alpha: float(
+            pooled_certificate(drawn(alpha, 1, _CHOOSE), distances, alpha=alpha, **settings)
+        )
+        for alpha in alphas
+    }
+    alpha = min(tried, key=tried.__getitem__)
+    errors = drawn(alpha, int(entry["draws"]), _CERTIFY)
+    issued = pooled_certificate(errors, distances, alpha=alpha, **settings)
+    split = federation.split
+    sampling = sampling_of(split.kind)
+    pool = len(split.certification) + len(split.novel)
+    issued = replace(
+        issued,
+        sampling=sampling,
+        rigorous=sampling == "iid",
+        reason="" if sampling == "iid" else _REASON,
+        assumptions=(
+            "the system was trained without the certified clients",
+            "each client's support was cut into prior and evaluation data by a seed"
+            + (", class by class in equal numbers" if sampling == "iid" else ""),
+            f"{n_samples} evaluation samples of every client, a number fixed beforehand",
+            "the model is drawn anew from the client's posterior; the draws of the certificate "
+            "were made after the variance was settled, and the failure probability is over the "
+            "choice of these clients and their points and over these draws",
+            "clients are drawn independently from one environment; the error is over a client's "
+            "images outside its prior's part, its evaluation samples included"
+            if sampling == "iid"
+            else f"a finite pool: the mean is over the {pool} clients not trained on, certified "
+            "ones included; that a client's samples are independent draws is assumed, not so",
+        ),
+    )
+    where = {
+        "classes": request.config["evaluation"]["classes"],
+        **federation.certification.condition(),
+        "n_clients": len(tuned),
+    }
+    means = float(np.mean([at_means(one) for one in tuned]))
+    inputs = [
+        ("alpha", alpha, "variance taken, relative to each tensor's mean square in the prior"),
+        ("n_priors", float(len(alphas)), "variances tried"),
+        ("sum_kl", sum(distances) / (2 * alpha), "sum over clients of KL(posterior || prior)"),
+        ("gibbs_error", float(errors.mean()), "mean error of drawn models on evaluation data"),
+        (
+            "mean_parameter_error",
+            means,
+            "mean error of the fine-tuned weights on evaluation data, which they were tuned on as "
+            "well; not certified",
+        ),
+        ("n_clients", float(len(tuned)), "certification clients"),
+        ("n_samples", float(n_samples), "evaluation samples of every client"),
+        ("n_draws", float(errors.size), "models drawn, over all clients"),
+        ("pool_size", float(pool), "clients not trained on, certified ones included"),
+    ]
+    rows = certificate_rows(issued, bound=BOUND, common=where)
+    rows += _novel_rows(request, alpha)
+    return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
+
+
+def _novel_rows(request: Request, alpha: float) -> list[dict[str, Any]]:
+    """Rows of the novel clients' errors on their query data, by models drawn as certified ones."""
+    group = request.model.federation.novel
+    tuned = _tuned(request, group) if len(group.clients) else []
+    scores = []
+    for place, one in enumerate(tuned):
+        query = group.clients.query_of(place)
+        asked = replace(one, measured=query)
+        drawn = _errors(request, asked, alpha, int(request.entry["draws"]), _NOVEL)
+        scores.append((one.client, len(query), float(np.mean(drawn))))
+    common = {
+        "classes": request.config["evaluation"]["classes"],
+        **group.condition(),
+        "predictor": "gibbs",
+        "metric": "error",
+    }
+    rows: list[dict[str, Any]] = [
+        {
+            **common,
+            "client": client,
+            "n_support": int(group.clients.support_sizes[place]),
+            "n_query": n_query,
+            "value": error,
+        }
+        for place, (client, n_query, error) in enumerate(scores)
+    ]
+    if scores:
+        mean = float(np.mean([error for *_, error in scores]))
+        rows.append(
+            {**common, "n_clients": len(scores), "aggregation": "per-client", "value": mean}
+        )
+    return rows
+
+
+def _tuned(request: Request, group: Group) -> list[_Tuned]:
+    model = request.model
+    clients, law = group.clients, model.federation.split.law
+    certified = model.federation.certification.clients.support_sizes.tolist()
+    n_classes = law.classes_per_client if law else None
+    entry = request.entry
+    n_measured = measured_samples(
+        "certificates r3", entry.get("measured"), entry["measured_share"], certified, n_classes
+    )
+    found: list[_Tuned] = []
+    for index, client in enumerate(clients.ids.tolist()):
+        support = clients.support_of(index)
+        if len(support) <= n_measured:
+            continue  # Of the novel clients, who may be smaller than all certified ones.
+        key = np.random.SeedSequence([model.federation.split.seed, client, 0x9A, _CUT])
+        labels = support.labels().cpu().numpy()
+        cut = cut_support(labels, n_measured, n_classes, np.random.default_rng(key))
+        kept, held = (sent(torch.from_numpy(part), support.x.device) for part in cut)
+        models = []
+        for own in (Samples(support.x[kept], support.labels()[kept]), support):
+            generator = client_generator(model.seed, client)
+            models.append(
+                model.method.personalize(model.task, model.state, own, generator=generator)
+            )
+        prior, posterior = models
+        if not isinstance(prior, FixedWeights) or not isinstance(posterior, FixedWeights):
+            return []
+        known = torch.zeros(model.task.n_classes, dtype=torch.bool, device=support.x.device)
+        # Classes that only B shows would tell the model something of the sample that judges it.
+        known[support.labels()[kept]] = True
+        measured = Samples(support.x[held], support.labels()[held])
+        found.append(_Tuned(client, prior.weights, posterior.weights, measured, known))
+    return found
+
+
+def _errors(request: Request, one: _Tuned, alpha: float, draws: int, purpose: int) -> list[float]:
+    """Errors on B of models drawn from one client's posterior."""
+    key = np.random.SeedSequence([request.model.seed, one.client, 0x9A, purpose])
+    generator = torch.Generator().manual_seed(int(key.generate_state(1, np.uint64)[0]) >> 1)
+    deviation = {k: (alpha * v.square().mean()).sqrt() for k, v in one.prior.items()}
+    errors = []
+    for _ in range(draws):
+        weights = {
+            k: v + deviation[k] * sent(_noise(v, generator), v.device)
+            for k, v in one.posterior.items()
+        }
+        errors.append(_error(request, one, weights))
+    return errors
+
+
+def _error(request: Request, one: _Tuned, weights: Params) -> float:
+    """Return the error of some weights on what a client is measured on."""
+    mask = MASKS[request.config["evaluation"]["classes"]]
+    with torch.no_grad():
+        logits = mask(request.model.task.logits(weights, one.measured.x), one.known)
+    return float((logits.argmax(1) != one.measured.labels()).double().mean())
+
+
+def _noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(like.shape, generator=generator, dtype=like.dtype)

@@ -1,0 +1,165 @@
+"""The cell of route R4: train, score newcomers, let them join, train on; then the certificate."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.federation.groups import Group
+from latecomer.eval.routes.arrivals import arrivals
+from latecomer.eval.routes.r4_progressive import Plan, Step, plan_of, score_then_train
+from latecomer.eval.routes.r4_rows import (
+    ARRIVING,
+    checkpoint_table,
+    novel_rows,
+    progress_findings,
+)
+from latecomer.eval.scoring.cross_fitting import cross_fitted
+from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints, Slot
+from latecomer.eval.training.setup import Outcome, setup_of
+from latecomer.models.engine.growing import admit, subset, train_on
+from latecomer.models.engine.method import Method
+from latecomer.models.engine.training import RoundLog, TrainConfig, train
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Clients, Task
+
+__all__ = ["checkpoints", "evaluate_progressive"]
+
+
+Serve = Callable[[State, str, Clients], list[ClientScore]]
+"""Scores clients under a system as newcomers: (state, name of the group, clients)."""
+
+
+def checkpoints(
+    method: Method,
+    task: Task,
+    order: Clients,
+    plan: Plan,
+    *,
+    start: TrainConfig,
+    further: TrainConfig,
+    serve: Serve,
+    seed: int,
+    on_round: Callable[[RoundLog], None] | None = None,
+    path: str = "auto",
+    slot: Slot | None = None,
+) -> Iterator[tuple[State, Step | None]]:
+    """Yield each system that scored a block with the block's scores, the last one with None.
+
+    Parameters
+    ----------
+    method, task
+        What is trained.
+    order : Clients
+        Clients in the order they arrive, those that train first before the certified ones.
+    plan : Plan
+    start, further : TrainConfig
+        Budget before the first score, and after every block.
+    serve : callable
+        Scores clients as newcomers.
+    seed, on_round, path
+        As for :func:`latecomer.models.engine.training.train`.
+    slot : Slot, optional
+        Where the training before the first score keeps its checkpoints.
+
+    Raises
+    ------
+    InputError
+        When the method cannot take in clients that join.
+    """
+
+    def score(state: State, block: range) -> Step:
+        scores = serve(state, ARRIVING, subset(order, block))
+        return Step((block.start - plan.first) // plan.block, block.start, tuple(scores))
+
+    def train_next(state: State, block: range) -> State:
+        now = subset(order, range(block.stop))
+        number = start.rounds + (block.start - plan.first) // plan.block * further.rounds
+        try:
+            grown = admit(method, task, state, now, further, seed=seed)
+        except ValueError as error:
+            raise InputError(f"certificates r4: {error}") from None
+        return train_on(
+            method,
+            task,
+            grown,
+            now,
+            further,
+            seed=seed,
+            first_round=number,
+            joined=block,
+            on_round=on_round,
+            path=path,
+        )
+
+    first = subset(order, range(plan.first))
+    state = train(
+        method,
+        task,
+        first,
+        start,
+        seed=seed,
+        on_round=on_round,
+        path=path,
+        resume=slot.load() if slot else None,
+        on_checkpoint=slot.offer if slot else None,
+    )
+    return score_then_train(state, plan.blocks, score, train_next)
+
+
+def evaluate_progressive(
+    config: Mapping[str, Any],
+    on_round: Callable[[RoundLog], None] | None = None,
+    kept: Checkpoints = NO_CHECKPOINTS,
+) -> Outcome:
+    """Do the work of one cell of route R4.
+
+    Raises
+    ------
+    DivergedError
+        When the training loss stops being finite.
+    InputError
+        When the split has too few clients, or the method cannot take in clients that join.
+    """
+    (wanted,) = config["certificates"]
+    setup = setup_of(config)
+    split, start = setup.federation.split, setup.budget
+    plan = plan_of(wanted, split)
+    further = replace(start, rounds=wanted["rounds_per_block"])
+    order, novel = arrivals(setup.federation, plan)
+
+    def serve(state: State, group: str, clients: Clients) -> list[ClientScore]:
+        folds = wanted.get("folds", 1) if group == ARRIVING else 1
+        whole = Group(group, "none", None, clients)
+        return cross_fitted(partial(setup.score, state), whole, folds=folds, seed=split.seed)
+
+    steps: list[Step] = []
+    by_checkpoint: list[list[ClientScore]] = []
+    last: list[ClientScore] = []
+    for system, step in checkpoints(
+        setup.method,
+        setup.task,
+        order,
+        plan,
+        start=start,
+        further=further,
+        serve=serve,
+        seed=setup.seed,
+        on_round=on_round,
+        path=setup.path,
+        slot=kept.slot("first", seed=setup.seed, rounds=start.rounds, device=str(order.device)),
+    ):
+        last = serve(system, "novel", novel)
+        if step is not None:
+            steps.append(step)
+            by_checkpoint.append(last)
+    rounds = (start.rounds, further.rounds)
+    rows, artifacts = progress_findings(wanted, plan, rounds, steps)
+    group = Group("novel", "none", None, novel)
+    rows += novel_rows(group, by_checkpoint, last)
+    artifacts["checkpoints"] = checkpoint_table(rounds, steps, by_checkpoint)
+    named = {"classes": setup.classes, "personalization": setup.method.personalization}
+    final = start.rounds + len(plan.blocks) * further.rounds
+    return Outcome([{**named, "round": final, **row} for row in rows], artifacts)

@@ -1,0 +1,228 @@
+r"""Route R4: clients are certified one after another, and each is then trained on.
+
+A method trains on the first clients of the split's uniformly permuted order.  Then, block by block,
+the system as it stands serves the block's clients as newcomers and is scored on their query data;
+only then do they join the training clients, and training goes on for a fixed number of rounds.
+
+Let x_t be the score of client t and mu_t its mean given everything before its block.  For rule
+``product``, prod (1 - x_t) / (1 - mu_t) has mean at most 1: step by step, and within a block drawn
+without replacement by negative association.  By Markov's inequality and that of the means,
+1 - (delta prod (1 - x_t))^(1/T) is with probability 1 - delta no smaller than the mean of the mu_t.
+The rules ``betting_mixture`` and ``progressive`` rest on the same argument for other decreasing
+functions of x_t.  mu_t is the mean error of the system that scored client t over the clients not
+trained on by then (a finite pool), or over fresh clients of the environment (independent clients).
+So what is bounded is the mean over the systems that scored of their errors: the expected error when
+one of them is drawn uniformly, over that draw as well.  It is no bound of the drawn system's own
+error, half of which exceed their mean where errors fall, and says nothing about the last one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.held_out.betting import betting_mixture
+from latecomer.bounds.held_out.losses import product
+from latecomer.bounds.unseen_clients.single_level import progressive
+from latecomer.eval.certificates.rules import IID_SPLITS, LEAST_OUTSIDE
+from latecomer.eval.errors import InputError
+from latecomer.eval.routes.settings import SplitLike
+from latecomer.eval.scoring.scores import ClientScore
+
+__all__ = ["GRID", "RULES", "Plan", "Step", "certify_progress", "plan_of", "score_then_train"]
+
+GRID = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Temperatures of the rule ``progressive``, fixed here and paid for by their union."""
+
+RULES: Mapping[str, Callable[[Sequence[float], float], Certificate]] = MappingProxyType(
+    {
+        "product": lambda s, p: product(losses=s, delta=p),
+        "betting_mixture": lambda s, p: betting_mixture(losses=s, delta=p),
+        "progressive": lambda s, p: progressive(
+            empirical_risk=float(np.mean(s)), n_steps=len(s), delta=p, grid=GRID
+        ),
+    }
+)
+"""Rules whose proof covers systems that change in response to the scores."""
+
+S = TypeVar("S")
+B = TypeVar("B")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who trains first and who is certified when.
+
+    Attributes
+    ----------
+    first : int
+        Clients trained on before the first score.
+    clients : int
+        Clients certified, then trained on, after those.
+    block : int
+        Clients scored with one and the same system; divides ``clients``.
+    pool : int
+        All clients of the split that were not among the first.
+    independent : bool
+        Whether certified clients are independent draws of an environment, not a finite pool.
+    """
+
+    first: int
+    clients: int
+    block: int
+    pool: int
+    independent: bool
+
+    @property
+    def blocks(self) -> tuple[range, ...]:
+        """Places of each block's clients in the order of arrival, the first clients before them."""
+        ends = self.first + self.clients
+        return tuple(range(at, at + self.block) for at in range(self.first, ends, self.block))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One block: the scores of its clients by the system that had not seen them."""
+
+    number: int
+    trained: int
+    scores: tuple[ClientScore, ...]
+
+
+def score_then_train(
+    system: S,
+    blocks: Iterable[B],
+    score: Callable[[S, B], Any],
+    train: Callable[[S, B], S],
+) -> Iterator[tuple[S, Any]]:
+    """Yield each system that scored a block with its score, the last one with None.
+
+    A block is scored before it is trained on, and nothing that comes later is touched: a proof that
+    rests on the order of events has this loop alone to rest on.
+
+    Examples
+    --------
+    >>> found = score_then_train(0, [5, 7], lambda s, b: b - s, lambda s, b: s + b)
+    >>> list(found)
+    [(0, 5), (5, 2), (12, None)]
+    """
+    for block in blocks:
+        yield system, score(system, block)
+        system = train(system, block)
+    yield system, None
+
+
+def certify_progress(
+    scores: Sequence[ClientScore], *, plan: Plan, rule: str, delta: float
+) -> Certificate:
+    """Certify the mean over the systems that scored of their errors.
+
+    Parameters
+    ----------
+    scores : sequence of ClientScore
+        One a certified client, each taken before the client was trained on.
+    plan : Plan
+        Fixed before the first score.
+    rule : str
+        A key of ``RULES``.
+    delta : float
+        Failure probability in (0, 1).
+
+    Returns
+    -------
+    Certificate
+        Population ``unseen-client``, predictor ``random-checkpoint``, sampling ``martingale``.
+
+    Raises
+    ------
+    ValueError
+        When there are more or fewer scores than the plan has clients.
+
+    Examples
+    --------
+    >>> plan = Plan(first=40, clients=50, block=1, pool=60, independent=False)
+    >>> scores = [ClientScore(i, 90, 30, 3, .3) for i in range(50)]
+    >>> found = certify_progress(scores, plan=plan, rule="product", delta=.05)
+    >>> found.predictor, round(float(found), 4)
+    ('random-checkpoint', 0.1523)
+    """
+    if len(scores) != plan.clients:
+        raise ValueError(f"scores must be those of {plan.clients} clients, got {len(scores)}")
+    issued = RULES[rule]([score.error for score in scores], delta)
+    support = sorted(score.n_support for score in scores)
+    return replace(
+        issued,
+        population="unseen-client",
+        predictor="random-checkpoint",
+        sampling="martingale",
+        assumptions=(
+            "a client was scored before its data was used in any way, standardisation included",
+            "the order of the clients is random; order, blocks, rounds and rule were fixed before "
+            "the first score",
+            f"bounds the mean over the {len(plan.blocks)} checkpoints that scored of their errors: "
+            "the expected error of one drawn uniformly, over that draw as well, not the error of "
+            "the one drawn nor of the last one",
+            _whose(plan),
+            f"the system is run with {support[0]} to {support[-1]} support samples a client",
+        ),
+    )
+
+
+def _whose(plan: Plan) -> str:
+    if plan.independent:
+        return (
+            "clients are fresh, independent draws of one environment, a law over the finite set of "
+            "samples that the first clients do not hold"
+        )
+    last = plan.pool - plan.clients + plan.block
+    return (
+        "a finite pool: bounds the mean over the checkpoints of each one's mean error over the "
+        f"clients not trained on by then, {plan.pool} for the first and {last} for the last"
+    )
+
+
+def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certificates") -> Plan:
+    """Fix who trains first and who is certified when.
+
+    On a finite pool these are the first of the seen clients, whose order the split permuted
+    uniformly.  Clients of an environment split are independent draws only from the certification
+    group on; all seen clients of such a split train first.
+
+    Raises
+    ------
+    InputError
+        When the split has too few clients, or nobody would be left untrained.
+    """
+    plan = Plan(
+        first=wanted["first"],
+        clients=wanted["clients"],
+        block=wanted.get("block", wanted["clients"]),
+        pool=len(split.seen) + len(split.certification) + len(split.novel) - wanted["first"],
+        independent=split.kind in IID_SPLITS,
+    )
+    if plan.clients % plan.block:
+        raise InputError(f"{key}: block must divide clients={plan.clients}, got block={plan.block}")
+    if plan.independent and plan.first != len(split.seen):
+        raise InputError(
+            f"{key}: first must be all {len(split.seen)} seen clients of an environment "
+            f"split, whose other clients alone are independent draws, got first={plan.first}"
+        )
+    there = len(split.seen) + (len(split.certification) if plan.independent else 0)
+    if plan.first + plan.clients > there:
+        who = "seen and certification" if plan.independent else "seen"
+        raise InputError(
+            f"{key}: first + clients must be at most the {there} {who} clients, "
+            f"got {plan.first} + {plan.clients}"
+        )
+    if "block" in wanted and plan.block > plan.first:
+        raise InputError(f"{key}: block must be at most first={plan.first}, got block={plan.block}")
+    left = plan.pool - plan.clients
+    if not plan.independent and left < LEAST_OUTSIDE:
+        raise InputError(
+            f"{key}: a finite pool needs at least {LEAST_OUTSIDE} clients that are neither trained "
+            f"on nor certified, got {left}: raise split.novel"
+        )
+    return plan

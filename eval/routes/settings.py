@@ -1,0 +1,79 @@
+"""What the settings of every route to a certificate can do, and what they look at."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol, Self
+
+from latecomer.eval.schema import Settings
+
+__all__ = ["RouteSettings", "SplitLike", "StudyLike"]
+
+
+class StudyLike(Protocol):
+    """What a route's settings look at of the study they stand in."""
+
+    @property
+    def split(self) -> Any:
+        """The ``split`` section."""
+
+    @property
+    def shifts(self) -> Any:
+        """The ``shifts`` section."""
+
+    @property
+    def train(self) -> Any:
+        """The ``train`` section."""
+
+
+class SplitLike(Protocol):
+    """What a route's settings look at of the split once it is made."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of split."""
+
+    @property
+    def law(self) -> Any:
+        """What held-out clients were drawn from, None for a finite pool."""
+
+    @property
+    def seen(self) -> Sequence[Any]:
+        """Clients that train."""
+
+    @property
+    def certification(self) -> Sequence[Any]:
+        """Certification clients."""
+
+    @property
+    def novel(self) -> Sequence[Any]:
+        """Novel clients."""
+
+
+class RouteSettings(Settings):
+    """One entry of ``certificates``: what every route's settings can do."""
+
+    needs_certification: ClassVar[bool] = False
+
+    def completed(self, key: str, study: StudyLike) -> Self:
+        """Fill what depends on other settings and refuse what cannot be certified.
+
+        Raises
+        ------
+        InputError
+        """
+        return self
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse a split that the certificate cannot be made on.
+
+        Raises
+        ------
+        InputError
+        """
+
+    def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
+        """Refuse predictors that the certificate is not about.
+
+        Raises
+        ------
+        InputError
+        """

@@ -1,0 +1,1 @@
+"""A whole run: its directory, which cells are done, who does the others."""

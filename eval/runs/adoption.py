@@ -1,0 +1,145 @@
+"""Taking over finished cells of other run directories."""
+
+import json
+import lzma
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.files import write_atomic
+from latecomer.eval.jobs.cell_directory import is_done, tidy
+from latecomer.eval.jobs.job import Job
+from latecomer.eval.jobs.lock import HeldError, held
+from latecomer.eval.studies.cells import content_id
+
+__all__ = ["ARCHIVE", "adopt", "check_sources"]
+
+ARCHIVE = "cells.tar.xz"
+"""Finished cells of a run directory that is kept for its rows; read where it has no ``cells``."""
+
+_FILES = ("config.json", "progress.jsonl", "rows.csv", "timing.json")
+
+
+def check_sources(sources: Sequence[Path]) -> None:
+    """Refuse what is no run directory, or whose archive of cells cannot be read to its end.
+
+    Raises
+    ------
+    InputError
+    """
+    for source in sources:
+        if not (source / "study.yaml").is_file():
+            raise InputError(f"cannot adopt {source}: it is no run directory (no study.yaml)")
+        if (archive := source / ARCHIVE).is_file():
+            try:
+                with tarfile.open(archive, "r:xz") as packed:
+                    packed.getnames()
+            except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+                raise InputError(f"cannot adopt {archive}: it is damaged ({error})") from None
+
+
+def adopt(
+    jobs: Sequence[Job], sources: Sequence[Path], note: Callable[[Job, str], None]
+) -> list[Job]:
+    """Copy the finished cells of other directories that bear the ids of unfinished ones here.
+
+    A cell's id stands for all that its numbers depend on.  What is copied is what the other cell
+    finished with, or nothing: ``done`` comes last and holds the hash of the rows.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        Cells that are not done.
+    sources : sequence of Path
+        Run directories, the first that has a cell counts; their cells may be packed
+        (``tar -cJf cells.tar.xz cells``).
+    note : callable
+        Called with a job and a line when a cell there cannot be used.
+
+    Returns
+    -------
+    list of Job
+        Those that are done now.
+    """
+    if not jobs:
+        return []
+    with ExitStack() as opened:
+        stocks = [(source, opened.enter_context(_cells_of(source))) for source in sources]
+        return [job for job in jobs if _adopted(job, stocks, note)]
+
+
+def _adopted(
+    job: Job, stocks: Sequence[tuple[Path, Path]], note: Callable[[Job, str], None]
+) -> bool:
+    for source, cells in stocks:
+        place = cells / job.cell.id
+        if not (place / "done").is_file():
+            continue
+        if not is_done(place) or _id_of(place) != job.cell.id:
+            note(job, f"{source / 'cells' / job.cell.id} is damaged and not adopted")
+            continue
+        try:
+            _copy(place, job, source)
+        except HeldError:
+            return False  # somebody computes it at this moment
+        return True
+    return False
+
+
+@contextmanager
+def _cells_of(source: Path) -> Iterator[Path]:
+    """Give the folder of a run directory's cells, unpacked if they are."""
+    cells, archive = source / "cells", source / ARCHIVE
+    if cells.is_dir() or not archive.is_file():
+        yield cells
+        return
+    with TemporaryDirectory() as folder:
+        _unpack(archive, Path(folder))
+        yield Path(folder) / "cells"
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Write an archive's regular files below ``cells``, and nothing else, into a folder."""
+    with tarfile.open(archive, "r:xz") as packed:
+        for member in packed:
+            place = PurePosixPath(member.name)
+            content = packed.extractfile(member) if member.isreg() else None
+            if content is None or place.parts[0] != "cells" or ".." in place.parts:
+                continue
+            path = folder / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.read())
+
+
+def _id_of(place: Path) -> str:
+    try:
+        return content_id(json.loads((place / "config.json").read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return ""
+
+
+def _copy(place: Path, job: Job, source: Path) -> None:
+    with held(job.folder) as lock:
+        if is_done(job.folder):
+            return
+        tidy(job.folder, keep=lock.path.name)
+        files = [place / name for name in _FILES if (place / name).is_file()]
+        files += sorted(path for path in (place / "artifacts").glob("[!.]*") if path.is_file())
+        for path in files:
+            write_atomic(job.folder / path.relative_to(place), path.read_bytes())
+        origin = {"from": str(source.resolve()), "env": _environment(source)}
+        write_atomic(job.folder / "adopted.json", json.dumps(origin, indent=1) + "\n")
+        lock.check()
+        write_atomic(job.folder / "done", (place / "done").read_bytes())
+
+
+def _environment(source: Path) -> Any:
+    """Return what the other directory says about the machine that made its numbers."""
+    try:
+        return json.loads((source / "env.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,235 @@
+"""The runner: a study and a directory to rows, once per cell, however often it is interrupted."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from latecomer.eval.errors import CannotWriteError, InputError
+from latecomer.eval.executors import Executor, LocalExecutor
+from latecomer.eval.jobs.cell_directory import failure_of, is_done, says_storage
+from latecomer.eval.jobs.job import Job
+from latecomer.eval.jobs.lock import Watch
+from latecomer.eval.jobs.sigterm import sigterm_interrupts
+from latecomer.eval.runs.adoption import check_sources
+from latecomer.eval.runs.run_directory import check_directory, count_scorings, declare, merge
+from latecomer.eval.runs.tally import Event, Failure, Tally
+from latecomer.eval.studies.device_choice import settled
+from latecomer.eval.studies.settings import Study
+from latecomer.eval.training.checkpoint_slots import CheckpointEvery
+
+__all__ = ["Event", "Failure", "RunResult", "run"]
+
+EVALUATE = "latecomer.eval.protocol.evaluate:evaluate_cell"
+_LOOK_EVERY = 0.5  # seconds between two looks at what another run holds
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run came to.
+
+    Attributes
+    ----------
+    path : Path
+        The run directory; ``path / "rows.csv"`` holds all rows.
+    n_cells, n_done, n_failed : int
+        Cells of the study; finished; failed.  Earlier runs and others at the same time included.
+    n_skipped : int
+        Cells that an earlier run had finished.
+    n_adopted : int
+        Cells taken over from other directories.
+    failures : tuple of Failure
+    seconds : float
+        Wall time of this call.
+    """
+
+    path: Path
+    n_cells: int
+    n_done: int
+    n_failed: int
+    n_skipped: int
+    failures: tuple[Failure, ...]
+    seconds: float
+    n_adopted: int = 0
+
+
+def run(
+    study: Study,
+    *,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    executor: Executor | None = None,
+    evaluate: str = EVALUATE,
+    every: CheckpointEvery | None = None,
+    adopt: Sequence[str | Path] = (),
+    retry_failed: bool = False,
+    extend: bool = False,
+) -> RunResult:
+    """Run the cells of a study that are not done yet and merge the rows of all.
+
+    Data and split are made once before anything is written, so that what cannot work leaves no
+    trace.  A cell that fails becomes a row with its error; the others go on, and it is not tried
+    again unless asked for.  A run that was killed continues when it is called again, from the
+    checkpoints of its cells, and ends with the same rows.  Several runs may share a directory: each
+    cell is done by one of them.  Cells run in processes started afresh: a script that calls this
+    needs ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    study : Study
+        What `load_study` gives.
+    out : str or Path, optional
+        The run directory; ``runs/<study>`` unless given.
+    workers : int, optional
+        Processes; as many as cores (or as cells to run) unless given, and one on a GPU.
+    on_event : callable, optional
+        Called with an `Event` in this process and thread.
+    executor : Executor, optional
+        Where cells are carried out; processes on this machine unless given.
+    evaluate : str
+        ``"module:function"`` that does the work of a cell.
+    every : CheckpointEvery, optional
+        How often trainings are written down; every minute unless given.
+    adopt : sequence of str or Path
+        Other run directories whose finished cells are taken over where the ids agree.
+    retry_failed : bool
+        Whether to try cells again that an earlier run found to fail.
+    extend : bool
+        Whether the study may have more methods, seeds and shifts than the directory's.
+
+    Returns
+    -------
+    RunResult
+
+    Raises
+    ------
+    InputError
+        For data that cannot be read, a split that cannot exist, a device that is not there, and a
+        directory that holds another study, the same on another device, or something else.
+    CannotWriteError
+        When the disk is full or read-only; finished cells stay finished.
+    KeyboardInterrupt
+        After the workers have been stopped, on Ctrl-C or SIGTERM; its message says how to continue.
+    """
+    began = time.monotonic()
+    if workers is not None and (isinstance(workers, bool) or workers < 1):
+        raise InputError(f"workers must be an integer of at least 1, got {workers!r}")
+    folder = Path(out) if out is not None else Path("runs") / study.study
+    sources = [Path(source) for source in adopt]
+    check_sources(sources)
+    study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
+    check_directory(folder, study, extend=extend)
+    prepared = _prepare(study)
+    cells = study.cells(prepared.data_hash)
+    every = every or CheckpointEvery()
+    jobs = [Job(cell, folder / "cells" / cell.id, evaluate, every) for cell in cells]
+    tally = Tally(folder, jobs, on_event)
+    with _stopping(tally), _writing(tally):
+        tally.plan(sources, retry_failed=retry_failed)
+        # Processes on one GPU only take turns.
+        processes = 1 if study.train.device else os.cpu_count() or 1
+        n_workers = min(workers or processes, max(len(tally.todo), 1))
+        declare(folder, study, cells, fresh=bool(tally.todo))
+        tally.announce(n_workers)
+        _work_off(tally, executor or LocalExecutor(n_workers))
+        merge(folder, jobs)
+        count_scorings(folder, jobs, prepared.split_hash, prepared.n_certification)
+    return RunResult(
+        path=folder,
+        n_cells=len(jobs),
+        n_done=tally.n_done,
+        n_failed=len(tally.failures),
+        n_skipped=tally.n_skipped,
+        failures=tuple(tally.failures),
+        seconds=time.monotonic() - began,
+        n_adopted=tally.n_adopted,
+    )
+
+
+@contextmanager
+def _stopping(tally: Tally) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM say how to continue."""
+    try:
+        with sigterm_interrupts():
+            yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"stopped with {tally.n_done} of {len(tally.jobs)} cells done; "
+            f"the same command continues in {tally.folder}"
+        ) from None
+
+
+@contextmanager
+def _writing(tally: Tally) -> Iterator[None]:
+    """Let a disk that is full or read-only say what is safe."""
+    try:
+        yield
+    except CannotWriteError:
+        raise
+    except OSError as error:
+        if not says_storage(error, tally.folder):
+            raise
+        raise tally.cannot_write(error.strerror or str(error)) from error
+
+
+def _work_off(tally: Tally, executor: Executor) -> None:
+    """Have every cell done or failed, by this run or by another that holds it."""
+    watch = Watch()
+    todo, elsewhere = tally.todo, list[Job]()
+    while todo or elsewhere:
+        if todo:
+            executor.run(todo, tally.listener(todo))
+        elsewhere += tally.take_held()
+        todo = []
+        for job in list(elsewhere):
+            owner, free = watch.look(job.folder)
+            if is_done(job.folder) or failure_of(job.folder) is not None:
+                tally.settle(job)
+            elif free:
+                todo.append(replace(job, overrules=owner.token if owner else ""))
+            else:
+                continue
+            elsewhere.remove(job)
+        if elsewhere and not todo:
+            time.sleep(_LOOK_EVERY)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    data_hash: str
+    split_hash: str
+    n_certification: int
+
+
+def _prepare(study: Study) -> _Prepared:
+    """Make data, split and shifts once: what cannot be made is found here."""
+    from latecomer.eval.federation.groups import build_federation, federation_settings
+    from latecomer.eval.training.setup import task_of
+    from latecomer.models.generators.target_sizes import check_sizes
+    from latecomer.models.methods import make_method
+
+    # On the host, whatever the device: nothing is computed with it here.
+    resolved = study.resolved() | {"train": None}
+    federation = build_federation(federation_settings(resolved))
+    split = federation.split
+    if study.train.cohort > len(split.seen):
+        raise InputError(
+            f"train.cohort must be at most the number of seen clients, {len(split.seen)}, "
+            f"got {study.train.cohort}"
+        )
+    for index, wanted in enumerate(study.certificates):
+        wanted.check_split(f"certificates.{index}", split)
+    for index, entry in enumerate(study.methods):
+        method = make_method(entry.name, **entry.hyper())
+        try:
+            task = task_of(federation, resolved, method)
+            check_sizes(task, method.sizes, len(split.seen))
+        except ValueError as error:
+            key = f"methods.{index}.sizes" if method.sizes else "model"
+            raise InputError(f"{key}: {error}") from None
+        for place, wanted in enumerate(study.certificates):
+            wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
+    return _Prepared(federation.data_hash, split.content_hash, len(split.certification))

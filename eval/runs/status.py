@@ -1,0 +1,190 @@
+"""How far a run is, read from its directory while others may be at work in it; loads no torch."""
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.jobs.cell_directory import failure_of, is_done
+from latecomer.eval.jobs.lock import STALE_AFTER, owner_of
+from latecomer.eval.jobs.progress import last_entry
+
+__all__ = ["CellStatus", "RunStatus", "run_status"]
+
+State = Literal["done", "failed", "running", "stopped", "to do"]
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """How far a cell is.
+
+    Attributes
+    ----------
+    id, label : str
+        Its id and the label of its method (``split`` for the split's own cell).
+    seed : int or None
+        Training seed.
+    state : str
+        ``done``, ``failed``, ``running``, ``stopped`` (begun, and nobody works on it) or ``to do``.
+    round, rounds : int or None
+        Rounds that are over, and rounds to train.
+    loss : float or None
+        Training loss of the last round.
+    seconds : float or None
+        Time worked on it.
+    seconds_left : float or None
+        Estimate, on one worker; None where nothing is known.
+    message : str
+        Why it failed, or who works on it.
+    """
+
+    id: str
+    label: str
+    seed: int | None
+    state: State
+    round: int | None = None
+    rounds: int | None = None
+    loss: float | None = None
+    seconds: float | None = None
+    seconds_left: float | None = None
+    message: str = ""
+
+
+_QUICK = ("split", "denoising")  # cells that say nothing about how long a training takes
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How far a run is.
+
+    Attributes
+    ----------
+    path : Path
+        The run directory.
+    study : str
+        Name of the study.
+    cells : tuple of CellStatus
+        In the order of the study.
+    seconds_left : float or None
+        Estimate for as many workers as are at work now, or one; None where nothing is known.
+    """
+
+    path: Path
+    study: str
+    cells: tuple[CellStatus, ...]
+    seconds_left: float | None
+
+    def count(self, *states: State) -> int:
+        """Count the cells in these states."""
+        return sum(cell.state in states for cell in self.cells)
+
+
+def run_status(path: str | Path) -> RunStatus:
+    """Read how far a run is.
+
+    Time left is estimated from finished cells of the same method and seeds, from a cell's own
+    rounds where there are none yet, and from all cells otherwise.
+
+    Raises
+    ------
+    InputError
+        When the directory holds no run.
+    """
+    folder = Path(path)
+    if not (folder / "study.yaml").is_file():
+        raise InputError(f"{folder} is no run directory: it has no study.yaml")
+    try:
+        study = yaml.safe_load((folder / "study.yaml").read_text("utf-8"))
+        index = json.loads((folder / "cells.json").read_text("utf-8"))
+        about = index.get("about") or {}
+        cells = [_cell(folder / "cells" / name, about.get(name) or {}) for name in index["cells"]]
+        name = str(study["study"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+        cause = " ".join(str(error).split())
+        raise InputError(f"{folder} holds a damaged run: {cause}") from None
+    return RunStatus(folder, name, *_estimated(cells))
+
+
+def _cell(place: Path, about: Mapping[str, Any]) -> CellStatus:
+    found = CellStatus(
+        id=place.name,
+        label=str(about.get("label", "?")),
+        seed=about.get("seed"),
+        state="to do",
+        rounds=about.get("rounds"),
+    )
+    if is_done(place):
+        timing = json.loads((place / "timing.json").read_text("utf-8"))
+        seconds = float(timing["seconds"])
+        return replace(found, state="done", round=found.rounds, seconds=seconds, seconds_left=0.0)
+    message = failure_of(place)
+    if message is not None:
+        return replace(found, state="failed", seconds_left=0.0, message=message)
+    entry = last_entry(place / "progress.jsonl")
+    if entry:
+        found = replace(
+            found,
+            state="stopped",
+            round=int(entry["round"]) + 1,
+            loss=entry.get("loss"),
+            seconds=entry.get("seconds"),
+        )
+    owner = owner_of(place)
+    if owner is None or owner.is_dead:
+        return found
+    silent = "" if owner.is_here else _silence(place)
+    return replace(found, state="running", message=f"{owner}{silent}")
+
+
+def _silence(place: Path) -> str:
+    """Say how long nothing was heard from another machine; clocks may differ, so only to be read.
+
+    A run does not go by this: it watches the beats itself.
+    """
+    try:
+        newest = max(path.stat().st_mtime for path in place.glob("lock.*"))
+    except (OSError, ValueError):
+        return ""
+    seconds = time.time() - newest
+    return f", silent for {seconds:.0f} s" if seconds > STALE_AFTER else ""
+
+
+def _estimated(cells: Sequence[CellStatus]) -> tuple[tuple[CellStatus, ...], float | None]:
+    """Fill in what is left of every cell, and of all."""
+    taken: dict[str, list[float]] = defaultdict(list)
+    for cell in cells:
+        if cell.state == "done" and cell.seconds is not None:
+            taken[cell.label].append(cell.seconds)
+    own = {cell.id: guess for cell in cells if (guess := _by_rounds(cell)) is not None}
+    known = [mean for label, mean in _means(taken).items() if label not in _QUICK]
+    known += own.values()
+    usual = sum(known) / len(known) if known else None
+    filled = []
+    for cell in cells:
+        if cell.seconds_left is None:
+            total = _means(taken).get(cell.label, own.get(cell.id, usual))
+            left = None if total is None else max(0.0, total - (cell.seconds or 0.0))
+            cell = replace(cell, seconds_left=left)
+        filled.append(cell)
+    rest = [cell.seconds_left for cell in filled]
+    workers = max(1, sum(cell.state == "running" for cell in filled))
+    if any(seconds is None for seconds in rest):
+        return tuple(filled), None
+    return tuple(filled), sum(seconds or 0.0 for seconds in rest) / workers
+
+
+def _means(taken: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {label: sum(values) / len(values) for label, values in taken.items()}
+
+
+def _by_rounds(cell: CellStatus) -> float | None:
+    """Return the time that a cell takes if it goes on as it began."""
+    if cell.state not in ("running", "stopped") or not (cell.round and cell.rounds):
+        return None
+    return None if cell.seconds is None else cell.seconds / cell.round * cell.rounds

@@ -1,0 +1,1 @@
+"""Serving clients and scoring what they are served."""

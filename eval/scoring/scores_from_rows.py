@@ -1,0 +1,92 @@
+"""The scores of certification clients as a finished run's rows hold them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.scoring.scores import ClientScore
+
+__all__ = ["Condition", "Scores", "scores_of"]
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The certification clients under one condition, as rows name it."""
+
+    shift: str
+    severity: float | None
+
+    def condition(self) -> dict[str, Any]:
+        """Return the columns of a row that say which group and shift it is about."""
+        severity = "" if self.severity is None else self.severity
+        return {"group": "certification", "shift": self.shift, "severity": severity}
+
+
+Scores = dict[str, dict[Condition, Sequence[ClientScore]]]
+"""By predictor and condition, clients in the order of their ids."""
+
+
+def scores_of(rows: Sequence[Row]) -> Scores:
+    """Return one trained model's scores of certification clients.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        The rows of one cell, as text.
+
+    Returns
+    -------
+    dict
+        By predictor, and by condition within it; empty where the cell scored no such client.
+
+    Raises
+    ------
+    InputError
+        When a client was scored twice under one condition, an error is no share of its points, or
+        conditions have different clients.
+
+    Examples
+    --------
+    >>> row = {"group": "certification", "metric": "error", "client": "7", "shift": "none",
+    ...        "severity": "", "predictor": "gibbs", "n_support": "20", "n_query": "10",
+    ...        "value": "0.3"}
+    >>> scores_of([row])["gibbs"][Condition("none", None)][0].n_wrong
+    3
+    """
+    found: dict[str, dict[Condition, dict[int, ClientScore]]] = {}
+    for row in rows:
+        if row["group"] != "certification" or row["metric"] != "error" or not row["client"]:
+            continue
+        severity = float(row["severity"]) if row["severity"] else None
+        where = Condition(row["shift"] or "none", severity)
+        own = found.setdefault(row["predictor"], {}).setdefault(where, {})
+        score = _score(row)
+        if score.client in own:
+            raise InputError(
+                f"certification client {score.client} was scored twice ({row['predictor']}, "
+                f"{where.shift}): which score a certificate is made from is not known"
+            )
+        own[score.client] = score
+    everyone = {tuple(sorted(own)) for groups in found.values() for own in groups.values()}
+    if len(everyone) > 1:
+        raise InputError("certification clients differ between predictors or shifts")
+    return {
+        predictor: {where: [own[name] for name in sorted(own)] for where, own in groups.items()}
+        for predictor, groups in found.items()
+    }
+
+
+def _score(row: Row) -> ClientScore:
+    try:
+        client, n_support, n_query = (int(row[key]) for key in ("client", "n_support", "n_query"))
+        error = float(row["value"])
+        n_wrong = round(error * n_query)
+        if not 0 <= n_wrong <= n_query or n_wrong / n_query != error:
+            raise ValueError(f"its error {error!r} is no share of {n_query} points")
+    except (ValueError, ZeroDivisionError, OverflowError) as error_:
+        raise InputError(f"certification client {row['client']}: {error_}") from None
+    # Only errors are certified: what the loss was is not asked.
+    return ClientScore(client, n_support, n_query, n_wrong, float("nan"))

@@ -1,0 +1,107 @@
+"""Scoring the clients of a group side by side, for devices that single clients leave idle.
+
+The same scores as client by client, up to rounding of losses. Serving is the method's and goes
+client by client; the host waits for the device once a group, when everything is on its way.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from latecomer.eval.scoring.scores import ClientScore
+from latecomer.models.engine.method import FixedWeights, Predictor, versions
+from latecomer.models.task import client_axis
+from latecomer.models.task.state import stack
+from latecomer.models.task.task import Clients, Samples, Task
+
+__all__ = ["score_side_by_side"]
+
+_NUMBERS = 2**24
+"""Numbers that the inputs of clients predicted for at a time may have, padding included."""
+
+Mask = Callable[[Tensor, Tensor], Tensor]
+
+
+def score_side_by_side(
+    task: Task,
+    clients: Clients,
+    serve: Callable[[int, Samples], Predictor],
+    mask: Mask,
+    *,
+    on_support: bool = False,
+    at_most: int = _NUMBERS,
+) -> list[ClientScore]:
+    """Serve every client, predict for many at a time and score them.
+
+    Parameters
+    ----------
+    task : Task
+    clients : Clients
+        Labelled.
+    serve : callable
+        From a client's number and support to its predictor; all are one model, or one drawn from as
+        many.
+    mask : callable
+        What happens to logits ``[..., n_classes]`` of classes that are not known.
+    on_support : bool
+        Whether clients are measured on their support instead of their query data.
+    at_most : int
+        Numbers that the inputs predicted for at a time may have; at least one client goes.
+    """
+    sizes, own = clients.sizes_on_host[0 if on_support else 1], clients.sizes_on_host[0]
+    table, true = clients.query, clients.query_sizes
+    if on_support:
+        table, true = clients.support, clients.support_sizes
+    each = max(1, at_most // max(1, table.shape[1] * prod(task.input_shape)))
+    wrong: list[Tensor] = []
+    losses: list[Tensor] = []
+    for first in range(0, len(clients), each):
+        places = range(first, min(first + each, len(clients)))
+        models = [serve(place, clients.support_of(place)) for place in places]
+        here = slice(places.start, places.stop)
+        rows, counts = table[here], true[here]
+        x, y = clients.inputs(rows), clients.labels(rows)
+        held = torch.arange(rows.shape[1], device=rows.device) < counts[:, None]
+        known = _known(task, clients, here)[:, None]
+        found = []
+        for beside in zip(*map(versions, models), strict=True):
+            with torch.no_grad():
+                logits = _logits(task, beside, x, sizes[here])
+                found.append(_measured(logits, mask(logits, known), y, held))
+        wrong.append(torch.stack([bad for bad, _ in found]).mean(dim=0))
+        losses.append(torch.stack([total for _, total in found]).mean(dim=0) / counts)
+    if not wrong:
+        return []
+    # Both come back in one go.
+    told = torch.stack([torch.cat(wrong), torch.cat(losses)]).tolist()
+    entries = zip(clients.ids.tolist(), own, sizes, *told, strict=True)
+    return [ClientScore(*entry) for entry in entries]
+
+
+def _measured(logits: Tensor, masked: Tensor, y: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many of each client's samples are wrong, and their summed loss; both ``[c]``."""
+    each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none")
+    wrong = (masked.argmax(dim=2) != y) & held
+    return wrong.sum(dim=1).double(), each.view(y.shape).where(held, 0).sum(dim=1).double()
+
+
+def _known(task: Task, clients: Clients, here: slice) -> Tensor:
+    """Return which classes the support labels show, bool ``[c, n_classes]``."""
+    rows, counts = clients.support[here], clients.support_sizes[here]
+    held = torch.arange(rows.shape[1], device=rows.device) < counts[:, None]
+    classes = torch.arange(task.n_classes, device=rows.device)
+    shown = clients.labels(rows)[..., None] == classes
+    return (shown & held[..., None]).any(dim=1)
+
+
+def _logits(task: Task, models: Sequence[Predictor], x: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return logits ``[c, B, n_classes]``; what stands behind a client's true size is arbitrary."""
+    fixed = [one for one in models if isinstance(one, FixedWeights) and one.task is task]
+    if len(fixed) == len(models):
+        return client_axis.logits(task.target, stack([one.weights for one in fixed]), x)
+    made = x.new_zeros(*x.shape[:2], task.n_classes)
+    for place, (model, size) in enumerate(zip(models, sizes, strict=True)):
+        made[place, :size] = model(x[place, :size])
+    return made

@@ -1,0 +1,223 @@
+"""The same clients filled from another data set, and their matched control.
+
+A refilled client keeps its id and, class by class and role by role, its number of samples, but the
+samples come from another data set. Its control is the same client with the same numbers of its
+own samples: images of the source that no training client holds and, where the publisher has a test
+set, measured on test images. The effect of the shift is the difference of the two errors, client
+by client, so that neither class sets nor sizes can be mistaken for it.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.errors import InputError
+from latecomer.eval.shifts.transforms import unit_floats
+from latecomer.eval.splits.clients import ClientRows, Role
+from latecomer.eval.splits.dealing import share_counts
+
+__all__ = ["Lack", "Refilled", "fit_inputs", "refill"]
+
+Ints = NDArray[np.int64]
+_ROLES: tuple[Role, ...] = ("support", "validation", "query")
+
+
+@dataclass(frozen=True)
+class Lack:
+    """What a client could not be given of another data set.
+
+    Attributes
+    ----------
+    shift : str
+        Label of the shift.
+    client : int
+        Client id.
+    n_samples : int
+        Samples of the client without a counterpart, missing from the control too.
+    left_out : bool
+        Whether no support or no query data remain, so that the client is not measured.
+    message : str
+        Which classes, in words.
+    """
+
+    shift: str
+    client: int
+    n_samples: int
+    left_out: bool
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class Refilled:
+    """Clients filled from another data set, their control, and what was lacking.
+
+    Attributes
+    ----------
+    x : ndarray of float32, shape [n, ...]
+        Samples of the other data set, in the source's shape.
+    y : ndarray of int64, shape [n]
+        Labels, in the source's numbers.
+    rows : tuple of ClientRows
+        Into ``x`` and ``y``.
+    control : tuple of ClientRows
+        The same clients, rows of the source.
+    lacks : tuple of Lack
+        Clients that lack samples or are left out.
+    """
+
+    x: NDArray[np.float32] = field(repr=False)
+    y: Ints = field(repr=False)
+    rows: tuple[ClientRows, ...]
+    control: tuple[ClientRows, ...]
+    lacks: tuple[Lack, ...]
+
+
+def refill(
+    source: Dataset,
+    target: Dataset,
+    clients: tuple[ClientRows, ...],
+    *,
+    label: str,
+    rng: np.random.Generator,
+) -> Refilled:
+    """Fill clients from ``target`` with their numbers of samples per class and role.
+
+    Classes are matched by name where both data sets name theirs (letter case aside), else by
+    number. Of a class with fewer samples than the clients hold together, all are dealt in
+    proportion. No sample is dealt twice. A client left without support or query data is left out
+    of shift and control; ``lacks`` says of whom what is missing.
+
+    Parameters
+    ----------
+    source : Dataset
+        What the clients' rows point into.
+    target : Dataset
+        Its samples must have the source's shape or fit it by :func:`fit_inputs`.
+    clients : tuple of ClientRows
+    label : str
+        Name of the shift.
+    rng : Generator
+
+    Raises
+    ------
+    InputError
+        The inputs do not fit, or no client can be filled.
+    """
+    n_classes = source.n_classes
+    y = _matched(source, target)
+    own = [[_by_class(source.y, c.rows(role), n_classes) for role in _ROLES] for c in clients]
+    wanted = np.array([[len(rows) for rows in part] for parts in own for part in parts])
+    supply = np.bincount(y[y >= 0], minlength=n_classes)
+    kept = share_counts(wanted.astype(np.float64), np.minimum(supply, wanted.sum(axis=0)))
+    kept = np.minimum(kept, wanted).reshape(len(clients), len(_ROLES), n_classes)
+    sizes = kept.sum(axis=2)
+    measured = (sizes[:, 0] > 0) & (sizes[:, 2] > 0)
+    wanted = wanted.reshape(kept.shape)
+    lacks = tuple(
+        _lack(source, target, label, client.id, wanted[i], kept[i], supply, not measured[i])
+        for i, client in enumerate(clients)
+        if (kept[i] < wanted[i]).any()
+    )
+    if not measured.any():
+        raise InputError(f"shifts.dataset: {label} shares no class with any evaluated client")
+    shuffled = rng.permutation(np.flatnonzero(y >= 0))
+    queues = _by_class(y, shuffled, n_classes)
+    taken = np.zeros(n_classes, dtype=np.int64)
+    used: list[Ints] = []
+    rows: list[ClientRows] = []
+    control: list[ClientRows] = []
+    place = 0
+    for i in np.flatnonzero(measured):
+        moved: list[Ints] = []
+        stayed: list[Ints] = []
+        for role in range(len(_ROLES)):
+            n = kept[i, role]
+            dealt = [queues[c][taken[c] : taken[c] + n[c]] for c in range(n_classes)]
+            taken += n
+            used += dealt
+            moved.append(np.arange(place, place + n.sum()))
+            stayed.append(np.concatenate([own[i][role][c][: n[c]] for c in range(n_classes)]))
+            place += int(n.sum())
+        rows.append(ClientRows(clients[i].id, *moved))
+        control.append(ClientRows(clients[i].id, *stayed))
+    chosen = np.concatenate(used)
+    x = fit_inputs(target.x[chosen], source.input_shape, label)
+    return Refilled(x, y[chosen], tuple(rows), tuple(control), lacks)
+
+
+def fit_inputs(x: NDArray[np.generic], shape: tuple[int, ...], label: str) -> NDArray[np.float32]:
+    """Return inputs as floats in another sample shape.
+
+    uint8 is divided by 255. Images of another height or width are resized by Pillow's bilinear
+    filter, which averages over the area when it shrinks; one channel is repeated to fill several.
+    Vectors of another length and other channels are refused.
+
+    Raises
+    ------
+    InputError
+        The samples cannot take that shape.
+
+    Examples
+    --------
+    >>> fit_inputs(np.full((2, 1, 4, 4), 255, np.uint8), (3, 2, 2), "mnist").shape
+    (2, 3, 2, 2)
+    """
+    images = unit_floats(x)
+    held = images.shape[1:]
+    if held == shape:
+        return images
+    if len(held) != 3 or len(shape) != 3 or held[0] not in (1, shape[0]):
+        raise InputError(
+            f"shifts.dataset: {label} has samples of shape {list(held)}, which cannot take the "
+            f"source's shape {list(shape)}"
+        )
+    height, width = shape[1:]
+    if held[1:] != shape[1:]:
+        planes = images.reshape(-1, *held[1:])
+        small = [
+            np.asarray(Image.fromarray(plane).resize((width, height), Image.Resampling.BILINEAR))
+            for plane in planes
+        ]
+        images = np.stack(small).reshape(len(images), held[0], height, width)
+    return np.array(np.broadcast_to(images, (len(images), *shape)))
+
+
+def _by_class(y: Ints, rows: Ints, n_classes: int) -> list[Ints]:
+    """Group rows by label, each group in the order of the rows."""
+    order = np.argsort(y[rows], kind="stable")
+    ends = np.cumsum(np.bincount(y[rows], minlength=n_classes))
+    return np.split(rows[order], ends[:-1])
+
+
+def _matched(source: Dataset, target: Dataset) -> Ints:
+    """Return the target's labels in the source's numbers, -1 for classes the source lacks."""
+    if source.class_names and target.class_names:
+        number = {name.casefold(): c for c, name in enumerate(source.class_names)}
+        of_class = [number.get(name.casefold(), -1) for name in target.class_names]
+        return np.array(of_class, dtype=np.int64)[target.y]
+    return np.where(target.y < source.n_classes, target.y, -1)
+
+
+def _lack(
+    source: Dataset,
+    target: Dataset,
+    label: str,
+    client: int,
+    wanted: Ints,
+    kept: Ints,
+    supply: Ints,
+    left_out: bool,
+) -> Lack:
+    def named(classes: Ints) -> str:
+        names = source.class_names
+        return ", ".join(f"{c} {names[c]}" if c < len(names) else str(c) for c in classes.tolist())
+
+    short = (kept < wanted).any(axis=0)
+    absent, scarce = np.flatnonzero(short & (supply == 0)), np.flatnonzero(short & (supply > 0))
+    said = [f"{target.name} has no samples of class {named(absent)}"] if len(absent) else []
+    said += [f"too few of class {named(scarce)}"] if len(scarce) else []
+    said += ["the client is left out"] if left_out else []
+    return Lack(label, client, int((wanted - kept).sum()), left_out, "; ".join(said))

@@ -1,0 +1,107 @@
+"""A user's own shift: a function named by its import path."""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.shifts.transforms import unit_floats
+
+__all__ = ["OwnShift", "apply_own", "import_shift", "source_hash"]
+
+OwnShift = Callable[[NDArray[np.float32], float, np.random.Generator], Any]
+
+
+def import_shift(path: str) -> OwnShift:
+    """Import a shift by ``module:function`` or ``folder/file.py:function``.
+
+    The function is called as ``function(x, severity, rng)`` with float32 inputs [n, ...] as the
+    network sees them before standardisation (bytes divided by 255) and a generator seeded per
+    client and severity. It returns an array of the same shape. Importing runs the module.
+
+    Raises
+    ------
+    InputError
+        There is no such module, file or function.
+
+    Examples
+    --------
+    >>> import_shift("numpy:clip").__name__
+    'clip'
+    """
+    place, _, name = path.rpartition(":")
+    key = "shifts.function"
+    if not place or not name.isidentifier():
+        raise InputError(f"{key}: path must read module:function, got {path!r}")
+    module = _from_file(Path(place)) if place.endswith(".py") else _by_name(place)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise InputError(f"{key}: {place} has no function {name}")
+    found: OwnShift = function
+    return found
+
+
+def source_hash(function: OwnShift) -> str:
+    """Return the SHA-256 of the file that defines a function, empty where it has none."""
+    try:
+        file = inspect.getsourcefile(function)
+    except TypeError:
+        return ""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+
+
+def apply_own(
+    function: OwnShift, label: str, x: Any, severity: float, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Call a user's shift on one client's inputs and check what comes back.
+
+    Raises
+    ------
+    InputError
+        The function fails, or returns another shape or numbers that are not finite.
+    """
+    inputs = unit_floats(x).copy()  # a function that writes into its argument spoils nothing
+    try:
+        given = np.asarray(function(inputs, severity, rng))
+    except Exception as error:
+        said = " ".join(str(error).split())[:120]
+        raise InputError(
+            f"shifts.function: {label} failed: {type(error).__name__}: {said}"
+        ) from error
+    if given.shape != inputs.shape or given.dtype.kind not in "fiu":
+        raise InputError(
+            f"shifts.function: {label} must return numbers of shape {list(inputs.shape)}, got "
+            f"{given.dtype} of shape {list(given.shape)}"
+        )
+    with np.errstate(over="ignore"):
+        shifted = given.astype(np.float32)
+    if not np.isfinite(shifted).all():
+        raise InputError(f"shifts.function: {label} must return finite numbers")
+    return shifted
+
+
+def _by_name(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(f"shifts.function: there is no module {name}: {error}") from error
+
+
+def _from_file(file: Path) -> ModuleType:
+    file = file.expanduser()
+    if not file.is_file():
+        raise InputError(f"shifts.function: there is no file {file}")
+    spec = importlib.util.spec_from_file_location(f"latecomer_own_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise InputError(f"shifts.function: {file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,238 @@
+"""Every population of shifted novel clients that a study asks for.
+
+Numpy only, and made once per data set, split and set of shifts: neither method nor training seed
+enters, so all methods meet the same shifted samples.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets import load_dataset
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.errors import InputError
+from latecomer.eval.shifts.other_data_set import Lack, refill
+from latecomer.eval.shifts.own_function import apply_own, import_shift, source_hash
+from latecomer.eval.shifts.transforms import SHIFTS, check_shifts
+from latecomer.eval.splits.clients import ClientRows
+from latecomer.eval.splits.further_clients import deal_extrapolated
+from latecomer.eval.splits.split import Split
+
+__all__ = [
+    "CONTROL",
+    "Population",
+    "combined_hash",
+    "shifted_certification",
+    "shifted_populations",
+]
+
+CONTROL = "-control"
+Ints = NDArray[np.int64]
+Shifted = Callable[[Any, float, np.random.Generator], NDArray[np.float32]]
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Novel clients under one shift.
+
+    Attributes
+    ----------
+    shift : str
+        Name of the shift; that of a data set's matched control ends in ``-control``.
+    severity : float or None
+    x, y : ndarray
+        Samples that the rows point into.
+    rows : tuple of ClientRows
+    lacks : tuple of Lack
+        Clients that another data set could not fill.
+    source_hash : str
+        SHA-256 of another data set or of a user's function; empty for everything else.
+    """
+
+    shift: str
+    severity: float | None
+    x: NDArray[Any] = field(repr=False)
+    y: Ints = field(repr=False)
+    rows: tuple[ClientRows, ...]
+    lacks: tuple[Lack, ...] = ()
+    source_hash: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """What shifts start from: data, split and the settings of the study's ``split`` section."""
+
+    dataset: Dataset
+    split: Split
+    seed: int
+    query: float
+    validation: float
+    clients: tuple[ClientRows, ...]
+
+    def generator(self, *purpose: str | int | float) -> np.random.Generator:
+        """Return a stream of its own for each purpose, whatever the method."""
+        words = [zlib.crc32(repr(part).encode()) for part in purpose]
+        return np.random.default_rng([self.seed, *words])
+
+
+def shifted_populations(
+    dataset: Dataset,
+    split: Split,
+    shifts: Mapping[str, Sequence[Any]],
+    *,
+    seed: int,
+    query: float,
+    validation: float,
+) -> tuple[Population, ...]:
+    """Shift the novel clients in every way asked for.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    split : Split
+    shifts : mapping of str to sequence
+        The study's ``shifts``: severities by shift; under ``dataset`` data declarations with a
+        ``label``; under ``function`` mappings of ``path``, ``label`` and ``severities``.
+    seed : int
+        The split seed. Random shifts are seeded per client and severity.
+    query, validation : float
+        As for the split; clients with other class proportions are cut likewise.
+
+    Raises
+    ------
+    InputError
+        A shift is unknown, does not fit the data or has no clients to act on.
+    """
+    asked = {name: entries for name, entries in shifts.items() if entries}
+    if asked and not split.novel:
+        raise InputError(f"shifts.{next(iter(asked))} needs novel clients, got a split without any")
+    own_settings = {name: v for name, v in asked.items() if name not in ("dataset", "function")}
+    check_shifts(own_settings, dataset.input_shape)
+    setting = _Setting(dataset, split, seed, query, validation, split.novel)
+    found: list[Population] = []
+    for name, entries in asked.items():
+        found += _MAKERS.get(name, _on_inputs)(setting, name, entries)
+    return tuple(found)
+
+
+def shifted_certification(
+    dataset: Dataset,
+    split: Split,
+    shifts: Mapping[str, Sequence[Any]],
+    names: Sequence[str],
+    *,
+    seed: int,
+) -> tuple[Population, ...]:
+    """Shift the certification clients in the ways named: support and query alike, each by itself.
+
+    A client's shifted data are a function of the client and of a stream of its own, so the clients
+    remain independent, or a uniform sample from the pool of shifted untrained clients.
+
+    Parameters
+    ----------
+    dataset, split, shifts, seed
+        As for :func:`shifted_populations`.
+    names : sequence of str
+        Shifts that move inputs, or labels of own functions.
+
+    Raises
+    ------
+    InputError
+        A shift draws other clients, or deals a data set to all of them at once.
+    """
+    setting = _Setting(dataset, split, seed, 0.0, 0.0, split.certification)
+    found: list[Population] = []
+    for name, entries in shifts.items():
+        if name == "function":
+            found += _by_functions(setting, name, [e for e in entries if e["label"] in names])
+        elif name in names and name in _MAKERS:
+            raise InputError(f"certification clients cannot be certified under shifts.{name}")
+        elif name in names:
+            found += _on_inputs(setting, name, entries)
+    return tuple(found)
+
+
+def _on_inputs(setting: _Setting, name: str, severities: Sequence[float]) -> Iterator[Population]:
+    for severity in severities:
+        yield _moved(setting, name, float(severity), SHIFTS[name].apply)
+
+
+def _by_functions(
+    setting: _Setting, name: str, entries: Sequence[Mapping[str, Any]]
+) -> Iterator[Population]:
+    for entry in entries:
+        function, label = import_shift(entry["path"]), entry["label"]
+        for severity in entry["severities"]:
+            moved = _moved(setting, label, float(severity), partial(apply_own, function, label))
+            yield replace(moved, source_hash=source_hash(function))
+
+
+def _moved(setting: _Setting, name: str, severity: float, shifted: Shifted) -> Population:
+    """Shift all samples of each client, by a generator of its own."""
+    x: list[NDArray[np.float32]] = []
+    y: list[Ints] = []
+    rows: list[ClientRows] = []
+    place = 0
+    for client in setting.clients:
+        own = client.rows("all")
+        rng = setting.generator(name, client.id, severity)
+        x.append(shifted(setting.dataset.x[own], severity, rng))
+        y.append(setting.dataset.y[own])
+        ends = np.cumsum([len(client.support), len(client.validation)])
+        parts = np.split(np.arange(place, place + len(own)), ends)
+        rows.append(ClientRows(client.id, *parts))
+        place += len(own)
+    return Population(name, severity, np.concatenate(x), np.concatenate(y), tuple(rows))
+
+
+def _extrapolated(setting: _Setting, name: str, alphas: Sequence[float]) -> Iterator[Population]:
+    for index, alpha in enumerate(alphas):
+        rows = deal_extrapolated(
+            setting.dataset,
+            setting.split,
+            alpha=alpha,
+            seed=setting.seed + index,
+            n_clients=len(setting.split.novel),
+            query=setting.query,
+            validation=setting.validation,
+        )
+        yield Population(name, float(alpha), setting.dataset.x, setting.dataset.y, rows)
+
+
+def _from_data_sets(
+    setting: _Setting, name: str, entries: Sequence[Mapping[str, Any]]
+) -> Iterator[Population]:
+    for entry in entries:
+        label = entry["label"]
+        source = setting.dataset
+        target = load_dataset({key: v for key, v in entry.items() if key != "label"})
+        rng = setting.generator(name, label)
+        found = refill(source, target, setting.split.novel, label=label, rng=rng)
+        origin = target.content_hash
+        yield Population(label, None, found.x, found.y, found.rows, found.lacks, origin)
+        yield Population(label + CONTROL, None, source.x, source.y, found.control)
+
+
+_MAKERS: Mapping[str, Callable[[_Setting, str, Sequence[Any]], Iterator[Population]]]
+_MAKERS = MappingProxyType(
+    {
+        "extrapolation": _extrapolated,
+        "dataset": _from_data_sets,
+        "function": _by_functions,
+    }
+)
+
+
+def combined_hash(data_hash: str, populations: Sequence[Population]) -> str:
+    """Return a hash of all data that numbers depend on: the data set's own unless others enter."""
+    others = [one.source_hash for one in populations if one.source_hash]
+    if not others:
+        return data_hash
+    return hashlib.sha256("\0".join([data_hash, *others]).encode()).hexdigest()

@@ -1,0 +1,220 @@
+"""Client splits: which samples each client holds, and which clients train.
+
+A split depends on the data, its own options and ``split.seed`` alone: never on the method or the
+training seed. Every sample belongs to at most one client and there to one role.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.checks import fraction, one_of, whole
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.splits.clients import ClientRows, cut_into_roles, label_counts
+from latecomer.eval.splits.dealing import stable_order
+from latecomer.eval.splits.environment import Law, fill_environment
+from latecomer.eval.splits.further_clients import deal_extrapolated, draw_clients, drawn_clients
+from latecomer.eval.splits.kinds import SPLITS, SplitKind
+from latecomer.eval.splits.pool import generator, pool_of
+from latecomer.eval.splits.split import Split, checksum, read_split
+
+__all__ = [
+    "ClientRows",
+    "Split",
+    "deal_extrapolated",
+    "draw_clients",
+    "label_counts",
+    "make_split",
+    "split_of",
+]
+
+Ints = NDArray[np.int64]
+
+
+def split_of(dataset: Dataset, settings: dict[str, Any]) -> Split:
+    """Make or read the split that a study's ``split`` section asks for.
+
+    Raises
+    ------
+    InputError
+        As :func:`make_split` and :func:`~latecomer.eval.splits.split.read_split`.
+    """
+    if settings.get("kind") == "frozen":
+        split = read_split(settings["path"], dataset, expected=settings.get("hash"))
+        return replace(split, dealt=_dealt_again(dataset, split))
+    return make_split(dataset, **settings)
+
+
+def _dealt_again(dataset: Dataset, split: Split) -> bool:
+    """Whether the settings that a file names give its very clients again.
+
+    Only then are they known to be permuted and drawn at random, as certificates need: a file
+    written by hand may hold any choice of clients.
+    """
+    if not split.settings:
+        return False
+    try:
+        again = make_split(dataset, **split.settings)
+    except (InputError, TypeError):
+        return False
+    mine = (split.kind, split.seed, split.content_hash, split.left_out)
+    return mine == (again.kind, again.seed, again.content_hash, again.left_out)
+
+
+def make_split(
+    dataset: Dataset,
+    *,
+    kind: str,
+    clients: int | None = None,
+    certify: float = 0,
+    novel: float = 0,
+    seed: int = 0,
+    query: float = 0.25,
+    validation: float = 0.2,
+    reserve: float = 0.0,
+    **options: Any,
+) -> Split:
+    """Split a data set over clients and cut the clients into groups.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    kind : str
+        One of :data:`~latecomer.eval.splits.kinds.SPLITS`.
+    clients : int, optional
+        Number of clients; for ``natural`` all of them when omitted.
+    certify, novel : int or float
+        Certification and novel clients: an int is a count, a float a fraction of all clients.
+        Clients are permuted uniformly before they are cut into groups.
+    seed : int
+        The split seed.
+    query : float, strictly between 0 and 1
+        Share of a client's samples that it is scored on; where the publisher has a test set, its
+        samples are the query instead, dealt by the same classes and shares.
+    validation : float in [0, 1)
+        Share of a client's other samples kept for selection.
+    reserve : float in [0, 1)
+        Share of each class held back before clients are filled.
+    **options
+        Of the kind, as :data:`~latecomer.eval.splits.kinds.SPLITS` lists them.
+
+    Raises
+    ------
+    InputError
+        The split cannot exist, or an argument is out of range.
+
+    Examples
+    --------
+    >>> from latecomer.eval.datasets import load_dataset
+    >>> digits = load_dataset({"name": "digits"})
+    >>> split = make_split(digits, kind="by_class", clients=60, novel=0.2, classes_per_client=2)
+    >>> len(split.seen), len(split.novel), len(split.novel[0].query)
+    (48, 12, 8)
+    """
+    chosen = SPLITS[one_of("split.kind", kind, tuple(SPLITS))]
+    given = _check_options(kind, chosen, options)
+    seed = whole("split.seed", seed, 0)
+    query = fraction("split.query", query, above=True)
+    validation = fraction("split.validation", validation)
+    held_back = fraction("split.reserve", reserve)
+    if held_back and chosen.natural:
+        raise InputError(f"split.reserve must be 0 for split.kind={kind}, got {reserve!r}")
+    kept, reserved = _hold_back(dataset, held_back, generator(seed, "reserve"))
+    pool, rng = pool_of(dataset, kept), generator(seed, "roles")
+    left_out: tuple[int, ...] = ()
+    law: Law | None = None
+    if chosen.fill is None:
+        most = len(pool.train) // pool.least
+        n_clients = whole("split.clients", clients, 1, most, " for this kind of split")
+        groups = _groups(certify, novel, n_clients)
+        filler = generator(seed, "fill")
+        filling, law = fill_environment(pool, groups[0], sum(groups[1:]), filler, **given)
+        order = np.arange(groups[0])
+        everyone = cut_into_roles(dataset, filling, order, order, query, validation, rng)
+        everyone += drawn_clients(dataset, law, sum(groups[1:]), groups[0], query, validation, rng)
+    else:
+        filling = chosen.fill(pool, clients, generator(seed, "fill"), **given)
+        n_clients = len(filling.ids)
+        groups = _groups(certify, novel, n_clients)
+        order = generator(seed, "groups").permutation(n_clients)
+        # Natural clients keep their numbers; others are numbered in their new order.
+        ids = filling.ids[order] if chosen.natural else np.arange(n_clients)
+        everyone = cut_into_roles(dataset, filling, order, ids, query, validation, rng)
+        left_out = filling.left_out
+    n_seen, n_certify, _ = groups
+    asked = {"kind": kind, "clients": clients, "certify": certify, "novel": novel, "seed": seed}
+    asked |= {"query": query, "validation": validation, "reserve": reserve, **given}
+    return Split(
+        kind=kind,
+        seed=seed,
+        seen=everyone[:n_seen],
+        certification=everyone[n_seen : n_seen + n_certify],
+        novel=everyone[n_seen + n_certify :],
+        reserve=reserved,
+        content_hash=checksum(everyone, groups, reserved, law),
+        left_out=left_out,
+        law=law,
+        settings=asked,
+    )
+
+
+def _check_options(kind: str, chosen: SplitKind, options: dict[str, Any]) -> dict[str, Any]:
+    given = {key: value for key, value in options.items() if value is not None}
+    legal = (*chosen.required, *chosen.optional)
+    for key in given:
+        if key not in legal:
+            raise InputError(
+                f"split.{key} is no option of split.kind={kind}, which takes "
+                f"{', '.join(legal)}{nearest(key, legal)}"
+            )
+    for key in chosen.required:
+        if key not in given:
+            raise InputError(f"split.{key} must be given for split.kind={kind}")
+    return given
+
+
+def _groups(certify: float, novel: float, n_clients: int) -> tuple[int, int, int]:
+    """Return the numbers of seen, certification and novel clients."""
+    n_certify = _group_size("split.certify", certify, n_clients)
+    n_novel = _group_size("split.novel", novel, n_clients)
+    n_seen = n_clients - n_certify - n_novel
+    if n_seen < 1:
+        raise InputError(
+            f"split.certify and split.novel leave no seen client: {n_certify} + {n_novel} "
+            f"of {n_clients}"
+        )
+    return n_seen, n_certify, n_novel
+
+
+def _group_size(key: str, value: object, n_clients: int) -> int:
+    """Turn a count or a fraction of the clients into a count."""
+    if isinstance(value, float):
+        size = round(fraction(key, value) * n_clients)
+        if value and not size:
+            raise InputError(f"{key}={value!r} of {n_clients} clients is not one client")
+        return size
+    return whole(key, value, 0, n_clients, " (or a decimal fraction in [0, 1))")
+
+
+def _hold_back(
+    dataset: Dataset, share: float, rng: np.random.Generator
+) -> tuple[Ints, tuple[Ints, ...]]:
+    """Hold back a share of each class, of the publisher's train and test samples alike."""
+    n = len(dataset)
+    if not share:
+        return np.arange(n), ()
+    is_test = np.zeros(n, dtype=np.int64) if dataset.test is None else dataset.test
+    stratum = dataset.y * 2 + is_test
+    order = rng.permutation(n)
+    order = order[stable_order(stratum[order])]
+    sizes = np.bincount(stratum, minlength=2 * dataset.n_classes)
+    wanted = np.rint(share * sizes).astype(np.int64)
+    place = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    reserved = order[place < np.repeat(wanted, sizes)]
+    kept = order[place >= np.repeat(wanted, sizes)]
+    ends = np.cumsum(wanted.reshape(-1, 2).sum(axis=1))[:-1]
+    reserved.setflags(write=False)
+    return kept, tuple(np.split(reserved, ends))

@@ -1,0 +1,126 @@
+"""Clients dealt or drawn after a split is made, from what it holds back for them."""
+
+import numpy as np
+
+from latecomer.eval.checks import fraction, whole
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.errors import InputError
+from latecomer.eval.splits.clients import ClientRows, cut_into_roles
+from latecomer.eval.splits.dirichlet import fill_dirichlet
+from latecomer.eval.splits.environment import Law, draw_held_out
+from latecomer.eval.splits.pool import MIN_SAMPLES, generator, pool_of
+from latecomer.eval.splits.split import Split
+
+__all__ = ["deal_extrapolated", "draw_clients", "drawn_clients"]
+
+
+def draw_clients(
+    dataset: Dataset,
+    split: Split,
+    *,
+    n_clients: int,
+    seed: int,
+    query: float = 0.25,
+    validation: float = 0.2,
+) -> tuple[ClientRows, ...]:
+    """Draw fresh clients of the environment: the law of the certification and novel clients.
+
+    Ids follow on the split's largest. With them a certificate can be put to the test on as many
+    clients as one likes.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    split : Split
+        Of kind ``environment``, made with certification or novel clients.
+    n_clients, seed : int
+    query, validation : float
+        As in :func:`make_split`.
+
+    Raises
+    ------
+    InputError
+        The split has no such law, or no pools.
+    """
+    n_clients = whole("n_clients", n_clients, 1)
+    if split.law is None or not any(len(rows) for rows in split.law.pools):
+        raise InputError(
+            "fresh clients need a split of kind environment with held-out clients, got a split of "
+            f"kind {split.kind} with {len(split.certification) + len(split.novel)} of them"
+        )
+    query = fraction("split.query", query, above=True)
+    validation = fraction("split.validation", validation)
+    first = 1 + max(client.id for client in split.clients)
+    rng = generator(whole("split.seed", seed, 0), "fresh clients")
+    return drawn_clients(dataset, split.law, n_clients, first, query, validation, rng)
+
+
+def deal_extrapolated(
+    dataset: Dataset,
+    split: Split,
+    *,
+    alpha: float,
+    seed: int,
+    n_clients: int,
+    query: float = 0.25,
+    validation: float = 0.2,
+    min_samples: int = MIN_SAMPLES,
+) -> tuple[ClientRows, ...]:
+    """Deal the whole reserve anew to clients with Dirichlet(alpha) class proportions.
+
+    No sample of another client is touched. Ids follow on the split's largest.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    split : Split
+        Made with ``reserve`` above 0.
+    alpha : float in [0.0001, 1e6]
+        Small: few classes per client; large: every client alike.
+    seed : int
+    n_clients : int
+    query, validation : float
+        As in :func:`make_split`.
+    min_samples : int
+        Fewest samples per client; too small clients are drawn anew, at most 100 times.
+
+    Raises
+    ------
+    InputError
+        The split has no reserve, or one too small for so many clients.
+    """
+    query = fraction("split.query", query, above=True)
+    validation = fraction("split.validation", validation)
+    rows = np.concatenate(split.reserve) if split.reserve else np.zeros(0, dtype=np.int64)
+    if not len(rows):
+        raise InputError(
+            "split.reserve must be above 0 for shifts.extrapolation (and split.kind not natural), "
+            "got an empty reserve"
+        )
+    rng = generator(whole("split.seed", seed, 0), "extrapolation")
+    filling = fill_dirichlet(
+        pool_of(dataset, rows),
+        n_clients,
+        rng,
+        alpha=alpha,
+        min_samples=min_samples,
+        key="shifts.extrapolation",
+    )
+    first = 1 + max(client.id for client in split.clients)
+    ids = first + np.arange(n_clients)
+    return cut_into_roles(dataset, filling, np.arange(n_clients), ids, query, validation, rng)
+
+
+def drawn_clients(
+    dataset: Dataset,
+    law: Law,
+    n_clients: int,
+    first: int,
+    query: float,
+    validation: float,
+    rng: np.random.Generator,
+) -> tuple[ClientRows, ...]:
+    """Draw clients of a law, numbered from ``first``, and cut their samples into roles."""
+    filling = draw_held_out(law, n_clients, rng)
+    order = np.arange(n_clients)
+    return cut_into_roles(dataset, filling, order, first + order, query, validation, rng)

@@ -1,0 +1,274 @@
+"""The kinds of client split: each fills clients from a pool of samples."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.checks import one_of, whole
+from latecomer.eval.errors import InputError
+from latecomer.eval.splits.dealing import balanced_classes, class_totals, share_counts
+from latecomer.eval.splits.dirichlet import fill_dirichlet
+from latecomer.eval.splits.pool import Filling, Pool, check_sizes, fill_by_counts, fill_by_weight
+
+__all__ = ["SPLITS", "SplitKind"]
+
+Ints = NDArray[np.int64]
+SHARES = ("equal", "uniform")
+_UNIFORM = (0.4, 0.6)
+
+
+@dataclass(frozen=True)
+class SplitKind:
+    """A kind of split: what it is, how it fills clients, which options it takes.
+
+    Attributes
+    ----------
+    description : str
+        One line.
+    fill : callable or None
+        ``fill(pool, clients, rng, **options) -> Filling``; None where clients that train and
+        clients that are held out are filled differently (``environment``).
+    required, optional : tuple of str
+        Options.
+    natural : bool
+        Whether clients are the data's own: they keep their numbers and allow no reserve.
+    """
+
+    description: str
+    fill: Callable[..., Filling] | None
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    natural: bool = False
+
+
+def fill_by_class(
+    pool: Pool,
+    clients: int | None,
+    rng: np.random.Generator,
+    *,
+    classes_per_client: int,
+    shares: str = "equal",
+    min_samples: int | None = None,
+) -> Filling:
+    """Give each client ``classes_per_client`` distinct classes and a share of each.
+
+    Every class goes to the same number of clients up to rounding; classes that the data lack are
+    never given, and classes are left unused where there are fewer places than classes. Shares of a
+    class are ``equal``, or proportional to independent U(.4, .6) variables (``uniform``).
+
+    Raises
+    ------
+    InputError
+        Too many clients or classes per client for the data.
+    """
+    one_of("split.shares", shares, SHARES)
+    n_clients, least = check_sizes(pool, clients, min_samples)
+    totals = class_totals(pool.y, pool.train, pool.n_classes)
+    present = np.flatnonzero(totals)
+    why = " (the classes that have samples)"
+    key = "split.classes_per_client"
+    per_client = whole(key, classes_per_client, 1, len(present), why)
+    chosen = np.zeros((n_clients, pool.n_classes), dtype=np.bool_)
+    chosen[:, present] = balanced_classes(n_clients, len(present), per_client, rng)
+    weights = chosen.astype(np.float64)
+    if shares == "uniform":
+        weights *= rng.uniform(*_UNIFORM, chosen.shape)
+    counts = share_counts(weights, totals)
+    places = chosen.sum(axis=0)
+    crowded = np.flatnonzero((places > totals) | (chosen & (counts == 0)).any(axis=0))
+    if len(crowded):
+        c = int(crowded[0])
+        raise InputError(
+            f"split.clients={n_clients} with classes_per_client={per_client} gives class {c} to "
+            f"{places[c]} clients, but it has {totals[c]} samples"
+        )
+    return fill_by_counts(pool, counts, weights, least, rng)
+
+
+def fill_coarse(
+    pool: Pool,
+    clients: int | None,
+    rng: np.random.Generator,
+    *,
+    superclasses_per_client: int = 1,
+    min_samples: int | None = None,
+) -> Filling:
+    """Give each client ``superclasses_per_client`` superclasses and equal shares of their classes.
+
+    Every superclass goes to the same number of clients up to rounding (pFedHN's Figure 4: one of
+    CIFAR-100's twenty to five clients each).
+
+    Raises
+    ------
+    InputError
+        The data have no superclasses, or too few samples.
+    """
+    if pool.coarse is None:
+        raise InputError("split.kind=coarse needs data with superclasses, such as cifar100")
+    n_clients, least = check_sizes(pool, clients, min_samples)
+    totals = class_totals(pool.y, pool.train, pool.n_classes)
+    superclass = np.full(pool.n_classes, -1)
+    superclass[pool.y] = pool.coarse
+    names = np.unique(superclass[totals > 0])
+    key, why = "split.superclasses_per_client", " (the superclasses that have samples)"
+    per_client = whole(key, superclasses_per_client, 1, len(names), why)
+    chosen = balanced_classes(n_clients, len(names), per_client, rng)
+    place = np.searchsorted(names, superclass).clip(max=len(names) - 1)
+    weights = np.where(names[place] == superclass, chosen[:, place], 0).astype(np.float64)
+    return fill_by_weight(pool, weights, least, rng)
+
+
+def fill_pathological(
+    pool: Pool,
+    clients: int | None,
+    rng: np.random.Generator,
+    *,
+    shards_per_client: int,
+    min_samples: int | None = None,
+) -> Filling:
+    """Sort by label, cut into ``clients * shards_per_client`` shards, deal them at random.
+
+    Shards differ by at most one sample; where shards do not end with a class one may span two.
+    Test rows are divided in proportion to what each client got of a class.
+
+    Raises
+    ------
+    InputError
+        More shards than samples.
+
+    References
+    ----------
+    B. McMahan et al., "Communication-efficient learning of deep networks from decentralized
+    data", AISTATS 2017, section 3.
+    """
+    n_clients, least = check_sizes(pool, clients, min_samples)
+    n = len(pool.train)
+    why = f" ({n} samples for {n_clients} clients)"
+    per_client = whole("split.shards_per_client", shards_per_client, 1, n // n_clients, why)
+    n_shards = n_clients * per_client
+    owner_of_shard = rng.permutation(np.repeat(np.arange(n_clients), per_client))
+    shard = np.arange(n) * n_shards // n
+    labels = np.sort(pool.y[pool.train])
+    cells = owner_of_shard[shard] * pool.n_classes + labels
+    counts = np.bincount(cells, minlength=n_clients * pool.n_classes)
+    counts = counts.reshape(n_clients, pool.n_classes)
+    return fill_by_counts(pool, counts, counts.astype(np.float64), least, rng)
+
+
+def fill_iid(
+    pool: Pool,
+    clients: int | None,
+    rng: np.random.Generator,
+    *,
+    min_samples: int | None = None,
+) -> Filling:
+    """Deal shuffled samples whatever their class; clients differ by at most one sample.
+
+    Raises
+    ------
+    InputError
+        More clients than the samples can fill.
+    """
+    n_clients, least = check_sizes(pool, clients, min_samples)
+    if pool.test is not None and len(pool.test) < n_clients:
+        raise InputError(
+            f"split.clients={n_clients}: a client would hold 0 test samples (at least 1 each)"
+        )
+    parts = [rng.permutation(rows) for rows in (pool.train, pool.test) if rows is not None]
+    owners = [np.arange(len(rows)) * n_clients // len(rows) for rows in parts]
+    if len(pool.train) // n_clients < least:
+        raise InputError(f"split.min_samples={least} is more than {n_clients} clients can hold")
+    return Filling(np.concatenate(parts), np.concatenate(owners), np.arange(n_clients))
+
+
+def fill_natural(
+    pool: Pool,
+    clients: int | None,
+    rng: np.random.Generator,
+    *,
+    min_samples: int | None = None,
+) -> Filling:
+    """Take the data's own clients: all of them, or ``clients`` of them drawn at random.
+
+    Clients too small to be split are refused, unless ``min_samples`` is given: then those with
+    fewer samples are left out, and the split says which.
+
+    Raises
+    ------
+    InputError
+        The data have no clients, too few of them, or one is too small.
+    """
+    if pool.client is None:
+        raise InputError("split.kind=natural needs data with an array client, got none")
+    given = 0 if min_samples is None else whole("split.min_samples", min_samples, 1)
+    least = max(given, pool.least)
+    n_natural = int(pool.client.max()) + 1
+    large = np.bincount(pool.client[pool.train], minlength=n_natural) >= least
+    if pool.test is not None:
+        large &= np.bincount(pool.client[pool.test], minlength=n_natural) >= 1
+    if min_samples is None and not large.all():
+        raise InputError(
+            f"split.kind=natural: {int((~large).sum())} of {n_natural} clients hold too few "
+            f"samples to be split (at least {least} each): split.min_samples leaves them out"
+        )
+    ids = np.flatnonzero(large)
+    if not len(ids):
+        raise InputError(f"split.min_samples={least} leaves out all {n_natural} clients")
+    if clients is not None:
+        wanted = whole("split.clients", clients, 1, len(ids), " (the natural clients)")
+        ids = np.sort(rng.permutation(ids)[:wanted])
+    number = np.full(n_natural, -1, dtype=np.int64)
+    number[ids] = np.arange(len(ids))
+    rows = pool.train if pool.test is None else np.concatenate([pool.train, pool.test])
+    owners = number[pool.client[rows]]
+    kept = owners >= 0
+    return Filling(rows[kept], owners[kept], ids, tuple(np.flatnonzero(~large).tolist()))
+
+
+SPLITS: Mapping[str, SplitKind] = MappingProxyType(
+    {
+        "by_class": SplitKind(
+            "each client holds classes_per_client distinct classes, in equal or U(.4, .6) shares",
+            fill_by_class,
+            required=("classes_per_client",),
+            optional=("shares", "min_samples"),
+        ),
+        "pathological": SplitKind(
+            "samples sorted by label are cut into shards, shards_per_client of them to each client",
+            fill_pathological,
+            required=("shards_per_client",),
+            optional=("min_samples",),
+        ),
+        "dirichlet": SplitKind(
+            "Dir(alpha) class proportions per client: classes divided by them, or labels drawn",
+            fill_dirichlet,
+            required=("alpha",),
+            optional=("form", "samples_per_client", "min_samples"),
+        ),
+        "coarse": SplitKind(
+            "each client holds all classes of superclasses_per_client superclasses",
+            fill_coarse,
+            optional=("superclasses_per_client", "min_samples"),
+        ),
+        "iid": SplitKind(
+            "samples are dealt at random whatever their class",
+            fill_iid,
+            optional=("min_samples",),
+        ),
+        "natural": SplitKind(
+            "the data's own clients",
+            fill_natural,
+            optional=("min_samples",),
+            natural=True,
+        ),
+        "environment": SplitKind(
+            "independent clients: random class sets, images from pools no training client holds",
+            None,
+            required=("classes_per_client",),
+            optional=("samples_per_client", "held_out"),
+        ),
+    }
+)

@@ -1,0 +1,251 @@
+"""A finished split: who holds what, its checksum, and how it is frozen to a file and read again."""
+
+import hashlib
+import io
+import json
+import lzma
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.errors import InputError
+from latecomer.eval.files import write_atomic
+from latecomer.eval.splits.clients import ClientRows
+from latecomer.eval.splits.environment import Law
+
+__all__ = ["Split", "checksum", "frozen_hash", "read_split", "split_arrays", "write_split"]
+
+Ints = NDArray[np.int64]
+_FORMAT = "latecomer split 1"
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Clients in three groups, and what was held back.
+
+    Attributes
+    ----------
+    kind : str
+    seed : int
+    seen, certification, novel : tuple of ClientRows
+        Those that train, those scored once for certificates, and those that play no part before
+        evaluation.
+    reserve : tuple of ndarray of int64
+        Rows held back per class, from which extrapolated clients are dealt.
+    content_hash : str
+        SHA-256 over groups, ids, rows, reserve and pools.
+    left_out : tuple of int
+        Natural clients too small to be used.
+    law : Law or None
+        What held-out clients were drawn from, for kind ``environment``.
+    settings : mapping
+        What the splitter was asked for, seed included; empty where it is not known.
+    dealt : bool
+        Whether the clients are known to be dealt at random: by the splitter here and now, or, for a
+        split read from a file, because its settings give the same clients again.
+    """
+
+    kind: str
+    seed: int
+    seen: tuple[ClientRows, ...] = field(repr=False)
+    certification: tuple[ClientRows, ...] = field(repr=False)
+    novel: tuple[ClientRows, ...] = field(repr=False)
+    reserve: tuple[Ints, ...] = field(repr=False)
+    content_hash: str
+    left_out: tuple[int, ...] = field(default=(), repr=False)
+    law: Law | None = field(default=None, repr=False)
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    dealt: bool = True
+
+    @property
+    def clients(self) -> tuple[ClientRows, ...]:
+        """All clients: seen, certification, novel."""
+        return self.seen + self.certification + self.novel
+
+
+def checksum(
+    clients: Sequence[ClientRows],
+    groups: Sequence[int],
+    reserve: Sequence[Ints],
+    law: Law | None = None,
+) -> str:
+    """Return the SHA-256 of a split's contents; its kind and seed do not enter."""
+    parts = [rows for c in clients for rows in (c.support, c.validation, c.query)]
+    parts += [*reserve, *_law_pools(law)]
+    header = [*groups, *(c.id for c in clients), *(len(rows) for rows in parts), *_law_sizes(law)]
+    digest = hashlib.sha256(np.array(header, dtype="<i8").tobytes())
+    digest.update(np.concatenate(parts).astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
+    """Return a split as plain arrays, everything that :func:`read_split` needs.
+
+    ``rows`` holds all row numbers one client after another, each support, validation, query;
+    ``sizes`` [clients, 3] how many of each; ``groups`` the number of seen, certification and novel
+    clients; reserve and pools are stored likewise. ``about`` is JSON text.
+    """
+    clients = split.clients
+    about = {
+        "format": _FORMAT,
+        "kind": split.kind,
+        "seed": split.seed,
+        "data_hash": data_hash,
+        "content_hash": split.content_hash,
+        "law": _law_sizes(split.law),
+        "settings": dict(split.settings),
+    }
+    groups = [len(split.seen), len(split.certification), len(split.novel)]
+    sizes = [[len(c.support), len(c.validation), len(c.query)] for c in clients]
+    pools = _law_pools(split.law)
+    return {
+        "about": np.array(json.dumps(about, sort_keys=True)),
+        "groups": np.array(groups, dtype=np.int64),
+        "ids": np.array([c.id for c in clients], dtype=np.int64),
+        "sizes": np.array(sizes, dtype=np.int64),
+        "rows": _joined([r for c in clients for r in (c.support, c.validation, c.query)]),
+        "reserve_sizes": np.array([len(r) for r in split.reserve], dtype=np.int64),
+        "reserve": _joined(split.reserve),
+        "pool_sizes": np.array([len(r) for r in pools], dtype=np.int64),
+        "pools": _joined(pools),
+        "left_out": np.array(split.left_out, dtype=np.int64),
+    }
+
+
+def write_split(path: str | Path, split: Split, dataset: Dataset) -> None:
+    """Freeze a split to an npz file, which ``split: {kind: frozen, path: ...}`` reads again."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **split_arrays(split, dataset.content_hash))  # type: ignore[arg-type]
+    write_atomic(Path(path), buffer.getvalue())
+
+
+def frozen_hash(path: str | Path) -> str:
+    """Return the checksum that a frozen split claims; :func:`read_split` checks it.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it holds no split.
+    """
+    return str(_about(_load(path), path)["content_hash"])
+
+
+def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = None) -> Split:
+    """Read a frozen split and check that it is whole and was made for these data.
+
+    Parameters
+    ----------
+    path : str or Path
+    dataset : Dataset
+    expected : str, optional
+        The checksum it must have.
+
+    Raises
+    ------
+    InputError
+        The file is absent, damaged or no split, was made for other data, or is not the one
+        expected.
+    """
+    arrays = _load(path)
+    about = _about(arrays, path)
+    if about["data_hash"] != dataset.content_hash:
+        raise InputError(f"split.path: {path} was made for other data than {dataset.name}")
+    try:
+        split = _rebuilt(arrays, about, len(dataset))
+    except _DAMAGE as error:
+        raise InputError(f"split.path: {path} is damaged: {_line(error)}") from error
+    groups = [len(split.seen), len(split.certification), len(split.novel)]
+    found = checksum(split.clients, groups, split.reserve, split.law)
+    if found != split.content_hash:
+        raise InputError(f"split.path: {path} is damaged: its checksum does not fit its contents")
+    if expected is not None and found != expected:
+        raise InputError(f"split.hash must be {found} for {path}, got {expected}")
+    return split
+
+
+def _rebuilt(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any], n: int) -> Split:
+    for name in ("rows", "reserve", "pools"):
+        part = arrays[name]
+        if part.dtype != np.int64 or (part.size and not 0 <= part.min() <= part.max() < n):
+            raise ValueError(f"{name} holds no row numbers below {n}")
+    sizes, groups = arrays["sizes"], arrays["groups"]
+    if sizes.shape != (len(arrays["ids"]), 3) or groups.sum() != len(sizes) or groups.min() < 0:
+        raise ValueError("groups, ids and sizes do not fit")
+    if (sizes[:, [0, 2]] < 1).any():
+        raise ValueError("a client holds no support or no query data")
+    parts = _parted(arrays["rows"], sizes.reshape(-1))
+    clients = tuple(
+        ClientRows(int(name), *parts[3 * i : 3 * i + 3]) for i, name in enumerate(arrays["ids"])
+    )
+    n_seen, n_certify, _ = (int(size) for size in groups)
+    pools = _parted(arrays["pools"], arrays["pool_sizes"])
+    half = len(pools) // 2
+    law = None
+    if about["law"]:
+        per_client, train, test = (int(size) for size in about["law"])
+        law = Law(per_client, train, test, pools[:half], pools[half:])
+    return Split(
+        kind=str(about["kind"]),
+        seed=int(about["seed"]),
+        seen=clients[:n_seen],
+        certification=clients[n_seen : n_seen + n_certify],
+        novel=clients[n_seen + n_certify :],
+        reserve=_parted(arrays["reserve"], arrays["reserve_sizes"]),
+        content_hash=str(about["content_hash"]),
+        left_out=tuple(arrays["left_out"].tolist()),
+        law=law,
+        settings=dict(about.get("settings") or {}),
+        dealt=False,
+    )
+
+
+def _law_sizes(law: Law | None) -> list[int]:
+    return [] if law is None else [law.classes_per_client, law.train, law.test]
+
+
+def _law_pools(law: Law | None) -> tuple[Ints, ...]:
+    return () if law is None else (*law.pools, *law.test_pools)
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _parted(rows: Ints, sizes: Ints) -> tuple[Ints, ...]:
+    if sizes.sum() != len(rows) or (sizes.size and sizes.min() < 0):
+        raise ValueError("sizes do not add up to the rows")
+    rows.setflags(write=False)
+    return tuple(np.split(rows, np.cumsum(sizes)[:-1])) if len(sizes) else ()
+
+
+def _load(path: str | Path) -> dict[str, NDArray[Any]]:
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise InputError(f"split.path: there is no file {file}")
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (*_DAMAGE, lzma.LZMAError, AttributeError) as error:
+        raise InputError(f"split.path: {file} is no frozen split: {_line(error)}") from error
+
+
+def _about(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> dict[str, Any]:
+    try:
+        about: dict[str, Any] = json.loads(str(arrays["about"]))
+        if about["format"] != _FORMAT:
+            raise ValueError(f"its format is {about['format']}")
+    except _DAMAGE as error:
+        raise InputError(f"split.path: {path} is no frozen split: {_line(error)}") from error
+    return about
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__

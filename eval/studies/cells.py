@@ -1,0 +1,238 @@
+"""Cells: the units of work of a study, and the configuration that each is a function of."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from latecomer.eval.certificates.rules import IID_SPLITS
+from latecomer.eval.results.rows import ROWS_SCHEMA_VERSION
+from latecomer.eval.routes.training_entries import KINDS, TRAINING_ROUTES, rounds_of
+
+__all__ = ["NUMBERS_VERSION", "WHOLE", "Cell", "cells_of", "content_id"]
+
+WHOLE = "whole"
+"""Kind of the cells that train on certification clients as well, to say what these would give."""
+
+# Raised when the code gives other numbers for the same configuration ("Numbers changed" of the
+# changelog): finished cells of the older numbers are then no longer reused.  A method's own version
+# is the class attribute ``numbers_version`` (1 when it has none).
+NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
+ROUTE_VERSION: Mapping[str, int] = {"r1": 2, "r4": 1, "r5": 2}
+"""Of routes that train models of their own."""
+
+# Routes asked of a trained model whose numbers have changed; a cell without them says nothing.
+HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
+# Of certificates of held-out clients of a finite pool, and of routes that train on independent
+# clients: rows that stand beside them are numbers too.
+POOL_VERSION: Mapping[str, int] = {"r0": 2}
+OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
+DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
+
+# The same for single target networks; one that is not listed has never changed.
+TARGET_NUMBERS_VERSION: Mapping[str, int] = {"dense500": 2}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One unit of work.
+
+    Attributes
+    ----------
+    id : str
+        Short hash of the configuration.
+    config : dict
+        Plain data, everything that the cell's numbers depend on.
+    """
+
+    id: str
+    config: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """``split`` (no method changes it), ``method``, ``whole``, a route's own, ``denoising``."""
+        return str(self.config["kind"])
+
+    @property
+    def label(self) -> str:
+        """Label of the method, with the route where that trains by itself, or else the kind."""
+        method = self.config["method"]
+        return str(method["label"]) if method else self.kind
+
+    @property
+    def seed(self) -> int | None:
+        """Training seed; None for the split's own cell."""
+        seed: int | None = self.config["seed"]
+        return seed
+
+    @property
+    def rounds(self) -> int | None:
+        """Rounds of training; None for the split's own cell."""
+        train = self.config["train"]
+        if not train:
+            return None
+        if self.kind in KINDS:
+            return rounds_of(self.config["certificates"][0], int(train["rounds"]))
+        return int(train["rounds"])
+
+
+def content_id(config: Mapping[str, Any]) -> str:
+    """Twelve hexadecimal digits that name a configuration; the order of keys does not matter.
+
+    Examples
+    --------
+    >>> content_id({"a": 1, "b": 2}) == content_id({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
+
+
+def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
+    """List the cells of a resolved study: one for the split, one per seed and method.
+
+    The split's cell holds only what it depends on: another method or seed leaves it as it is.  A
+    certificate whose route trains models of its own is a cell of its own per seed and method (of
+    those it names, if it does), and so is training with nobody held out (``given_up``); the
+    simulation of ``denoising`` is one that depends on nothing else.
+    """
+    shared = {
+        "study": resolved["study"],
+        "data": resolved["data"],
+        "split": resolved["split"],
+        "shifts": resolved["shifts"],
+        "data_hash": data_hash,
+        "rows_schema": ROWS_SCHEMA_VERSION,
+    }
+    evaluation = dict(resolved["evaluation"])
+    given_up = evaluation.pop("given_up", False)
+    split: dict[str, Any] = {
+        **shared,
+        "kind": "split",
+        "model": None,
+        "method": None,
+        "train": None,
+        "evaluation": {"domain_classifier": evaluation.pop("domain_classifier")},
+        "bounds": [],
+        "certificates": [],
+        "seed": None,
+        "numbers_version": {"split": NUMBERS_VERSION["split"]},
+    }
+    n_seeds = len(resolved["seeds"])
+    certificates = [_with_seeds(entry, n_seeds) for entry in resolved["certificates"]]
+    versions = _method_versions({method["name"] for method in resolved["methods"]})
+    target = resolved["model"]["target"]
+    of_target = (
+        {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
+    )
+    held = [entry for entry in certificates if entry["route"] not in TRAINING_ROUTES]
+    asked = {str(entry["route"]) for entry in held} & HELD_ROUTE_VERSION.keys()
+    of_routes = {route: HELD_ROUTE_VERSION[route] for route in sorted(asked)}
+    routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
+    independent = resolved["split"]["kind"] in IID_SPLITS
+    if not independent and any(entry["route"] == "r0" for entry in held):
+        of_routes |= POOL_VERSION
+    without_routes = [
+        {
+            **shared,
+            "kind": "method",
+            "model": resolved["model"],
+            "method": {key: value for key, value in method.items() if key != "bounds"},
+            "train": _train_of(method, resolved["train"]),
+            "evaluation": evaluation,
+            "bounds": method.get("bounds", resolved["bounds"]),
+            "certificates": held,
+            "seed": seed,
+            "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]], **of_target},
+        }
+        for seed in resolved["seeds"]
+        for method in resolved["methods"]
+    ]
+    trained = [
+        {**config, "numbers_version": {**config["numbers_version"], **of_routes}}
+        for config in without_routes
+    ]
+    own = [
+        {
+            **config,
+            "kind": TRAINING_ROUTES[entry["route"]].kind,
+            "method": {**config["method"], "label": _own_label(config["method"], entry)},
+            "bounds": [],
+            "certificates": [{key: value for key, value in entry.items() if key != "methods"}],
+            "numbers_version": {
+                **config["numbers_version"],
+                "routes": ROUTE_VERSION[entry["route"]],
+                **(OVERLAP_VERSION if independent else {}),
+            },
+        }
+        for config in without_routes
+        for entry in routed
+        if config["method"]["label"] in entry.get("methods", [config["method"]["label"]])
+    ]
+    whole = [
+        {
+            **config,
+            "kind": WHOLE,
+            "method": {**config["method"], "label": f"{config['method']['label']}, all clients"},
+            "of": config["method"]["label"],
+            "bounds": [],
+            "certificates": [],
+        }
+        for config in without_routes
+        if given_up
+    ]
+    simulated = [_denoising(entry)] if (entry := resolved.get("denoising")) else []
+    made = (split, *trained, *own, *whole, *simulated)
+    return tuple(Cell(content_id(config), config) for config in made)
+
+
+def _denoising(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of the simulation, which has data and a split of its own."""
+    return {
+        "study": "linear-denoising",
+        "kind": "denoising",
+        "data": {"name": "linear regression"},
+        "split": {"kind": "simulated", "seed": settings["seed"]},
+        "denoising": settings,
+        "rows_schema": ROWS_SCHEMA_VERSION,
+        **dict.fromkeys(("model", "method", "train", "seed")),
+        **{"shifts": {}, "evaluation": {}, "bounds": [], "certificates": []},
+        "numbers_version": dict(DENOISING_VERSION),
+    }
+
+
+def _train_of(method: Mapping[str, Any], train: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave rates for newcomers out of the cells of methods that do not train them."""
+    if not train.get("tune_newcomers"):
+        return dict(train)
+    from latecomer.models.methods import make_method
+
+    hyper = {key: value for key, value in method.items() if key not in ("label", "bounds")}
+    if make_method(**hyper).trains_newcomers:
+        return dict(train)
+    return {key: value for key, value in train.items() if key != "tune_newcomers"}
+
+
+def _own_label(method: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    """Name a model that a route trains, which is not the model that goes by the method's label."""
+    return f"{method['label']} {entry['route']}:{entry['rule']}"
+
+
+def _with_seeds(entry: Mapping[str, Any], n_seeds: int) -> dict[str, Any]:
+    """Say how many seeds share a certificate's failure probability, if they do."""
+    return {**entry, **({"n_seeds": n_seeds} if entry.get("per_seed") == "union" else {})}
+
+
+def _method_versions(names: set[str]) -> dict[str, dict[str, Any]]:
+    """Say what a method's numbers hang on: its version, and its source if it is not built in."""
+    from latecomer.models.methods import METHODS, find_method
+    from latecomer.models.outside import source_hash
+
+    versions: dict[str, dict[str, Any]] = {}
+    for name in names:
+        method = find_method(name)
+        versions[name] = {"method": int(method.numbers_version)}
+        if name not in METHODS:
+            versions[name]["method_source"] = source_hash(method)
+    return versions

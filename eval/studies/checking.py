@@ -1,0 +1,203 @@
+"""A study checked as a whole: what its parts say must go together, and defaults are filled in."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from latecomer.eval.certificates.rules import check_outside
+from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.routes.entries import HeldOut
+from latecomer.eval.routes.training_entries import TRAINING_ROUTES
+from latecomer.eval.splits.settings import Frozen, SplitSettings
+from latecomer.eval.splits.split import frozen_hash
+from latecomer.eval.studies.mistakes import explain
+from latecomer.eval.studies.settings import Evaluation, MethodSettings, Study
+
+__all__ = ["parse_study"]
+
+_RESERVE = 0.2
+_EVERY = 30  # rounds, as PeFLL's published code
+
+
+def parse_study(raw: Mapping[str, Any]) -> Study:
+    """Check a study given as plain data (what `Study.resolved` gives loads back to the same study).
+
+    Raises
+    ------
+    InputError
+        With one line that names the key, what is legal and what was given.
+    """
+    try:
+        study = Study.model_validate(raw)
+    except ValidationError as error:
+        raise InputError(explain(error)) from None
+    study = study.model_copy(
+        update={
+            "split": _completed_split(study),
+            "methods": tuple(
+                method.model_copy(update={"label": method.label or _label(index, method.name)})
+                for index, method in enumerate(study.methods)
+            ),
+            "certificates": tuple(
+                entry.completed(f"certificates.{index}", study)
+                for index, entry in enumerate(study.certificates)
+            ),
+        }
+    )
+    _check_folds(study)
+    study = study.model_copy(update={"evaluation": _completed_evaluation(study)})
+    _check_groups(study)
+    _check_methods(study)
+    _check_asked(study)
+    return study
+
+
+def _completed_evaluation(study: Study) -> Evaluation:
+    """Fill in how often rounds that are chosen among are measured."""
+    if "convergence" in (study.evaluation.measures or ()) and not study.evaluation.every:
+        raise InputError(
+            "evaluation.every must be at least 1 for evaluation.measures=[convergence], "
+            "which is measured along the training, got 0"
+        )
+    _check_validation(study)
+    if study.train.selection == "last":
+        return study.evaluation
+    every = study.evaluation.every or min(_EVERY, study.train.rounds)
+    return study.evaluation.model_copy(update={"every": every})
+
+
+def _check_validation(study: Study) -> None:
+    """Refuse choices by validation data where there are none."""
+    asked = {
+        "train.selection=validation": study.train.selection == "validation",
+        "train.tune_newcomers": bool(study.train.tune_newcomers),
+    }
+    none = not isinstance(study.split, Frozen) and not study.split.validation
+    for name, chooses in asked.items():
+        if chooses and none:
+            raise InputError(f"{name} needs split.validation above 0, got 0.0")
+    own = [entry.route for entry in study.certificates if entry.route in TRAINING_ROUTES]
+    if study.train.tune_newcomers and (own or study.evaluation.given_up):
+        what = f"certificates of route {own[0]}" if own else "evaluation.given_up"
+        raise InputError(
+            f"train.tune_newcomers chooses for the study's models, not for those that {what} "
+            "trains: set novel_lr in methods instead"
+        )
+
+
+def _completed_split(study: Study) -> SplitSettings:
+    """Fill in what depends on other sections, and pin a frozen split by its checksum."""
+    split = study.split
+    if isinstance(split, Frozen):
+        return split.model_copy(update={"hash": split.hash or frozen_hash(split.path)})
+    return split.model_copy(update={"reserve": _reserve(study, split.kind, split.reserve)})
+
+
+def _reserve(study: Study, kind: str, reserve: float | None) -> float:
+    natural = kind == "natural"
+    if reserve is None:
+        reserve = _RESERVE if study.shifts.extrapolation and not natural else 0.0
+    if natural and reserve > 0:
+        raise InputError(f"split.reserve must be 0 for a natural split, got {reserve}")
+    if study.shifts.extrapolation and not reserve > 0:
+        why = "which a natural split cannot have" if natural else f"got {reserve}"
+        raise InputError(f"shifts.extrapolation needs split.reserve above 0, {why}")
+    return reserve
+
+
+def _check_folds(study: Study) -> None:
+    """Refuse several numbers of folds: a certification client is scored once."""
+    folds = [(i, one.folds) for i, one in enumerate(study.certificates) if isinstance(one, HeldOut)]
+    for index, number in folds[1:]:
+        if number != folds[0][1]:
+            raise InputError(
+                f"certificates.{index}.folds must be {folds[0][1]} like certificates."
+                f"{folds[0][0]}.folds, for a client is scored once, got {number}"
+            )
+
+
+def _check_groups(study: Study) -> None:
+    split = study.split
+    if study.evaluation.given_up and not isinstance(split, Frozen) and not split.certify:
+        raise InputError("evaluation.given_up needs clients to give up: split.certify above 0")
+    if isinstance(split, Frozen):
+        return  # its groups are known once the file is read
+    held_out = any(entry.needs_certification for entry in study.certificates)
+    if held_out and not split.certify:
+        raise InputError("certificates need certification clients: split.certify must be above 0")
+    shifted = [name for name, severities in study.shifts if severities]
+    if shifted and not split.novel:
+        raise InputError(f"shifts.{shifted[0]} needs novel clients: split.novel must be above 0")
+    groups = (split.certify, split.novel)
+    shares = sum(part for part in groups if isinstance(part, float))
+    counts = sum(part for part in groups if isinstance(part, int))
+    clients = split.clients  # a natural split counts its clients when the data are read
+    if shares >= 1 or (clients and counts + shares * clients >= clients):
+        raise InputError(
+            f"split.certify={split.certify} and split.novel={split.novel} leave no seen client"
+            + (f" of {clients}" if clients else "")
+        )
+    if held_out and clients:
+        sizes = [round(part * clients) if isinstance(part, float) else part for part in groups]
+        check_outside(split.kind, *sizes)
+
+
+def _label(index: int, name: str) -> str:
+    """Return the name that a method goes by: its own where the study gives an import path."""
+    from latecomer.models.methods import find_method
+    from latecomer.models.outside import is_path
+
+    if not is_path(name):
+        return name
+    try:
+        return find_method(name).name
+    except ValueError as error:
+        raise InputError(f"methods.{index}: {error}") from None
+
+
+def _check_methods(study: Study) -> None:
+    from latecomer.models.methods import known_names, make_method
+    from latecomer.models.outside import is_path
+
+    given: dict[str, int] = {}
+    known = known_names()
+    for index, entry in enumerate(study.methods):
+        key = f"methods.{index}"
+        if entry.name not in known and not is_path(entry.name):
+            raise InputError(
+                f"{key}: no method is called {entry.name!r}{nearest(entry.name, known)}"
+            )
+        label = entry.label or entry.name
+        if label in given:
+            raise InputError(
+                f"{key}.label: methods.{given[label]} is already called {label!r}; give one a label"
+            )
+        given[label] = index
+        try:
+            method = make_method(entry.name, **entry.hyper())
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{key}: {' '.join(str(error).split())}") from None
+        _check_masking(study, key, entry, method.personalization)
+
+
+def _check_asked(study: Study) -> None:
+    """Refuse misspelt labels; others may be of methods that the study was cut down by."""
+    labels = [str(entry.label) for entry in study.methods]
+    for index, entry in enumerate(study.certificates):
+        for name in getattr(entry, "methods", None) or ():
+            hint = nearest(name, labels)
+            if name not in labels and hint:
+                raise InputError(
+                    f"certificates.{index}.methods must be labels of methods, got {name!r}{hint}"
+                )
+
+
+def _check_masking(study: Study, key: str, entry: MethodSettings, protocol: str) -> None:
+    masked = study.evaluation.classes
+    blind = protocol in ("unlabelled", "global")
+    if masked != "all" and blind and study.evaluation.class_set != "given":
+        raise InputError(
+            f"evaluation.classes={masked} tells {key} ({entry.label}, protocol {protocol}) which "
+            "classes a client has: say evaluation.class_set: given, or use all"
+        )

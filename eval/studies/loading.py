@@ -1,0 +1,92 @@
+"""Studies: reading a declaration and overriding it; a study with a mistake is one line."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.studies.declaration import override, read_yaml
+from latecomer.eval.studies.scales import changed, leaves_paper
+from latecomer.eval.studies.settings import Study
+from latecomer.eval.studies.shipped import shipped_texts
+
+__all__ = ["load_study"]
+
+
+def load_study(
+    name_or_path: str | Path,
+    overrides: Iterable[str] = (),
+    *,
+    variants: Sequence[str] = (),
+    scale: str | None = None,
+) -> Study:
+    """Load a shipped study by name or a study file by path, and check all of it.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        ``"quickstart"``, or a path that ends in ``.yaml``.
+    overrides : iterable of str
+        ``"key=value"`` with dotted keys, list indices included; values are YAML:
+        ``"train.rounds=300"``, ``"seeds=[0]"``, ``"methods.0.posterior=gaussian"``.  A study at
+        scale ``paper`` whose published settings they change is ``reduced``, unless they say
+        ``scale`` too.
+    variants : sequence of str
+        Names under the file's ``variants``, applied in this order.
+    scale : {"smoke", "reduced", "paper"}, optional
+        One of those under the file's ``scales``, applied after variants and before overrides; as
+        written unless given.
+
+    Returns
+    -------
+    Study
+        Frozen; every setting has a value.
+
+    Raises
+    ------
+    InputError
+        With one line that names the key, what is legal and what was given.
+
+    Examples
+    --------
+    >>> load_study("quickstart", ["train.rounds=300", "seeds=[0]"]).train.rounds
+    300
+    """
+    raw = changed(_read_source(name_or_path), variants=variants, scale=scale)
+    if isinstance(raw.get("methods"), list):
+        raw["methods"] = [{"name": m} if isinstance(m, str) else m for m in raw["methods"]]
+    overrides = tuple(overrides)
+    for assignment in overrides:
+        override(raw, assignment)
+    if raw.get("scale") == "paper" and leaves_paper(overrides):
+        raw["scale"] = "reduced"
+    if isinstance(name_or_path, Path) or name_or_path.endswith((".yaml", ".yml")):
+        _find_files(raw, Path(name_or_path).parent)
+    return parse_study(raw)
+
+
+def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
+    """Write out the full path of a method's file that lies beside the study's."""
+    from latecomer.models.outside import beside
+
+    for entry in raw.get("methods") or ():
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+            entry["name"] = beside(entry["name"], folder)
+
+
+def _read_source(name_or_path: str | Path) -> dict[str, Any]:
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")):
+        path = Path(name_or_path)
+        try:
+            return read_yaml(path.read_text("utf-8"), str(path))
+        except FileNotFoundError:
+            raise InputError(f"there is no study file {path}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"study file {path} cannot be read: {error}") from None
+    shipped = shipped_texts()
+    if text not in shipped:
+        hint = nearest(text, shipped) or "; a study file's path ends in .yaml"
+        raise InputError(f"no study is called {text!r}{hint}")
+    return read_yaml(shipped[text], f"study {text}")

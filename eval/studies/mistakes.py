@@ -1,0 +1,87 @@
+"""What is wrong with a study, in one line: the key, what is legal, what was given."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from latecomer.eval.errors import nearest
+from latecomer.eval.routes.entries import ROUTE_SETTINGS
+from latecomer.eval.studies.settings import SPLIT_KINDS, sections
+
+__all__ = ["explain", "short"]
+
+
+def short(value: Any) -> str:
+    """Show a value as one line of at most 60 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+_ROUTES = tuple(ROUTE_SETTINGS)
+# What pydantic says in terms of Python types, said in terms of the file.
+_PLAINLY = {
+    "too_short": "must not be empty",
+    "tuple_type": "must be a list",
+    "string_pattern_mismatch": "must be letters, digits and . _ - and start with a letter or digit",
+    "string_too_short": "must not be empty",
+    "model_type": "must be a mapping of keys to values",
+    "model_attributes_type": "must be a mapping of keys to values",
+}
+
+
+def explain(error: ValidationError) -> str:
+    """Say the first mistake; an unknown key comes before the required one it may stand for."""
+    found = error.errors(include_url=False)
+    first = min(found, key=lambda item: item["type"] != "extra_forbidden")
+    loc = tuple(str(part) for part in first["loc"])
+    key = _dotted(loc)
+    kind, message, given = first["type"], first["msg"], first["input"]
+    if kind == "extra_forbidden":
+        return _unknown_key(loc)
+    if kind == "missing":
+        return f"{key} must be given"
+    if kind.startswith("union_tag"):
+        tag, choices = ("kind", SPLIT_KINDS) if loc[0] == "split" else ("route", _ROUTES)
+        legal = ", ".join(choices)
+        if kind == "union_tag_not_found":
+            return f"{key}.{tag} must be given, one of {legal}"
+        named = str(first["ctx"]["tag"])
+        return f"{key}.{tag} must be one of {legal}, got {named!r}{nearest(named, choices)}"
+    message = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    message = message.replace("should be", "must be").replace("should have", "must have")
+    message = _PLAINLY.get(kind, message)
+    legal_words = re.findall(r"'([^']+)'", message)
+    hint = nearest(given, legal_words) if isinstance(given, str) else ""
+    return f"{key}: {message}, got {short(given)}{hint}"
+
+
+def _dotted(loc: Sequence[str]) -> str:
+    """Join a place; kind and route, which pydantic puts into it, are no keys of the file."""
+    if len(loc) > 1 and loc[0] == "split" and loc[1] in SPLIT_KINDS:
+        loc = (loc[0], *loc[2:])
+    if len(loc) > 2 and loc[0] == "certificates" and loc[2] in _ROUTES:
+        loc = (*loc[:2], *loc[3:])
+    return ".".join(loc)
+
+
+def _unknown_key(loc: Sequence[str]) -> str:
+    """Suggest a key of the same section, or the place where a key of that name belongs."""
+    here = ".".join("*" if part.isdecimal() else part for part in loc[:-1])
+    prefix = _dotted(loc).removesuffix(loc[-1])
+    siblings = list(sections()[here].model_fields)
+    homes = {
+        _dotted((*place.split("."), loc[-1])).lstrip(".")
+        for place, model in sections().items()
+        if loc[-1] in model.model_fields and "*" not in place
+    }
+    hint = nearest(loc[-1], siblings).replace("'", "").replace("mean ", f"mean {prefix}")
+    # The simulation has clients and rounds of its own, which are seldom those that are meant.
+    elsewhere = sorted(
+        homes - {_dotted(loc)}, key=lambda home: (home.startswith("denoising."), home)
+    )
+    if elsewhere and (not prefix or not hint):
+        hint = f"; did you mean {elsewhere[0]}?"
+    kind = f" of a {loc[1]} split" if loc[0] == "split" else ""
+    return f"{_dotted(loc)} is no setting{kind}{hint}"

@@ -1,0 +1,186 @@
+"""Measuring a model while it trains, and choosing the round that is kept.
+
+The choice sees the validation data of training clients and nothing else.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from latecomer.eval.federation.groups import Group
+from latecomer.eval.results.rows import Artifact
+from latecomer.eval.scoring.scores import ClientScore, group_score
+from latecomer.models.engine.checkpoint import Checkpoint
+from latecomer.models.task.state import State, nest, part
+
+__all__ = ["Curve", "Plan", "begun", "curve_findings", "measured", "restored", "stored"]
+
+Score = Callable[[State, Group], Sequence[ClientScore]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured along a training.
+
+    Attributes
+    ----------
+    groups : mapping of str to Group
+        Populations by the name they have in the curve; ``validation`` holds the seen clients with
+        their validation data as query.
+    every : int
+        Rounds between two measurements, at least 1; the last round is measured too.
+    rounds : int
+        Rounds of the training.
+    chooses : bool
+        Whether the round with the lowest mean validation error is kept, the first of equals,
+        instead of the last one.
+    also : callable, optional
+        Maps a state to further numbers about the population ``novel``, by name of the column that
+        they have in the curve; always the same names.
+    quantities : callable, optional
+        Maps a state and the rounds done to numbers about the training itself, by name; also asked
+        before the first round.
+    """
+
+    groups: Mapping[str, Group]
+    every: int
+    rounds: int
+    chooses: bool
+    also: Callable[[State], Mapping[str, Any]] | None = None
+    quantities: Callable[[State, int], Mapping[str, float]] | None = None
+
+    def falls_on(self, rounds_done: int) -> bool:
+        """Whether something is measured after this many rounds."""
+        return rounds_done % self.every == 0 or rounds_done == self.rounds
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What was measured so far.
+
+    Attributes
+    ----------
+    records : tuple of dict
+        One per measurement and population: ``round`` (rounds done), ``group``, ``n_clients``,
+        ``error`` and ``loss`` (means over clients).
+    round : int
+        Rounds done by the model to keep; 0 before anything was measured.
+    error : float
+        Its mean validation error; infinite before anything was measured.
+    state : State or None
+        Its state, where rounds are chosen among.
+    quantities : tuple of dict
+        One per measurement, from round 0 on: ``round`` and the plan's quantities.
+    """
+
+    records: tuple[dict[str, Any], ...] = ()
+    round: int = 0
+    error: float = float("inf")
+    state: State | None = None
+    quantities: tuple[dict[str, Any], ...] = ()
+
+
+def begun(curve: Curve, plan: Plan, first: Callable[[], State]) -> Curve:
+    """Return the curve with the quantities of the state before training, if they are asked for."""
+    if plan.quantities is None or curve.quantities:
+        return curve
+    return replace(curve, quantities=({"round": 0, **plan.quantities(first(), 0)},))
+
+
+def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> Curve:
+    """Return the curve after a round: with what was due then, and the better model kept.
+
+    A round that the curve holds already (training went on from an older checkpoint) is measured
+    anew and gives the same numbers.
+    """
+    now = checkpoint.rounds_done
+    if not plan.falls_on(now):
+        return curve
+    totals = {
+        name: group_score(score(checkpoint.state, group)) for name, group in plan.groups.items()
+    }
+    more = plan.also(checkpoint.state) if plan.also is not None else {}
+    blank = dict.fromkeys(more, "")
+    fresh = tuple(
+        {
+            "round": now,
+            "group": name,
+            "n_clients": total.n_clients,
+            "error": total.per_client,
+            "loss": total.loss,
+            **(more if name == "novel" else blank),
+        }
+        for name, total in totals.items()
+    )
+    before = tuple(record for record in curve.records if record["round"] < now)
+    curve = replace(curve, records=before + fresh)
+    if plan.quantities is not None:
+        earlier = tuple(record for record in curve.quantities if record["round"] < now)
+        found = {"round": now, **plan.quantities(checkpoint.state, now)}
+        curve = replace(curve, quantities=(*earlier, found))
+    if plan.chooses and totals["validation"].per_client < curve.error:
+        state = checkpoint.state
+        return replace(curve, round=now, error=totals["validation"].per_client, state=state)
+    return curve
+
+
+def stored(curve: Curve, checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint that holds the curve and the model kept beside the training itself."""
+    told: dict[str, Any] = {"records": list(curve.records), "round": curve.round}
+    if curve.quantities:
+        told["quantities"] = list(curve.quantities)
+    if curve.state is None:
+        return replace(checkpoint, selection=told)
+    server = {
+        **checkpoint.state.server,
+        **nest("kept.server", curve.state.server),
+        **nest("kept.clients", curve.state.clients),
+    }
+    told["error"] = curve.error
+    return replace(checkpoint, state=State(server, checkpoint.state.clients), selection=told)
+
+
+def restored(checkpoint: Checkpoint | None) -> tuple[Curve, Checkpoint | None]:
+    """Take apart what :func:`stored` put together."""
+    if checkpoint is None:
+        return Curve(), None
+    told = checkpoint.selection
+    curve = Curve(
+        tuple(told.get("records", ())),
+        int(told.get("round", 0)),
+        quantities=tuple(told.get("quantities", ())),
+    )
+    server = checkpoint.state.server
+    if "error" not in told:
+        return curve, checkpoint
+    kept = State(part(server, "kept.server"), part(server, "kept.clients"))
+    own = {key: value for key, value in server.items() if not key.startswith("kept.")}
+    plain = replace(checkpoint, state=State(own, checkpoint.state.clients))
+    return replace(curve, error=float(told["error"]), state=kept), plain
+
+
+def curve_findings(
+    curve: Curve, plan: Plan | None, common: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Artifact]]:
+    """Return the row ``selected_round`` (where rounds are chosen among) and the curve as artifact.
+
+    The artifact ``training_curve`` has the records of :class:`Curve` and ``kept``, which says
+    whether that round's model is the one that all rows are about.
+    """
+    if plan is None:
+        return [], {}
+    final = curve.round if plan.chooses else plan.rounds
+    table = [{**record, "kept": int(record["round"] == final)} for record in curve.records]
+    artifacts = {"training_curve": Artifact(kind="training_curve", table=table, axes=("record",))}
+    if not plan.chooses:
+        return [], artifacts
+    row = {
+        **common,
+        "group": "seen",
+        "shift": "none",
+        "n_clients": len(plan.groups["validation"].clients),
+        "metric": "selected_round",
+        "value": float(final),
+        "message": "lowest mean validation error of the seen clients, the first of equals",
+    }
+    return [row], artifacts

@@ -1,0 +1,176 @@
+"""What every kind of cell is made of: its federation, its task, and what it leaves behind."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, Literal
+
+from latecomer.eval.federation.groups import (
+    Federation,
+    Group,
+    build_federation,
+    federation_settings,
+)
+from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.scoring.serving import score_group
+from latecomer.eval.training.checkpoint_slots import Slot
+from latecomer.models.engine.checkpoint import Checkpoint
+from latecomer.models.engine.method import Method
+from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.training import RoundLog, train
+from latecomer.models.generators.target_sizes import largest
+from latecomer.models.methods import make_method
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Clients, Task, make_task
+
+__all__ = [
+    "OnRound",
+    "Outcome",
+    "Row",
+    "Setup",
+    "budget_of",
+    "federation_of",
+    "setup_of",
+    "task_of",
+]
+
+Row = dict[str, Any]
+OnRound = Callable[[RoundLog], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a cell leaves behind: rows for ``rows.csv`` and named artifacts."""
+
+    rows: list[Row]
+    artifacts: Mapping[str, Artifact]
+
+
+@lru_cache(maxsize=2)
+def _federation(key: str) -> Federation:
+    return build_federation(json.loads(key))
+
+
+def federation_of(config: Mapping[str, Any]) -> Federation:
+    """Return the cell's federation; cells of one study in one process share it."""
+    return _federation(json.dumps(federation_settings(config), sort_keys=True))
+
+
+def budget_of(config: Mapping[str, Any]) -> TrainConfig:
+    """Return how long and in what portions the cell's configuration trains."""
+    train = config["train"]
+    portions = {one.name: train[one.name] for one in fields(TrainConfig) if one.name != "precision"}
+    return TrainConfig(**portions, precision=train.get("precision"))
+
+
+@lru_cache(maxsize=2)
+def _task(federation: Federation, key: str) -> Task:
+    dataset = federation.dataset
+    model = json.loads(key)
+    sizes = {k: v for k, v in model.get("hypernetwork", {}).items() if v != "auto"}
+    return make_task(
+        input_shape=tuple(dataset.x.shape[1:]),
+        n_classes=dataset.n_classes,
+        target=model.get("target", "auto"),
+        encoder=model.get("encoder", "auto"),
+        hypernetwork=sizes,
+    )
+
+
+def task_of(federation: Federation, config: Mapping[str, Any], method: Method) -> Task:
+    """Return the task with the study's target, or the largest of the method's own sizes.
+
+    Cells of one study in one process share it.
+    """
+    model = dict(config.get("model") or {})
+    if method.sizes:
+        model["target"] = largest(method.sizes)
+    return _task(federation, json.dumps(model, sort_keys=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """Who trains what, for how long, and how it is scored: a cell's configuration, read once.
+
+    Attributes
+    ----------
+    federation, method, task, budget, seed
+        As the configuration says; cells of one study in one process share federation and task.
+    classes : str
+        What happens to classes that a client does not have, see :func:`score_group`.
+    path : str
+        ``serial``, ``vectorised`` or ``auto``.
+    """
+
+    federation: Federation
+    method: Method
+    task: Task
+    budget: TrainConfig
+    seed: int
+    classes: str
+    path: str
+
+    @property
+    def judged(self) -> str:
+        """The predictor by which a model is looked at: the one without draws if there is one."""
+        predictors = self.method.predictors
+        return "deterministic" if "deterministic" in predictors else predictors[0]
+
+    def train(
+        self,
+        clients: Clients,
+        slot: Slot,
+        *,
+        on_round: OnRound | None,
+        resume: Checkpoint | None = None,
+        on_checkpoint: Callable[[Checkpoint], None] | None = None,
+    ) -> State:
+        """Train on clients from where the slot's checkpoint, or ``resume``, stands."""
+        return train(
+            self.method,
+            self.task,
+            clients,
+            self.budget,
+            seed=self.seed,
+            on_round=on_round,
+            path=self.path,
+            resume=slot.load() if on_checkpoint is None else resume,
+            on_checkpoint=on_checkpoint or slot.offer,
+        )
+
+    def score(
+        self,
+        state: State,
+        group: Group,
+        *,
+        predictor: str | None = None,
+        measured_on: Literal["query", "support"] = "query",
+    ) -> list[ClientScore]:
+        """Serve and score a group's clients, by ``judged`` unless a predictor is given."""
+        return score_group(
+            self.method,
+            self.task,
+            state,
+            group,
+            classes=self.classes,
+            predictor=predictor or self.judged,
+            seed=self.seed,
+            measured_on=measured_on,
+        )
+
+
+def setup_of(config: Mapping[str, Any]) -> Setup:
+    """Read the configuration of a cell that trains."""
+    federation = federation_of(config)
+    method = make_method(**{k: v for k, v in config["method"].items() if k != "label"})
+    return Setup(
+        federation=federation,
+        method=method,
+        task=task_of(federation, config, method),
+        budget=budget_of(config),
+        seed=int(config["seed"]),
+        classes=config["evaluation"]["classes"],
+        path=config["train"].get("path", "auto"),
+    )

@@ -1,0 +1,8 @@
+"""How it is learnt: the method's contract, schedules, local steps and the loop of rounds."""
+
+from typing import TYPE_CHECKING
+
+from latecomer.moved import old_names
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)

@@ -1,0 +1,37 @@
+"""Where training stands between two rounds: all it needs to go on as if it had never stopped."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import device
+
+from latecomer.models.task.state import State, move
+
+__all__ = ["Checkpoint"]
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The state after a number of rounds.
+
+    Every random draw has its own address in the schedule (seed, stream, round, client), so the
+    number of rounds is also the state of every generator; optimizer moments are part of the state.
+
+    Attributes
+    ----------
+    rounds_done : int
+        Rounds that are over, from 0 to those of the training; the next one bears this number.
+    state : State
+        What they left, optimizer moments included.
+    selection : mapping
+        What a rule that chooses among rounds remembers, as plain data; nothing does so yet.
+    """
+
+    rounds_done: int
+    state: State
+    selection: Mapping[str, Any] = field(default_factory=dict)
+
+    def state_on(self, where: device) -> State:
+        """Return the state on a device."""
+        return State(move(self.state.server, where), move(self.state.clients, where))

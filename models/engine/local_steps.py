@@ -1,0 +1,164 @@
+"""Local training: momentum SGD on a dictionary of parameters, and fine-tuning with it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from latecomer.models.engine.schedule import minibatches, units_kept
+from latecomer.models.task.state import Params, sent
+from latecomer.models.task.task import Samples, Task
+
+
+@dataclass(frozen=True)
+class LocalSGD:
+    """The rule of a local step.
+
+    With ``g`` the gradient scaled down to norm ``clip`` where it is longer:
+    ``m <- momentum * m + g + weight_decay * p`` and ``p <- p - lr * m``, ``m`` starting at 0.
+
+    Attributes
+    ----------
+    lr, momentum, weight_decay, clip : float
+        As above.
+    """
+
+    lr: float
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    clip: float = 50.0
+
+    def at(self, lr: float | None) -> "LocalSGD":
+        """Return the rule at another rate; None: as it is.
+
+        >>> LocalSGD(0.1).at(0.5).lr, LocalSGD(0.1).at(None).lr
+        (0.5, 0.1)
+        """
+        return self if lr is None else replace(self, lr=lr)
+
+
+def clip_by_norm(slopes: list[Tensor], largest: float) -> list[Tensor]:
+    """Scale tensors by one factor so that their joint Euclidean norm is at most ``largest``."""
+    found = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
+    if found.device.type != "cpu":
+        # The host would have to wait for the device.
+        scale = largest / found.clamp_min(largest)
+        return [slope * scale for slope in slopes]
+    norm = float(found)
+    # Comparing on the host costs less than multiplying by 1, which is what nearly every step does.
+    return [slope * (largest / norm) for slope in slopes] if norm > largest else slopes
+
+
+def local_sgd(
+    objective: Callable[[Params, int], Tensor],
+    params: Mapping[str, Tensor],
+    *,
+    n_steps: int,
+    rule: LocalSGD,
+) -> tuple[Params, Tensor]:
+    """Take ``n_steps`` steps of SGD from ``params``.
+
+    Parameters
+    ----------
+    objective : callable
+        ``(params, step) -> loss``, a 0-d tensor. It is given the same tensors at every step, and
+        they move under it: what it keeps must be a copy.
+    params : mapping of str to Tensor
+        Where to start; left as it is.
+    n_steps : int
+        Number of steps.
+    rule : LocalSGD
+        The step.
+
+    Returns
+    -------
+    tuple of (dict, Tensor)
+        The parameters reached, and the mean loss on the way (0-d; not finite once any was).
+    """
+    point = {name: _leaf(value) for name, value in params.items()}
+    leaves = list(point.values())
+    values = [leaf.detach() for leaf in leaves]
+    way: list[Tensor] = []
+    total = values[0].new_zeros(())
+    for step in range(n_steps):
+        for leaf in leaves:
+            # The backward pass then hands over its own tensors instead of adding to others.
+            leaf.grad = None
+        with torch.enable_grad():
+            loss = objective(point, step)
+            torch.autograd.backward(loss, inputs=leaves)
+        slopes = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
+        _clip_in_place(slopes, rule.clip)
+        if rule.weight_decay:
+            torch._foreach_add_(slopes, values, alpha=rule.weight_decay)
+        if rule.momentum and way:
+            torch._foreach_add_(slopes, way, alpha=rule.momentum)
+        # The tensors just written to are the momentum of the next step; the old ones are let go.
+        way = slopes
+        torch._foreach_add_(values, way, alpha=-rule.lr)
+        total += loss.detach()
+    reached = {name: value.detach().contiguous() for name, value in point.items()}
+    return reached, total / max(n_steps, 1)
+
+
+def _clip_in_place(slopes: list[Tensor], largest: float) -> None:
+    if slopes[0].device.type == "cpu":
+        # Most steps are far from being clipped, and the cheaper norm, though it rounds otherwise,
+        # tells. Elsewhere the host would have to wait for the device.
+        roughly = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
+        if roughly < 0.999 * largest:
+            return
+    types = dict.fromkeys(slope.dtype for slope in slopes)
+    rows = [torch.cat([v.reshape(-1) for v in slopes if v.dtype == dtype]) for dtype in types]
+    norms = [torch.linalg.vector_norm(row) for row in rows]
+    norm = norms[0]
+    if len(norms) > 1:
+        norm = torch.linalg.vector_norm(torch.stack([value.to(norm.dtype) for value in norms]))
+    if norm.device.type == "cpu" and not float(norm) > largest:
+        return
+    torch._foreach_mul_(slopes, largest / norm.clamp_min(largest))
+
+
+def _leaf(value: Tensor) -> Tensor:
+    """Return a copy to take gradients for, laid out as they come: filters like images on a CPU."""
+    filters = value.dim() == 4 and value.shape[1] > 1 and value.device.type == "cpu"
+    layout = torch.channels_last if filters else torch.contiguous_format
+    return value.detach().clone(memory_format=layout).requires_grad_()
+
+
+def fine_tune(
+    task: Task,
+    params: Mapping[str, Tensor],
+    support: Samples,
+    rule: LocalSGD,
+    n_steps: int,
+    batch_size: int,
+    generator: torch.Generator,
+    *,
+    trained: Sequence[str] | None = None,
+    penalty: Callable[[Params], Tensor] | None = None,
+) -> Params:
+    """Train ``params`` on one client's labelled support with cross-entropy.
+
+    Minibatches are drawn from ``generator`` as in training, and so are the masks of a target with
+    dropout: fine-tuning is training, what comes out of it predicts without. Only the weights named
+    in ``trained`` move (None: all); ``penalty``, a function of all weights, is added to the loss.
+    """
+    y = support.labels()
+    rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
+    rows = sent(torch.from_numpy(minibatches(rng, len(support), n_steps, batch_size)), y.device)
+    x, y = support.x[rows], y[rows]
+    kept = units_kept(rng, task, n_steps, batch_size)
+    kept = kept if kept is None else sent(kept, y.device)
+    moving = {k: v for k, v in params.items() if trained is None or k in trained}
+    if not moving:
+        return dict(params)
+
+    def objective(p: Params, step: int) -> Tensor:
+        weights = {**params, **p}
+        loss = task.dropping(kept, step).loss(weights, x[step], y[step])
+        return loss if penalty is None else loss + penalty(weights)
+
+    return {**params, **local_sgd(objective, moving, n_steps=n_steps, rule=rule)[0]}

@@ -1,0 +1,314 @@
+"""The contract of a federated method.
+
+A method is a final, frozen dataclass of hyper-parameters; its hooks are pure functions of what they
+are given. Subclass :class:`Method` and never another method. The engine calls, in every round,
+
+``start`` (weights for the whole cohort) -> ``objective`` (one client's loss, each local step) ->
+``finish`` (what clients send, what they keep) -> ``aggregate`` (the new server),
+
+and tables about the cohort carry its clients on axis 0 throughout, so that local training may run
+client by client or all at once. A method may divide its rounds into phases, of which ``start``,
+``finish`` and ``aggregate`` find the name in ``cohort.phase``, and a client's local steps into
+stages that train some of the weights.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.engine import hyperparameters
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.phases import Phase
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.task.objectives import gradients
+from latecomer.models.task.state import Params, State, subtract
+from latecomer.models.task.task import Clients, Samples, Task
+
+Predictor = Callable[[Tensor], Tensor]
+"""Standardised inputs ``[B, ...]`` -> logits ``[B, n_classes]``."""
+
+Personalization = Literal[
+    "forward", "global", "unlabelled", "finetune", "embedding", "knn", "local"
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a local objective may look at beside the weights and the minibatch.
+
+    Attributes
+    ----------
+    own : dict of str to Tensor
+        This client's entries.
+    shared : dict of str to Tensor
+        Entries that are the same for the whole cohort.
+    gradients : callable
+        ``(objective, params) -> gradient``, for objectives that need one themselves: how it is
+        taken is the engine's business (within ``vmap`` it is ``torch.func.grad``).
+    """
+
+    own: Params = field(default_factory=dict)
+    shared: Params = field(default_factory=dict)
+    gradients: Callable[[Callable[[Params], Tensor], Params], Params] = gradients
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a round begins with.
+
+    Attributes
+    ----------
+    params : dict of str to Tensor
+        Weights sent to the clients, ``[c, ...]``.
+    own : dict of str to Tensor
+        Context of each client, ``[c, ...]``.
+    shared : dict of str to Tensor
+        Context common to all.
+    memory : Any
+        What ``aggregate`` wants back, an autograd graph for instance; nobody else looks at it.
+    """
+
+    params: Params
+    own: Params = field(default_factory=dict)
+    shared: Params = field(default_factory=dict)
+    memory: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Finish:
+    """What a round ends with on the clients.
+
+    Attributes
+    ----------
+    uploads : dict of str to Tensor
+        What clients send, ``[c, ...]``.
+    kept : dict of str to Tensor
+        New entries of the cohort's client state, ``[c, ...]``.
+    """
+
+    uploads: Params
+    kept: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """A federated method: hyper-parameters and pure hooks.
+
+    Attributes
+    ----------
+    name, paper : str
+        Registry name; where it was published.
+    personalization : str
+        How a client that never trained is served.
+    needs_labels : bool
+        Whether serving such a client reads its labels.
+    numbers_version : int
+        Raised whenever a change moves the method's results.
+    serial_only : str
+        Why the cohort cannot train all at once (its objective would not run under
+        ``torch.func.vmap``); empty for methods that can.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    personalization: ClassVar[Personalization]
+    needs_labels: ClassVar[bool]
+    numbers_version: ClassVar[int] = 1
+    serial_only: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        hyperparameters.check(self)
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """Predictors that :meth:`serve` and :meth:`personalize` offer."""
+        return ("deterministic",)
+
+    @property
+    def trains_newcomers(self) -> bool:
+        """Whether serving a newcomer takes training, at a rate ``novel_lr`` that can be chosen."""
+        own = {declared.name for declared in fields(self)}
+        return "novel_lr" in own and self.personalization in ("embedding", "finetune", "local")
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Names of the target networks where clients have nets of several sizes, else empty."""
+        return ()
+
+    def target_of(self, state: State, member: int | None) -> str:
+        """Name the target network of seen client ``member``, or of newcomers (None).
+
+        Empty where there are no sizes, and where newcomers are served by nets of several.
+        """
+        return ""
+
+    @property
+    def batches_per_step(self) -> int:
+        """Minibatches each local step draws."""
+        return 1
+
+    @property
+    @abstractmethod
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+
+    def phases(self, task: Task) -> tuple[Phase, ...]:
+        """Return what trains when: everything all the time, here."""
+        return (Phase(),)
+
+    @abstractmethod
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Return the state before training.
+
+        ``first`` is the cohort that round 0 will see, for statistics that are taken once.
+        """
+
+    @abstractmethod
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Return what the cohort begins the round with."""
+
+    def objective(
+        self,
+        task: Task,
+        params: Params,
+        context: Context,
+        batches: tuple[Samples, ...],
+        step: int,
+    ) -> Tensor:
+        """Return one client's loss on the minibatches of one local step; cross-entropy here."""
+        return task.loss(params, batches[0].x, batches[0].labels())
+
+    def finish(
+        self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
+    ) -> Finish:
+        """Return what clients upload and keep; the change of the weights, and nothing, here."""
+        return Finish(uploads=subtract(final, start.params))
+
+    @abstractmethod
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Return the state after the round; ``state`` already holds what the clients kept."""
+
+    def serve(
+        self,
+        task: Task,
+        state: State,
+        index: int,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the predictor of seen client ``index``; by default as for a newcomer."""
+        return self.personalize(task, state, support, predictor=predictor, generator=generator)
+
+    @abstractmethod
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the predictor of a client that took no part in training.
+
+        Parameters
+        ----------
+        task : Task
+            The task trained on.
+        state : State
+            A trained state; left as it is.
+        support : Samples
+            The client's own data; never its query data.
+        predictor : str
+            One of :attr:`predictors`.
+        generator : Generator
+            All randomness of serving.
+        """
+
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor | None:
+        """Return what stands for a client, ``[dim]``: its descriptor or embedding.
+
+        ``member`` is the number of a seen client, None for a newcomer. None, here: the method has
+        nothing of the kind, or must train to get it.
+        """
+        return None
+
+    def refuse_predictor(self, predictor: str) -> None:
+        """Raise ``ValueError`` unless ``predictor`` is one of :attr:`predictors`."""
+        if predictor not in self.predictors:
+            legal = " or ".join(self.predictors)
+            raise ValueError(f"predictor must be {legal} for {self.name}, got {predictor!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class FixedWeights:
+    """The predictor that is the target network with weights of its own.
+
+    Attributes
+    ----------
+    task : Task
+    weights : dict of str to Tensor
+    """
+
+    task: Task
+    weights: Params
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return logits ``[B, n_classes]`` of standardised inputs."""
+        with torch.no_grad():
+            return self.task.logits(self.weights, x)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnModel:
+    """The predictor that is one of several models, drawn uniformly.
+
+    What is measured of it is the mean over all the models: what the draw gives in expectation.
+
+    Attributes
+    ----------
+    n_models : int
+        How many there are.
+    drawn : int
+        Number of the one that was drawn.
+    model : callable
+        From a model's number to its predictor.
+    """
+
+    n_models: int
+    drawn: int
+    model: Callable[[int], Predictor]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the drawn model's logits ``[B, n_classes]``."""
+        return self.model(self.drawn)(x)
+
+
+def versions(predictor: Predictor) -> Iterator[Predictor]:
+    """Yield the models that a measurement is the mean over: the predictor itself, or all of many.
+
+    >>> several = DrawnModel(2, 1, lambda number: lambda x: x + number)
+    >>> [one(torch.zeros(1)).item() for one in versions(several)], several(torch.zeros(1)).item()
+    ([0.0, 1.0], 1.0)
+    """
+    if isinstance(predictor, DrawnModel):
+        yield from (predictor.model(number) for number in range(predictor.n_models))
+    else:
+        yield predictor
+
+
+def predict_with(task: Task, params: Mapping[str, Tensor]) -> Predictor:
+    """Return the predictor that applies fixed target weights."""
+    return FixedWeights(task, {key: value.detach() for key, value in params.items()})

@@ -1,0 +1,142 @@
+"""Server optimizers as pure functions over tables of tensors; their memory lies in the state."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.optim import adamw as torch_adamw
+
+from latecomer.models.task.state import Params
+
+
+def adamw_memory(params: Mapping[str, Tensor]) -> Params:
+    """Return the memory of :func:`adamw` before the first step."""
+    memory: Params = {"steps": torch.zeros((), dtype=torch.float32)}
+    for key, value in params.items():
+        memory[f"mean.{key}"] = torch.zeros_like(value, memory_format=torch.contiguous_format)
+        memory[f"square.{key}"] = torch.zeros_like(memory[f"mean.{key}"])
+    return memory
+
+
+def adamw(
+    params: Mapping[str, Tensor],
+    slopes: Mapping[str, Tensor],
+    memory: Mapping[str, Tensor],
+    *,
+    lr: float,
+    weight_decay: float,
+) -> tuple[Params, Params]:
+    """Take one step of AdamW (betas .9 and .999, eps 1e-8) and return weights and memory.
+
+    Decay is decoupled: weights shrink by ``1 - lr * weight_decay`` whatever the gradient is
+    (Loshchilov and Hutter, 2019). ``slopes`` holds a gradient for each of ``params``.
+    """
+    new = {key: _copy(value.detach()) for key, value in params.items()}
+    kept = {key: _copy(value) for key, value in memory.items()}
+    torch_adamw.adamw(
+        list(new.values()),
+        # torch's fused optimizers take all tensors of a weight to lie in memory alike.
+        [slopes[key].contiguous() for key in new],
+        [kept[f"mean.{key}"] for key in new],
+        [kept[f"square.{key}"] for key in new],
+        [],
+        [kept["steps"].clone() for _ in new],
+        foreach=False,
+        fused=True,
+        amsgrad=False,
+        beta1=0.9,
+        beta2=0.999,
+        lr=lr,
+        weight_decay=weight_decay,
+        eps=1e-8,
+        maximize=False,
+    )
+    kept["steps"] += 1
+    return new, kept
+
+
+def _copy(value: Tensor) -> Tensor:
+    return value.clone(memory_format=torch.contiguous_format)
+
+
+def sgd_memory(params: Mapping[str, Tensor]) -> Params:
+    """Return the memory of :func:`sgd` before the first step."""
+    return {key: torch.zeros_like(value) for key, value in params.items()}
+
+
+def sgd(
+    params: Mapping[str, Tensor],
+    slopes: Mapping[str, Tensor],
+    memory: Mapping[str, Tensor],
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+) -> tuple[Params, Params]:
+    """Take one step of SGD, ``m <- momentum * m + g + weight_decay * p``, ``p <- p - lr * m``."""
+    new: Params = {}
+    kept: Params = {}
+    for key, value in params.items():
+        kept[key] = momentum * memory[key] + slopes[key] + weight_decay * value.detach()
+        new[key] = value.detach() - lr * kept[key]
+    return new, kept
+
+
+class Optimizer(Protocol):
+    """A step of a server optimizer and the memory it wants."""
+
+    def memory(self, params: Mapping[str, Tensor]) -> Params:
+        """Return the memory before the first step."""
+
+    def step(
+        self, params: Mapping[str, Tensor], slopes: Mapping[str, Tensor], memory: Params
+    ) -> tuple[Params, Params]:
+        """Return what ``params`` become, and the memory of those entries."""
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """:func:`adamw` with its settings.
+
+    Attributes
+    ----------
+    lr, weight_decay : float
+    """
+
+    lr: float
+    weight_decay: float
+
+    def memory(self, params: Mapping[str, Tensor]) -> Params:
+        """Return the memory before the first step."""
+        return adamw_memory(params)
+
+    def step(
+        self, params: Mapping[str, Tensor], slopes: Mapping[str, Tensor], memory: Params
+    ) -> tuple[Params, Params]:
+        """Return what ``params`` become, and the memory."""
+        return adamw(params, slopes, memory, lr=self.lr, weight_decay=self.weight_decay)
+
+
+@dataclass(frozen=True)
+class SGD:
+    """:func:`sgd` with its settings.
+
+    Attributes
+    ----------
+    lr, momentum, weight_decay : float
+    """
+
+    lr: float
+    momentum: float
+    weight_decay: float
+
+    def memory(self, params: Mapping[str, Tensor]) -> Params:
+        """Return the memory before the first step."""
+        return sgd_memory(params)
+
+    def step(
+        self, params: Mapping[str, Tensor], slopes: Mapping[str, Tensor], memory: Params
+    ) -> tuple[Params, Params]:
+        """Return what ``params`` become, and the memory of those entries."""
+        return sgd(params, slopes, memory, self.lr, self.momentum, self.weight_decay)

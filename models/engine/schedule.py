@@ -1,0 +1,277 @@
+"""Who trains when on which samples: drawn from the training seed alone, never from the method.
+
+Every draw has its own address (stream, round, client) in a counter-based generator, so any round
+can be drawn without the ones before it, and two methods trained with one seed see the same cohorts
+and minibatches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from latecomer.models.task import targets
+from latecomer.models.task.precision import PRECISIONS
+from latecomer.models.task.state import sent
+from latecomer.models.task.task import Clients, Task
+
+_COHORT, _DESCRIPTOR, _NOISE, _INIT, _MINIBATCH = range(5)
+_DROPOUT = 2**16  # beyond the streams of minibatches, one for each batch of a step
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Length and width of training, the same for every method of a study.
+
+    Attributes
+    ----------
+    rounds : int
+        Communication rounds.
+    cohort : int
+        Clients drawn a round, without replacement.
+    local_steps : int
+        Local SGD steps a client takes in a round.
+    batch_size : int
+        Samples in a minibatch.
+    precision : str or None
+        One of ``PRECISIONS``, for local steps; None: float32. No draw depends on it.
+    """
+
+    rounds: int = 5000
+    cohort: int = 5
+    local_steps: int = 50
+    batch_size: int = 32
+    precision: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "cohort", "local_steps", "batch_size"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} must be a whole number >= 1, got {name}={value!r}")
+        if self.precision not in (None, *PRECISIONS):
+            legal = ", ".join(PRECISIONS)
+            raise ValueError(f"precision must be {legal} or None, got precision={self.precision!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """The clients of one round and the rows they train on.
+
+    Attributes
+    ----------
+    round : int
+        Number of the round, from 0.
+    members : Tensor
+        Which of the seen clients take part, int64 ``[c]``.
+    sizes : Tensor
+        Their support sizes, int64 ``[c]``.
+    descriptor_rows : Tensor
+        One further batch of each client's support rows, ``[c, b]``, for descriptors.
+    rows : Tensor
+        Support rows ``[c, local_steps, batches_per_step, b]``.
+    phase : str
+        Name of the method's phase that the round belongs to; the schedule knows nothing of it.
+    seed : int
+        Training seed that the round was drawn from.
+    told : tuple of (Tensor, tuple of int), optional
+        A tensor of members and its values, which the host then need not ask the device for.
+    kept : Tensor, optional
+        What :meth:`kept_units` gives, where it was sent to the device with the rows.
+    """
+
+    round: int
+    members: Tensor
+    sizes: Tensor
+    descriptor_rows: Tensor
+    rows: Tensor
+    phase: str = "train"
+    seed: int = 0
+    told: tuple[Tensor, tuple[int, ...]] | None = None
+    kept: Tensor | None = None
+
+    def __len__(self) -> int:
+        """Return the number of clients in the cohort."""
+        return len(self.members)
+
+    def kept_units(self, task: Task, places: slice = slice(None)) -> Tensor | None:
+        """Draw which units dropout keeps for the clients at ``places``; None without dropout.
+
+        A client's masks, drawn step by step, depend on the seed, the round and the client alone:
+        not on who trains beside it, nor on how. Bool ``[c, local_steps, b, units]``.
+        """
+        if not targets.dropout(task.target)[0]:
+            return None
+        if self.kept is not None:
+            return self.kept[places]
+        members = self.on_host()[places]
+        drawn = _masks(self.seed, self.round, members, task, self.rows.shape[1], self.rows.shape[3])
+        return None if drawn is None else sent(drawn, self.rows.device)
+
+    def on_host(self) -> tuple[int, ...]:
+        """Return ``members`` as numbers."""
+        if self.told is not None and self.told[0] is self.members:
+            return self.told[1]
+        return tuple(self.members.tolist())
+
+
+class Schedule:
+    """The draws of a whole training, by round.
+
+    Parameters
+    ----------
+    seed : int
+        Training seed, at least 0.
+    clients : Clients
+        The seen clients.
+    config : TrainConfig
+        Its ``cohort`` may not exceed the number of clients.
+    """
+
+    def __init__(self, seed: int, clients: Clients, config: TrainConfig) -> None:
+        if seed < 0:
+            raise ValueError(f"seed must be at least 0, got seed={seed}")
+        if config.cohort > len(clients):
+            raise ValueError(
+                f"cohort must be at most the number of seen clients ({len(clients)}), "
+                f"got cohort={config.cohort}"
+            )
+        self._seed = seed
+        self._clients = clients
+        self._config = config
+        self._sizes = clients.support_sizes.cpu().numpy()
+
+    def _numpy(self, stream: int, number: int = 0, client: int = 0) -> np.random.Generator:
+        return _philox(self._seed, stream, number, client)
+
+    def _torch(self, stream: int, number: int = 0) -> torch.Generator:
+        seed = int(self._numpy(stream, number).integers(2**63 - 1))
+        return torch.Generator().manual_seed(seed)
+
+    def initial_noise(self) -> torch.Generator:
+        """Return the generator that initial weights are drawn from."""
+        return self._torch(_INIT)
+
+    def noise(self, number: int) -> torch.Generator:
+        """Return the generator for a method's own randomness in round ``number``."""
+        return self._torch(_NOISE, number)
+
+    def cohort(
+        self,
+        number: int,
+        batches_per_step: int = 1,
+        include: Sequence[int] = (),
+        task: Task | None = None,
+    ) -> Cohort:
+        """Draw round ``number``.
+
+        The first batch of each step is the same whatever ``batches_per_step`` is. The clients
+        ``include`` take part in any case, in place of as many that were drawn last. Off the CPU the
+        masks of a ``task`` with dropout are sent along; on it they are drawn as they are needed.
+        """
+        config = self._config
+        drawn = self._numpy(_COHORT, number).choice(len(self._sizes), config.cohort, replace=False)
+        if len(include):
+            others = drawn[~np.isin(drawn, include)][: config.cohort - len(include)]
+            drawn = np.concatenate([np.asarray(include, dtype=np.int64), others])
+        steps, size = config.local_steps, config.batch_size
+
+        def batches(stream: int, client: int, count: int) -> NDArray[np.int64]:
+            return minibatches(
+                self._numpy(stream, number, client), int(self._sizes[client]), count, size
+            )
+
+        describe = np.stack([batches(_DESCRIPTOR, i, 1)[0] for i in drawn])
+        rows = np.stack(
+            [
+                np.stack([batches(_MINIBATCH + b, i, steps) for b in range(batches_per_step)], 1)
+                for i in drawn
+            ]
+        )
+        # All that the device needs to know of the round, in one go.
+        tables = [drawn, describe, rows]
+        packed = torch.from_numpy(np.concatenate([table.ravel() for table in tables]))
+        masks: Tensor | None = None
+        if task is not None and self._clients.device.type != "cpu":
+            masks = _masks(self._seed, number, drawn.tolist(), task, steps, size)
+        sent_table, kept = _sent_together(packed, masks, self._clients.device)
+        there = torch.split(sent_table, [table.size for table in tables])
+        members = there[0]
+        own = self._clients.support[members]
+
+        def absolute(places: Tensor, shape: tuple[int, ...]) -> Tensor:
+            return own.gather(1, places.view(len(drawn), -1)).view(shape)
+
+        return Cohort(
+            round=number,
+            members=members,
+            sizes=self._clients.support_sizes[members],
+            descriptor_rows=absolute(there[1], describe.shape),
+            rows=absolute(there[2], rows.shape),
+            seed=self._seed,
+            told=(members, tuple(drawn.tolist())),
+            kept=kept,
+        )
+
+
+def _sent_together(
+    table: Tensor, masks: Tensor | None, device: torch.device
+) -> tuple[Tensor, Tensor | None]:
+    """Return a table of whole numbers and masks on a device, by one copy."""
+    if masks is None:
+        return sent(table, device), None
+    there = sent(torch.cat([table.view(torch.uint8), masks.view(torch.uint8).flatten()]), device)
+    numbers, kept = torch.split(there, [table.nbytes, masks.nbytes])
+    return numbers.view(table.dtype), kept.view(torch.bool).view(masks.shape)
+
+
+def _masks(
+    seed: int, number: int, members: Sequence[int], task: Task, n_steps: int, batch_size: int
+) -> Tensor | None:
+    """Draw the masks of clients in a round, ``[c, n_steps, batch_size, units]``; None for none."""
+    drawn = [
+        units_kept(_philox(seed, _DROPOUT, number, member), task, n_steps, batch_size)
+        for member in members
+    ]
+    masks = [mask for mask in drawn if mask is not None]
+    return torch.stack(masks) if masks else None
+
+
+def _philox(seed: int, stream: int, number: int, client: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[seed, stream], counter=[0, 0, client, number]))
+
+
+def units_kept(
+    rng: np.random.Generator, task: Task, n_steps: int, batch_size: int
+) -> Tensor | None:
+    """Draw masks ``[n_steps, batch_size, units]`` of a target's dropout; None if it has none.
+
+    Every unit of every sample is dropped with the target's probability, independently; nothing is
+    drawn without dropout.
+    """
+    units, share = targets.dropout(task.target)
+    if not units:
+        return None
+    drawn = rng.random((n_steps, batch_size, units), dtype=np.float32)
+    return torch.from_numpy(drawn >= share)
+
+
+def minibatches(
+    rng: np.random.Generator, n_samples: int, n_batches: int, batch_size: int
+) -> NDArray[np.int64]:
+    """Draw batches of places ``0 .. n_samples - 1``, int64 ``[n_batches, batch_size]``.
+
+    A batch holds no sample twice when there are enough; otherwise the batches run through one
+    random permutation again and again, so that every sample is used equally often up to one.
+
+    >>> minibatches(np.random.default_rng(0), 3, 2, 3).shape
+    (2, 3)
+    """
+    if n_samples <= batch_size:
+        order = rng.permutation(n_samples)
+        places = np.arange(n_batches * batch_size) % n_samples
+        return order[places].reshape(n_batches, batch_size).astype(np.int64)
+    keys = rng.random((n_batches, n_samples))
+    return np.argpartition(keys, batch_size, axis=1)[:, :batch_size].astype(np.int64)

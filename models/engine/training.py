@@ -1,0 +1,302 @@
+"""The only training loop: draw a cohort, train it, aggregate, log."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.engine.checkpoint import Checkpoint
+from latecomer.models.engine.local_steps import local_sgd
+from latecomer.models.engine.method import Context, Method, Start
+from latecomer.models.engine.phases import Phase, divide, plan
+from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
+from latecomer.models.engine.vectorised import choose_path, train_cohort
+from latecomer.models.task.precision import check_precision, tf32_products
+from latecomer.models.task.state import Params, State, row, scatter
+from latecomer.models.task.task import Clients, Minibatches, Task
+
+__all__ = [
+    "Cohort",
+    "DivergedError",
+    "RoundLog",
+    "Schedule",
+    "TrainConfig",
+    "initial_state",
+    "one_round",
+    "train",
+]
+
+
+class DivergedError(RuntimeError):
+    """A client's loss stopped being a finite number.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    round : int
+        Number of the round, from 0.
+    client : int
+        Id of the client.
+    """
+
+    def __init__(self, method: str, round: int, client: int) -> None:  # noqa: A002
+        super().__init__(
+            f"{method} diverged: the loss of client {client} is not finite in round {round}"
+        )
+        self.method = method
+        self.round = round
+        self.client = client
+
+    def __reduce__(self) -> tuple[type["DivergedError"], tuple[str, int, int]]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.method, self.round, self.client)
+
+
+@dataclass(frozen=True)
+class RoundLog:
+    """What is told after a round.
+
+    Attributes
+    ----------
+    round : int
+        Number of the round, from 0.
+    loss : float
+        Training loss: mean over the cohort's clients and local steps.
+    path : str
+        How the cohort trained: ``serial`` or ``vectorised``.
+    reason : str
+        Why that is not the path asked for; empty where it is.
+    """
+
+    round: int
+    loss: float
+    path: str = "serial"
+    reason: str = ""
+
+
+def train(
+    method: Method,
+    task: Task,
+    clients: Clients,
+    config: TrainConfig,
+    *,
+    seed: int,
+    on_round: Callable[[RoundLog], None] | None = None,
+    path: str = "auto",
+    chunk_size: int | None = None,
+    resume: Checkpoint | None = None,
+    on_checkpoint: Callable[[Checkpoint], None] | None = None,
+) -> State:
+    """Train ``method`` on the seen clients and return its state.
+
+    Training that goes on from a checkpoint gives the same state, bit for bit, as training that was
+    never stopped: on one machine and device, with the same versions.
+
+    Parameters
+    ----------
+    method : Method
+        What to train.
+    task : Task
+        Target network and loss.
+    clients : Clients
+        The seen clients, labelled, on the device to train on.
+    config : TrainConfig
+        Rounds, cohort, local steps, batch size, precision of local steps.
+    seed : int
+        Training seed: initial weights, cohorts, minibatches and noise.
+    on_round : callable, optional
+        Called with a :class:`RoundLog` after every round.
+    path : str
+        ``serial`` (one client after another), ``vectorised`` (all at once; the same result up to
+        rounding) or ``auto``: serial on a CPU, vectorised elsewhere. A method that cannot be
+        vectorised trains serially, and the log says why.
+    chunk_size : int, optional
+        Most clients that the vectorised path trains at a time; None: the whole cohort.
+    resume : Checkpoint, optional
+        Where an earlier training of the same method, task, clients, config and seed stood; its
+        rounds are not done again and not told of again.
+    on_checkpoint : callable, optional
+        Called with a :class:`Checkpoint` after every round, after ``on_round``; the state in it
+        is not copied.
+
+    Raises
+    ------
+    DivergedError
+        When a client's loss is not finite.
+    ValueError
+        When the cohort is larger than the population, the clients carry no labels, ``path`` or
+        ``chunk_size`` is out of its range, the precision cannot be had on the clients' device, or
+        ``resume`` is further than ``config`` goes.
+    """
+    if not clients.labelled:
+        raise ValueError("clients must be labelled to train on, got clients without labels")
+    taken, reason = choose_path(path, chunk_size, method, task, clients.device)
+    check_precision(config.precision, task.dtype, clients.device)
+    schedule = Schedule(seed, clients, config)
+    begun = _begin(method, task, clients, schedule) if resume is None else resume
+    if not 0 <= begun.rounds_done <= config.rounds:
+        raise ValueError(
+            f"resume must stand at round 0 to {config.rounds}, got round {begun.rounds_done}"
+        )
+    done, state = begun.rounds_done, begun.state_on(clients.device)
+    # Who held on to it would keep every client's first state in memory until the end.
+    del begun, resume
+    phases = _phase_of_each_round(method, task, config)
+    for number, phase in list(enumerate(phases))[done:]:
+        cohort = schedule.cohort(number, method.batches_per_step, task=task)
+        noise = schedule.noise(number)
+        state, loss = one_round(
+            method,
+            task,
+            state,
+            clients,
+            cohort,
+            phase,
+            noise,
+            path=taken,
+            chunk_size=chunk_size,
+            precision=config.precision,
+        )
+        if on_round is not None:
+            on_round(RoundLog(number, loss, taken, reason))
+        if on_checkpoint is not None:
+            on_checkpoint(Checkpoint(number + 1, state))
+    return state
+
+
+def initial_state(
+    method: Method, task: Task, clients: Clients, config: TrainConfig, *, seed: int
+) -> State:
+    """Return the state that :func:`train` with the same arguments begins with."""
+    return _begin(method, task, clients, Schedule(seed, clients, config)).state
+
+
+def _begin(method: Method, task: Task, clients: Clients, schedule: Schedule) -> Checkpoint:
+    """Return the start of training as a checkpoint."""
+    first = schedule.cohort(0, method.batches_per_step)
+    return Checkpoint(0, method.init(task, clients, first, schedule.initial_noise()))
+
+
+def one_round(
+    method: Method,
+    task: Task,
+    state: State,
+    clients: Clients,
+    cohort: Cohort,
+    phase: Phase,
+    noise: Generator,
+    *,
+    path: str,
+    chunk_size: int | None = None,
+    precision: str | None = None,
+) -> tuple[State, float]:
+    """Train one drawn cohort and aggregate; the new state and the cohort's mean loss.
+
+    Parameters
+    ----------
+    method, task, state, clients
+        What is trained, from where, on whom.
+    cohort : Cohort
+        The round's clients and rows, as the schedule drew them.
+    phase : Phase
+        The method's phase that the round belongs to.
+    noise : Generator
+        The method's own randomness in this round.
+    path : str
+        ``serial`` or ``vectorised``, as ``choose_path`` settled it.
+    chunk_size : int, optional
+        As for :func:`train`.
+    precision : str, optional
+        Of the target network's products in local steps; float32 unless given.
+
+    Raises
+    ------
+    DivergedError
+        When a client's loss is not finite.
+    """
+    cohort = replace(cohort, phase=phase.name)
+    start = method.start(task, state, clients, cohort, noise)
+    stepping = task.stepping(precision)
+    with tf32_products(precision == "tf32"):
+        if path == "serial":
+            final, losses = _train_locally(method, stepping, clients, cohort, start, phase)
+        else:
+            parts = method, stepping, clients, cohort, start, phase
+            final, losses = train_cohort(*parts, chunk_size)
+    if clients.device.type == "cpu":
+        loss = _mean_loss(method, clients, cohort, losses)
+        return _aggregated(method, task, state, cohort, start, final), loss
+    # Looking at the losses is the one time in a round that the host waits for the device, so all
+    # else is on its way by then. What a diverged client made others stumble over is of no interest.
+    try:
+        state = _aggregated(method, task, state, cohort, start, final)
+    finally:
+        loss = _mean_loss(method, clients, cohort, losses)
+    return state, loss
+
+
+def _aggregated(
+    method: Method, task: Task, state: State, cohort: Cohort, start: Start, final: Params
+) -> State:
+    """Return the state that the cohort's trained weights lead to."""
+    finish = method.finish(task, state, cohort, start, final)
+    state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
+    return method.aggregate(task, state, cohort, start, finish.uploads)
+
+
+def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> list[Phase]:
+    phases = method.phases(task)
+    spans = divide(config.rounds, [phase.share for phase in phases])
+    return [phase for phase, span in zip(phases, spans, strict=True) for _ in range(span)]
+
+
+def _mean_loss(method: Method, clients: Clients, cohort: Cohort, losses: Tensor) -> float:
+    """Return the mean of the clients' losses ``[c]``, all of which must be finite."""
+    told: list[float] = losses.tolist()
+    for member, loss in zip(cohort.on_host(), told, strict=True):
+        if not math.isfinite(loss):
+            raise DivergedError(method.name, cohort.round, int(clients.ids[member]))
+    return sum(told) / len(told)
+
+
+def _train_locally(
+    method: Method, task: Task, clients: Clients, cohort: Cohort, start: Start, phase: Phase
+) -> tuple[Params, Tensor]:
+    """Train the cohort one client after another; the weights reached and each client's loss."""
+    final = {name: value.new_empty(value.shape) for name, value in start.params.items()}
+    losses: list[Tensor] = []
+    stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
+    for place in range(len(cohort)):
+        batches = Minibatches(clients, cohort.rows[place])
+        context = Context(own=row(start.own, place), shared=start.shared)
+        kept = cohort.kept_units(task, slice(place, place + 1))
+        params, taken = row(start.params, place), 0
+        total = torch.zeros((), dtype=torch.float64, device=clients.device)
+        for trained, n_steps in stages:
+
+            def objective(
+                moving: Params,
+                step: int,
+                context: Context = context,
+                batches: Minibatches = batches,
+                params: Params = params,
+                taken: int = taken,
+                kept: Tensor | None = kept,
+            ) -> Tensor:
+                now = taken + step
+                weights = {**params, **moving}
+                stepping = task.dropping(kept, 0, now)
+                return method.objective(stepping, weights, context, batches[now], now)
+
+            moving = {name: params[name] for name in trained}
+            reached, loss = local_sgd(objective, moving, n_steps=n_steps, rule=method.local)
+            params = {**params, **reached}
+            total += loss.double() * n_steps
+            taken += n_steps
+        losses.append(total / max(taken, 1))
+        for name, value in params.items():
+            final[name][place] = value
+    return final, torch.stack(losses)

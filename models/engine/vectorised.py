@@ -1,0 +1,229 @@
+"""Local training of a whole cohort at once, over the client axis.
+
+The same steps as client by client, on the same minibatches. Cross-entropy runs on nets written for
+the client axis, a method's own objective under ``torch.func.vmap``; either way one backward pass
+gives every client's gradient, because no client's loss depends on another's weights.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.method import Context, Method, Start
+from latecomer.models.engine.phases import Phase, plan
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.task import client_axis
+from latecomer.models.task.state import Params
+from latecomer.models.task.task import Clients, Samples, Task
+
+PATHS = ("auto", "serial", "vectorised")
+"""How a cohort trains: ``auto`` is serial on a CPU and vectorised on any other device."""
+
+
+def choose_path(
+    path: str, chunk_size: int | None, method: Method, task: Task, device: torch.device
+) -> tuple[str, str]:
+    """Return ``serial`` or ``vectorised``, and why if that is not the path asked for.
+
+    Raises
+    ------
+    ValueError
+        If ``path`` or ``chunk_size`` is out of its range.
+
+    Examples
+    --------
+    >>> from latecomer.models.methods import make_method
+    >>> from latecomer.models.task.task import make_task
+    >>> task = make_task(input_shape=(6,), n_classes=4)
+    >>> choose_path("auto", None, make_method("fedavg"), task, torch.device("cpu"))
+    ('serial', '')
+    """
+    if path not in PATHS:
+        raise ValueError(f"path must be one of {', '.join(PATHS)}, got path={path!r}")
+    whole = isinstance(chunk_size, int) and not isinstance(chunk_size, bool)
+    if chunk_size is not None and not (whole and chunk_size >= 1):
+        raise ValueError(
+            f"chunk_size must be a whole number >= 1 or None, got chunk_size={chunk_size!r}"
+        )
+    if path == "serial" or (path == "auto" and device.type == "cpu"):
+        return "serial", ""
+    if method.serial_only:
+        return "serial", f"{method.name} trains client by client: {method.serial_only}"
+    if len({value.dtype for value in task.target.parameters()}) > 1:
+        return "serial", "the target's weights have several floating types"
+    return "vectorised", ""
+
+
+def train_cohort(
+    method: Method,
+    task: Task,
+    clients: Clients,
+    cohort: Cohort,
+    start: Start,
+    phase: Phase,
+    chunk_size: int | None = None,
+) -> tuple[Params, Tensor]:
+    """Train the cohort's clients side by side, ``chunk_size`` (None: all) of them at a time.
+
+    Returns
+    -------
+    tuple of (dict, Tensor)
+        The weights reached, ``[c, ...]``, and each client's mean loss on the way, ``[c]``; nothing
+        of it has been waited for.
+    """
+    size = chunk_size or len(cohort)
+    parts = [
+        _train_chunk(method, task, clients, cohort, slice(at, at + size), start, phase)
+        for at in range(0, len(cohort), size)
+    ]
+    final = {key: torch.cat([reached[key] for reached, _ in parts]) for key in parts[0][0]}
+    return final, torch.cat([losses for _, losses in parts])
+
+
+def _cut(start: Start, places: slice) -> Start:
+    """Return what the clients at ``places`` of the cohort begin with."""
+    params = {key: value[places] for key, value in start.params.items()}
+    own = {key: value[places] for key, value in start.own.items()}
+    return Start(params, own, start.shared)
+
+
+def _train_chunk(
+    method: Method,
+    task: Task,
+    clients: Clients,
+    cohort: Cohort,
+    places: slice,
+    start: Start,
+    phase: Phase,
+) -> tuple[Params, Tensor]:
+    """Train the clients at ``places`` at once; the weights reached, and the mean losses ``[c]``."""
+    rows, start = cohort.rows[places], _cut(start, places)
+    kept = cohort.kept_units(task, places)
+    x, y = clients.inputs(rows), clients.labels(rows)
+    n_steps, params, taken = rows.shape[1], start.params, 0
+    total = x.new_zeros(len(rows))
+    for trained, count in plan(phase.stages, list(params), n_steps):
+
+        def objective(
+            moving: Params, step: int, params: Params = params, at: int = taken
+        ) -> Tensor:
+            now = at + step
+            weights = {**params, **moving}
+            masks = None if kept is None else kept[:, now]
+            return cohort_losses(method, task, weights, start, x[:, now], y[:, now], now, masks)
+
+        moving = {name: params[name] for name in trained}
+        reached, sums = cohort_sgd(objective, moving, n_steps=count, rule=method.local)
+        params = {**params, **reached}
+        total = total + sums
+        taken += count
+    return params, total / max(taken, 1)
+
+
+def cohort_losses(
+    method: Method,
+    task: Task,
+    params: Params,
+    start: Start,
+    x: Tensor,
+    y: Tensor,
+    step: int,
+    kept: Tensor | None = None,
+) -> Tensor:
+    """Return every client's objective on its minibatches of one local step, ``[c]``.
+
+    Parameters
+    ----------
+    method : Method
+        Whose objective.
+    task : Task
+        Its target.
+    params : dict of str to Tensor
+        Weights ``[c, ...]``.
+    start : Start
+        Its ``own`` and ``shared`` are the contexts.
+    x, y : Tensor
+        Minibatches ``[c, batches_per_step, B, ...]`` and ``[c, batches_per_step, B]``.
+    step : int
+        Number of the local step.
+    kept : Tensor or None
+        Dropout's masks ``[c, B, units]``.
+    """
+    if type(method).objective is Method.objective and type(task) is Task:
+        return client_axis.losses(task.target, params, x[:, 0], y[:, 0], kept, task.narrow)
+
+    def one(params: Params, own: Params, xs: Tensor, ys: Tensor, masks: Params) -> Tensor:
+        context = Context(own=own, shared=start.shared, gradients=constant_gradients)
+        batches = tuple(Samples(*pair) for pair in zip(xs.unbind(), ys.unbind(), strict=True))
+        stepping = task.dropping(masks.get("kept"))
+        return method.objective(stepping, params, context, batches, step)
+
+    masks = {} if kept is None else {"kept": kept}
+    every: Tensor = torch.func.vmap(one)(params, start.own, x, y, masks)
+    return every
+
+
+def constant_gradients(
+    objective: Callable[[Params], Tensor], params: Mapping[str, Tensor]
+) -> Params:
+    """Return the gradient of ``objective`` at ``params``, held constant; allowed under ``vmap``."""
+    point = {key: value.detach() for key, value in params.items()}
+    # The gradient is taken all the same; without a graph of its own from here outwards.
+    with torch.no_grad():
+        slopes: Params = torch.func.grad(objective)(point)
+    return slopes
+
+
+def cohort_sgd(
+    objective: Callable[[Params, int], Tensor],
+    params: Mapping[str, Tensor],
+    *,
+    n_steps: int,
+    rule: LocalSGD,
+) -> tuple[Params, Tensor]:
+    """Take ``n_steps`` steps of SGD on every client's weights; clients do not touch each other.
+
+    Parameters
+    ----------
+    objective : callable
+        ``(params, step) -> losses [c]``.
+    params : mapping of str to Tensor
+        Where to start, ``[c, ...]``; left as it is.
+    n_steps : int
+        Number of steps.
+    rule : LocalSGD
+        The step; gradients are clipped client by client.
+
+    Returns
+    -------
+    tuple of (dict, Tensor)
+        The weights reached, and the sums of the losses on the way, ``[c]``.
+    """
+    # One row of numbers a client: a step takes few operations, however many tensors a net has.
+    table = [value.detach() for value in params.values()]
+    values = torch.cat([value.reshape(len(value), -1) for value in table], dim=1)
+    view = partial(_tensors, list(params), [value.shape for value in table])
+    momenta = torch.zeros_like(values)
+    total = values.new_zeros(len(values))
+    for step in range(n_steps):
+        point = values.detach().requires_grad_()
+        with torch.enable_grad():
+            losses = objective(view(point), step)
+            (slopes,) = torch.autograd.grad(losses.sum(), [point])
+        norms = torch.linalg.vector_norm(slopes, dim=1, keepdim=True)
+        slopes = torch.where(norms > rule.clip, slopes * (rule.clip / norms), slopes)
+        momenta.mul_(rule.momentum).add_(slopes).add_(values, alpha=rule.weight_decay)
+        values = values - rule.lr * momenta
+        total += losses.detach()
+    return view(values), total
+
+
+def _tensors(names: Sequence[str], shapes: Sequence[torch.Size], rows: Tensor) -> Params:
+    """Cut rows ``[c, n]`` into the tensors they hold, ``[c, ...]``."""
+    columns = torch.split(rows, [math.prod(shape[1:]) for shape in shapes], dim=1)
+    cut = zip(names, columns, shapes, strict=True)
+    return {name: column.reshape(shape) for name, column, shape in cut}

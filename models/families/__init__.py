@@ -1,0 +1,1 @@
+"""What several methods share, by what a client is to them."""

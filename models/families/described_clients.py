@@ -1,0 +1,175 @@
+"""Training an encoder of unlabelled inputs with the hypernetwork that it describes clients to."""
+
+from abc import ABC
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.engine.hyperparameters import choice, count, number
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.method import Method
+from latecomer.models.engine.optimizers import SGD, AdamW, Optimizer
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.generators.unlabelled_encoders import (
+    BatchAveraged,
+    SetEncoder,
+    set_encoder_named,
+)
+from latecomer.models.task.state import Params, State, nest, part
+from latecomer.models.task.task import Clients, Samples, Task
+
+_MEAN = "mean"
+"""Section of the server's table with the networks' running means."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedClients(Method, ABC):
+    """An encoder of unlabelled inputs and a hypernetwork make each client's weights.
+
+    A client is described by all its samples at once. Three settings depart from OD-PFL by default
+    (``undescribed`` is another of ours, off unless asked for).
+    With its own ``standardise: none`` and ``server_optimizer: sgd`` descriptors hardly differ
+    between clients, nor do the models made of them: every client is served the same one. With
+    ``averaging: 0`` errors swing by ten points from round to round. The paper searched rates and
+    stopped early; these stand in for it.
+
+    Attributes
+    ----------
+    server_optimizer : str
+        Of hypernetwork and encoder: ``adam`` (AdamW; ours) or ``sgd`` (the paper's).
+    server_lr : float or None
+        Its rate; None: 2e-4 for ``adam``, 1e-2 for ``sgd``.
+    server_momentum, server_weight_decay, clip_norm : float
+        Its momentum (``sgd`` alone), decay and clipping; they hold for embeddings too.
+    standardise : str
+        ``first_cohort`` (ours): every coordinate of a descriptor is standardised by its mean and
+        standard deviation over the clients of the first round, once and for all (a coordinate's is
+        at least a quarter of their root mean square). ``none`` (the paper's). Training in two
+        phases never does: there a descriptor predicts an embedding.
+    averaging : float
+        Decay of the running mean over rounds of hypernetwork and encoder, by which clients are
+        served (ours; in round t it is at most ``(1 + t) / (10 + t)``); 0: by the last ones.
+    local_lr, local_momentum, local_weight_decay : float
+        The local step.
+    descriptor_dim : int or None
+        Length of a descriptor; None: ``floor(n / 4)`` with n seen clients, at least 1. The paper
+        counts all clients, which a method does not know of: to have its length, set it.
+    encoder : str
+        ``deepsets`` (mean and max), ``unit-deepsets`` (unit mean), ``dss``, ``set-transformer``.
+    pooled_units : int
+        Units of either DeepSets.
+    encoder_batch : int or None
+        Samples that the encoder sees at a time; descriptors of a client's batches are averaged by
+        their sizes (B.1, for data that do not fit into memory). Batches follow the order of the
+        client's samples, which a split draws at random. None: all at once.
+    undescribed : float
+        Largest share of a client's samples that its description in training leaves out; the share
+        is drawn below it anew each time, and which samples (ours). Served, a client is described by
+        all. With a few dozen clients, an encoder that sees the same sets again and again learns
+        them by heart; parts make more sets of them. 0: all samples in training too (the paper's).
+    """
+
+    server_optimizer: str = choice("adam", "sgd")
+    server_lr: float | None = number(None, above=0)
+    server_momentum: float = number(0.9, least=0, below=1)
+    server_weight_decay: float = number(1e-3, least=0)
+    standardise: str = choice("first_cohort", "none")
+    averaging: float = number(0.95, least=0, below=1)
+    local_lr: float = number(5e-3, above=0)
+    local_momentum: float = number(0.9, least=0, below=1)
+    local_weight_decay: float = number(5e-5, least=0)
+    clip_norm: float = number(50.0, above=0)
+    descriptor_dim: int | None = count(None)
+    encoder: str = choice("deepsets", "unit-deepsets", "dss", "set-transformer")
+    pooled_units: int = count(200, least=2)
+    encoder_batch: int | None = count(None)
+    undescribed: float = number(0.0, least=0, below=1)
+
+    @property
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+        return LocalSGD(self.local_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The step of hypernetwork and encoder."""
+        rate, decay = self.server_lr, self.server_weight_decay
+        if self.server_optimizer == "adam":
+            return AdamW(2e-4 if rate is None else rate, decay)
+        return SGD(1e-2 if rate is None else rate, self.server_momentum, decay)
+
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor:
+        """Return the descriptor of the inputs of a client's whole support, without noise."""
+        return self.described(task, served(state.server), [support.x])[0].detach()
+
+    def averaged(self, state: State, number: int) -> State:
+        """Return the state with the running mean of the networks after round ``number``."""
+        if not self.averaging:
+            return state
+        decay = min(self.averaging, (1 + number) / (10 + number))
+        mean = {
+            key: old.lerp(state.server[key], 1 - decay)
+            for key, old in part(state.server, _MEAN).items()
+        }
+        return State(state.server | nest(_MEAN, mean), state.clients)
+
+    def beginning(self, eta: Params) -> Params:
+        """Return the networks with what the optimizer and the running mean keep beside them."""
+        mean = nest(_MEAN, eta) if self.averaging else {}
+        return eta | nest("optimizer", self.optimizer.memory(eta)) | mean
+
+    def described(self, task: Task, table: Params, sets: Iterable[Tensor]) -> Tensor:
+        """Return the descriptors of sets ``[b, ...]``, as the hypernetwork is given them."""
+        return standardised(self.embed(task, table, sets), table)
+
+    def sampled(self, x: Tensor, generator: Generator) -> Tensor:
+        """Return the samples ``[b, ...]`` by which a client is described in a round."""
+        if not self.undescribed:
+            return x
+        share = 1 - self.undescribed * float(torch.rand((), generator=generator))
+        kept = torch.randperm(len(x), generator=generator)[: max(1, round(share * len(x)))]
+        return x[kept.to(x.device, non_blocking=True)]
+
+    def embed(self, task: Task, table: Params, sets: Iterable[Tensor]) -> Tensor:
+        """Return what the encoder says of sets ``[b, ...]`` of any sizes, ``[c, dim]``."""
+        dim = table["hyper.trunk0.weight"].shape[1]
+        encode, weights = self.net(task, dim), part(table, "encoder")
+        return torch.cat([encode(weights, x[None]) for x in sets])
+
+    def net(self, task: Task, dim: int) -> SetEncoder:
+        """Return the encoder."""
+        net = set_encoder_named(self.encoder, task, dim, self.pooled_units)
+        return net if self.encoder_batch is None else BatchAveraged(net, self.encoder_batch)
+
+    def scale(self, task: Task, table: Params, clients: Clients, first: Cohort) -> Params:
+        """Return mean and standard deviation ``[dim]`` over the first cohort's descriptors.
+
+        Over a handful of clients a coordinate may hardly differ by chance, and would blow up the
+        others': none counts for less than a quarter of the coordinates' root mean square.
+        """
+        sets = (clients.support_of(index).x for index in first.on_host())
+        with torch.no_grad():
+            found = self.embed(task, {k: v.to(clients.device) for k, v in table.items()}, sets)
+        if len(found) == 1:
+            return {"mean": found[0], "sd": torch.ones_like(found[0])}
+        sd = found.std(dim=0)
+        sd = sd.clamp_min(float(sd.square().mean().sqrt()) / 4)
+        # Where all look alike there is nothing to scale by.
+        sd = torch.where(sd > 0, sd, torch.ones_like(sd))
+        return {"mean": found.mean(dim=0), "sd": sd}
+
+
+def served(table: Params) -> Params:
+    """Return the table that clients are served by: its running means in place of the networks."""
+    return {**table, **part(table, _MEAN)}
+
+
+def standardised(found: Tensor, table: Params) -> Tensor:
+    """Return raw descriptors ``[c, dim]`` as a table says to scale them, if it does."""
+    if "descriptor.mean" not in table:
+        return found
+    return (found - table["descriptor.mean"]) / table["descriptor.sd"]

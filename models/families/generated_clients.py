@@ -1,0 +1,161 @@
+"""Training an encoder and a hypernetwork that make each client's weights from its labelled data."""
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm
+from latecomer.models.engine.method import Method, Predictor, Start, predict_with
+from latecomer.models.engine.optimizers import adamw, adamw_memory
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.generators import generation
+from latecomer.models.generators.hypernetworks import embedding_length, pull_back
+from latecomer.models.task.objectives import ridge_decay, squared_norm
+from latecomer.models.task.state import Params, State, detached, leaves, nest, part, row
+from latecomer.models.task.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratedClients(Method, ABC):
+    """Encoder and hypernetwork make a client's weights; local training moves both.
+
+    Local SGD starts from the generated weights, and its change is pulled back through both networks
+    once a round for the whole cohort. The regularisers are decoupled weight decays. Serving is one
+    forward pass over the support. Weights may be drawn at random around what is learnt and made.
+
+    Attributes
+    ----------
+    server_lr, local_lr, local_momentum, clip_norm : float
+        The server's AdamW and the local step; ``clip_norm`` holds for both gradients.
+    lambda_h, lambda_v, lambda_theta : float
+        Regularisers of hypernetwork, encoder and target weights.
+    descriptor_dim : int or None
+        Length of a descriptor; None: ``1 + floor(n / 4)`` with n seen clients. The papers count all
+        clients, which a method does not know of: to have theirs, set it (26 for 100 clients).
+    """
+
+    server_lr: float = number(2e-4, above=0)
+    local_lr: float = number(2e-3, above=0)
+    local_momentum: float = number(0.9, least=0, below=1)
+    clip_norm: float = number(50.0, above=0)
+    lambda_h: float = number(1e-3, least=0)
+    lambda_v: float = number(1e-3, least=0)
+    lambda_theta: float = number(2.5e-5, least=0)
+    descriptor_dim: int | None = count(None)
+
+    @property
+    def local(self) -> LocalSGD:
+        """The rule of a local step."""
+        decay = ridge_decay(self.lambda_theta)
+        return LocalSGD(self.local_lr, self.local_momentum, decay, self.clip_norm)
+
+    def ridges(self, start: Start) -> tuple[float, float]:
+        """Return the regularisers of hypernetwork and encoder in a round."""
+        return self.lambda_h, self.lambda_v
+
+    def draw_networks(self, eta: Params, generator: Generator) -> Params:
+        """Return the networks' weights to use; as learnt, here."""
+        return eta
+
+    def draw_target(self, theta: Params, generator: Generator) -> Params:
+        """Return the target weights to use; as made, here."""
+        return theta
+
+    def confine(self, made: Params) -> Params:
+        """Return the weights made for several clients, ``[c, ...]``, to use; all of them, here."""
+        return made
+
+    def make(self, task: Task, table: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Params:
+        """Return target weights ``[c, ...]`` for sets ``x [c, b, ...]``, ``y [c, b]``."""
+        return self.confine(generation.generate(task, table, x, y))
+
+    def make_one(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
+        """Return the target weights of one client from its whole support, without a graph."""
+        with torch.no_grad():
+            return row(self.make(task, detached(table), support.x[None], support.labels()[None]), 0)
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Draw both networks; standardise by the first client's descriptor, once and for all."""
+        dim = self.descriptor_dim or embedding_length(len(clients))
+        server = generation.initial_table(task, dim, clients, first, generator)
+        for section in generation.NETWORKS:
+            server |= nest(f"{section}_adamw", adamw_memory(part(server, section)))
+        return State(server)
+
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Make the cohort's weights from a batch each, keeping the graph for the way back."""
+        eta = leaves(generation.weights_of(state.server))
+        x, y = clients.inputs(cohort.descriptor_rows), clients.labels(cohort.descriptor_rows)
+        with torch.enable_grad():
+            drawn = self.draw_networks(eta, generator)
+            made = self.make(task, {**state.server, **drawn}, x, y)
+        return Start(self.draw_target(detached(made), generator), memory=(eta, made))
+
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Pull the changes back through both networks and take a step of AdamW."""
+        eta, made = start.memory
+        # A mean of changes is a smaller thing to divide than a mean of the networks' gradients.
+        means = {key: change / len(cohort) for key, change in uploads.items()}
+        slopes = pull_back(made, means, [*eta.values()])
+        against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
+        server = dict(state.server)
+        for section, strength in zip(generation.NETWORKS, self.ridges(start), strict=True):
+            weights, memory = adamw(
+                part(server, section),
+                part(against, section),
+                part(server, f"{section}_adamw"),
+                lr=self.server_lr,
+                weight_decay=ridge_decay(strength),
+            )
+            server |= nest(section, weights) | nest(f"{section}_adamw", memory)
+        return State(server, state.clients)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Make the client's weights from its whole support; ``gibbs`` draws all of them anew."""
+        self.refuse_predictor(predictor)
+        if predictor == "deterministic":
+            return predict_with(task, self.make_one(task, state.server, support))
+        drawn = self.draw_networks(generation.weights_of(state.server), generator)
+        made = self.make_one(task, {**state.server, **drawn}, support)
+        return predict_with(task, self.draw_target(made, generator))
+
+    def weights_for(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
+        """Return the target weights made from the whole support, with their graph."""
+        return row(self.make(task, table, support.x[None], support.labels()[None]), 0)
+
+    def squared_norms(
+        self, task: Task, table: Mapping[str, Tensor], clients: Clients
+    ) -> tuple[float, float, list[float]]:
+        """Return the squared norms of hypernetwork, encoder and each client's target weights."""
+        theta = [
+            squared_norm(self.make_one(task, table, clients.support_of(index))).item()
+            for index in range(len(clients))
+        ]
+        hyper, embedding = (
+            squared_norm(part(table, section)).item() for section in generation.NETWORKS
+        )
+        return hyper, embedding, theta
+
+    def describe(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Tensor:
+        """Return the descriptor of a client's whole support, by the networks as learnt."""
+        with torch.no_grad():
+            found = generation.describe(task, state.server, support.x[None], support.labels()[None])
+        return found[0]

@@ -1,0 +1,1 @@
+"""Networks that make networks: hypernetworks, and the encoders that describe clients to them."""

@@ -1,0 +1,191 @@
+"""Encoders: from a client's labelled samples to its descriptor."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from latecomer.models.generators.unlabelled_encoders import (
+    SET_ENCODERS,
+    SetEncoder,
+    reads_no_labels,
+    set_encoder,
+)
+from latecomer.models.task import targets
+from latecomer.models.task.state import Params
+from latecomer.models.task.targets import ConvNet, Shape
+from latecomer.models.task.task import Task
+
+_BLOCK = 50
+"""Samples that are embedded at a time where no gradient is wanted."""
+
+
+class Encoder(ABC):
+    """A map from a client's samples to its descriptor."""
+
+    @abstractmethod
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+
+    @abstractmethod
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``, ``y [c, b]``.
+
+        The result does not depend on the order of a set.
+        """
+
+
+class MeanEmbedding(Encoder, ABC):
+    """An embedding ``phi(x, y)`` of single samples; a descriptor is its mean over a set."""
+
+    @abstractmethod
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``, ``y [c, b]``."""
+        x, y_each = x.flatten(0, 1), y.flatten()
+        if torch.is_grad_enabled() or x.device.type != "cpu":
+            embedded = self.embed(params, x, y_each)
+        else:
+            # A whole support at once goes through main memory at every layer.
+            blocks = zip(torch.split(x, _BLOCK), torch.split(y_each, _BLOCK), strict=True)
+            embedded = torch.cat([self.embed(params, *block) for block in blocks])
+        return embedded.view(*y.shape, -1).mean(dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Unlabelled(Encoder):
+    """An encoder that is given labels and does not look at them.
+
+    Attributes
+    ----------
+    of_inputs : SetEncoder
+        What makes the descriptor.
+    """
+
+    of_inputs: SetEncoder
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return self.of_inputs.initial(generator)
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
+        return self.of_inputs(params, x)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelChannels(MeanEmbedding):
+    """A net that sees the one-hot label as further input channels (images) or features (vectors).
+
+    Attributes
+    ----------
+    net : Module
+        Skeleton taking ``n_classes`` more channels or features than a sample has.
+    n_classes : int
+        Number of classes.
+    """
+
+    net: nn.Module
+    n_classes: int
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return targets.initial(self.net, generator)
+
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
+        served = not torch.is_grad_enabled()
+        if served and isinstance(self.net, ConvNet) and not self.net.padding:
+            # Under a filter a constant plane weighs the same everywhere: a bias for each class.
+            # Training, where one batch a client is embedded, keeps to the planes.
+            depth = x.shape[1]
+            weight = params["conv1.weight"]
+            by_class = weight[:, depth:].sum(dim=(2, 3)).T
+            first = {"conv1.weight": weight[:, :depth]}
+            return self.net.stateless({**params, **first}, x, by_class[y])
+        label = F.one_hot(y, self.n_classes).to(x.dtype)
+        label = label.view(*label.shape, *(1,) * (x.dim() - 2)).expand(-1, -1, *x.shape[2:])
+        if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+            # Or else the whole would not lie channels last, and take several times as long.
+            label = label.contiguous(memory_format=torch.channels_last)
+        return targets.apply(self.net, params, torch.cat([x, label], dim=1))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLinear(MeanEmbedding):
+    """One linear layer on the one-hot label; the input is not looked at.
+
+    Attributes
+    ----------
+    layer : Module
+        Skeleton of the layer.
+    """
+
+    layer: nn.Module
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return targets.initial(self.layer, generator)
+
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Embed labels ``y [B]``; returns ``[B, dim]``."""
+        return params["weight"].T[y] + params["bias"]
+
+
+def _trunk(name: str, task: Task, dim: int) -> Encoder:
+    first, *rest = task.input_shape
+    shape: Shape = (first + task.n_classes, *rest)
+    net = targets.build(name, shape, dim).to(task.dtype)
+    return LabelChannels(net, task.n_classes)
+
+
+def _convnet(task: Task, dim: int) -> Encoder:
+    if len(task.input_shape) == 1:
+        raise ValueError("encoder convnet needs images; use encoder=mlp for vectors")
+    return _trunk("auto", task, dim)
+
+
+def _mlp(task: Task, dim: int) -> Encoder:
+    if len(task.input_shape) != 1:
+        raise ValueError("encoder mlp needs vectors; use encoder=convnet for images")
+    return _trunk("dense", task, dim)
+
+
+def _label_linear(task: Task, dim: int) -> Encoder:
+    with torch.device("meta"):
+        return LabelLinear(nn.Linear(task.n_classes, dim).to(task.dtype))
+
+
+ENCODERS: dict[str, Callable[[Task, int], Encoder]] = {
+    "convnet": _convnet,
+    "mlp": _mlp,
+    "label-linear": _label_linear,
+}
+"""Name of an encoder that reads labels -> builder from (task, length of a descriptor)."""
+
+
+def encoder(task: Task, dim: int) -> Encoder:
+    """Build the encoder named by ``task.encoder`` for descriptors of length ``dim``.
+
+    ``auto`` is the convolutional net for images and the dense one for vectors. Encoders that read
+    no labels, see ``SET_ENCODERS``, can be used in their place.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown or the encoder does not fit the inputs.
+    """
+    name = task.encoder
+    if name == "auto":
+        name = "mlp" if len(task.input_shape) == 1 else "convnet"
+    if reads_no_labels(name):
+        return Unlabelled(set_encoder(task, dim))
+    if name not in ENCODERS:
+        known = ", ".join(["auto", *ENCODERS, *SET_ENCODERS])
+        raise ValueError(f"encoder must be one of {known}, got encoder={name!r}")
+    return ENCODERS[name](task, dim)

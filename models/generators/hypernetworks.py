@@ -1,0 +1,116 @@
+"""Hypernetworks: from a descriptor to the weights of a target network."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from latecomer.models.task import targets
+from latecomer.models.task.state import Params
+from latecomer.models.task.task import Task
+
+
+@dataclass(frozen=True)
+class Hypernetwork:
+    """A dense trunk and one linear head for each target tensor.
+
+    The trunk maps ``dim`` to ``width`` and then applies ``hidden`` layers of ``width`` units, each
+    behind a ReLU; the heads follow directly, as in the published code of pFedHN and PeFLL.
+
+    Attributes
+    ----------
+    shapes : tuple of (str, tuple of int)
+        Name and shape of every target tensor.
+    dim : int
+        Length of a descriptor.
+    hidden, width : int
+        Depth and width of the trunk.
+    dtype : torch.dtype
+        Floating type of the weights.
+    spectral : bool
+        Whether every layer's weight is divided by its largest singular value (Miyato et al., 2018,
+        applied to all layers as in pFedHN's appendix C.3), so that each layer is 1-Lipschitz. The
+        singular value is exact, not from a power iteration, and gradients go through it.
+    """
+
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    dim: int
+    hidden: int = 3
+    width: int = 100
+    dtype: torch.dtype = torch.float32
+    spectral: bool = False
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw weights, every layer by torch's rule for linear layers."""
+        with torch.device("meta"):
+            trunk = {
+                f"trunk{i}": nn.Linear(self.width if i else self.dim, self.width)
+                for i in range(self.hidden + 1)
+            }
+            heads = {name: nn.Linear(self.width, prod(shape)) for name, shape in self.shapes}
+        params: Params = {}
+        for name, layer in [*trunk.items(), *((f"heads.{k}", v) for k, v in heads.items())]:
+            drawn = targets.initial(layer, generator)
+            params |= {f"{name}.{key}": value.to(self.dtype) for key, value in drawn.items()}
+        return params
+
+    def __call__(self, params: Mapping[str, Tensor], descriptors: Tensor) -> Params:
+        """Return target weights ``[c, ...]`` for descriptors ``[c, dim]``."""
+        params, features = self.applied(params), descriptors
+        for i in range(self.hidden + 1):
+            features = F.relu(features) if i else features
+            features = F.linear(features, params[f"trunk{i}.weight"], params[f"trunk{i}.bias"])
+        made: Params = {}
+        for name, shape in self.shapes:
+            weight, bias = params[f"heads.{name}.weight"], params[f"heads.{name}.bias"]
+            made[name] = F.linear(features, weight, bias).view(len(features), *shape)
+        return made
+
+    def applied(self, params: Mapping[str, Tensor]) -> Params:
+        """Return the weights as the layers apply them: normalised where ``spectral``."""
+        if not self.spectral:
+            return dict(params)
+        return {k: v / _largest_singular_value(v) if v.dim() == 2 else v for k, v in params.items()}
+
+
+def _largest_singular_value(weight: Tensor) -> Tensor:
+    """Return the spectral norm of a matrix, 0-d.
+
+    From the smaller of its two Gram matrices: heads are a thousand times as high as wide.
+    """
+    high, wide = weight.shape
+    gram = weight.T @ weight if high > wide else weight @ weight.T
+    smallest = torch.finfo(weight.dtype).tiny
+    largest: Tensor = torch.linalg.eigvalsh(gram)[-1]
+    return largest.clamp_min(smallest).sqrt()
+
+
+def hypernetwork(task: Task, dim: int, names: Sequence[str] | None = None) -> Hypernetwork:
+    """Return the hypernetwork that makes the weights of ``task.target``, or those in ``names``."""
+    shapes = tuple((k, v) for k, v in task.shapes.items() if names is None or k in names)
+    return Hypernetwork(shapes, dim, task.hidden, task.width, task.dtype, task.spectral)
+
+
+def pull_back(
+    made: Mapping[str, Tensor], deltas: Mapping[str, Tensor], leaves: list[Tensor]
+) -> list[Tensor]:
+    """Return the gradients that change what was made by ``deltas``, in one backward pass.
+
+    For leaves ``eta`` and made weights ``theta_i(eta)`` of clients ``i`` the result is
+    ``- sum_i (d theta_i / d eta)^T delta_i``: a step against it moves every ``theta_i`` along
+    ``delta_i``.
+    """
+    against = [-deltas[name] for name in made]
+    return list(torch.autograd.grad(list(made.values()), leaves, grad_outputs=against))
+
+
+def embedding_length(n_clients: int) -> int:
+    """Return the published length of a descriptor, ``1 + floor(n / 4)``.
+
+    >>> embedding_length(100)
+    26
+    """
+    return 1 + n_clients // 4

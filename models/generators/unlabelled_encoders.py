@@ -1,0 +1,256 @@
+"""Encoders of unlabelled sets by name: DeepSets, DSS and Set Transformer, for images and vectors.
+
+All map sets ``x [c, b, ...]`` to descriptors ``[c, dim]`` that do not depend on the order of a set.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from latecomer.models.generators.private_descriptors import unit_deep_sets
+from latecomer.models.generators.set_encoders import deep_sets
+from latecomer.models.task import targets
+from latecomer.models.task.state import Params, part
+from latecomer.models.task.task import Task
+
+
+class SetEncoder(Protocol):
+    """A map from sets of inputs to descriptors."""
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
+
+
+@dataclass(frozen=True, eq=False)
+class DSS:
+    """Deep sets of symmetric elements (Maron, Litany, Chechik, Fetaya, ICML 2020).
+
+    Each layer adds to its map of a sample another map of the mean over the set, so that samples
+    know of each other early on: ``L(x_i) + M(mean_j x_j)``, then ReLU, and for images 2x2
+    max-pooling. The paper sums over the set; the mean keeps the scale for sets of any size. A
+    dense layer per sample, a mean over the set and a linear map end it.
+
+    Attributes
+    ----------
+    skeleton : Module
+        ``own1``, ``set1``, ... (convolutions or dense layers), ``dense``, ``psi``.
+    n_layers : int
+        Number of pairs ``own``, ``set``.
+    """
+
+    skeleton: nn.Module
+    n_layers: int
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return targets.initial(self.skeleton, generator)
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
+        for number in range(1, self.n_layers + 1):
+            own, common = part(params, f"own{number}"), part(params, f"set{number}")
+            each = _in_sets(_layer(own["weight"], own["bias"], x.flatten(0, 1)), len(x))
+            x = F.relu(each + _layer(common["weight"], None, x.mean(dim=1))[:, None])
+            if x.dim() == 5 and min(x.shape[3:]) >= 2:
+                x = _in_sets(F.max_pool2d(x.flatten(0, 1), 2), len(x))
+        embedded = F.relu(_linear(params, "dense", x.flatten(2)))
+        return _linear(params, "psi", embedded.mean(dim=1))
+
+
+@dataclass(frozen=True, eq=False)
+class SetTransformer:
+    """A small Set Transformer (Lee et al., ICML 2019): one self-attention block, pooled by one.
+
+    A net like the default target turns samples into tokens; the tokens attend to each other; a
+    learnt seed attends to them; a linear map ends it. Costs grow with the square of the set.
+
+    Attributes
+    ----------
+    phi : Module
+        Skeleton of the net that makes tokens.
+    blocks : Module
+        Skeleton of ``attend``, ``pool``, ``seed`` and ``psi``.
+    n_heads : int
+        Heads of each attention.
+    """
+
+    phi: nn.Module
+    blocks: nn.Module
+    n_heads: int = 4
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        phi = targets.initial(self.phi, generator)
+        drawn = {f"phi.{key}": value for key, value in phi.items()}
+        return drawn | targets.initial(self.blocks, generator)
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
+        tokens = targets.apply(self.phi, part(params, "phi"), x.flatten(0, 1))
+        tokens = _in_sets(F.relu(tokens), len(x))
+        tokens = self._block(part(params, "attend"), tokens, tokens)
+        seed = params["seed.weight"].T.expand(len(x), 1, -1)
+        return _linear(params, "psi", self._block(part(params, "pool"), seed, tokens)[:, 0])
+
+    def _block(self, params: Params, asking: Tensor, asked: Tensor) -> Tensor:
+        """Attend from ``asking [c, q, w]`` to ``asked [c, b, w]``, each step with a residual."""
+        query, key, value = (
+            _linear(params, name, tokens)
+            .reshape(*tokens.shape[:2], self.n_heads, -1)
+            .transpose(1, 2)
+            for name, tokens in (("query", asking), ("key", asked), ("value", asked))
+        )
+        seen = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        hidden = _normed(params, "norm1", asking + _linear(params, "out", seen))
+        return _normed(params, "norm2", hidden + F.relu(_linear(params, "feed", hidden)))
+
+
+@dataclass(frozen=True, eq=False)
+class BatchAveraged:
+    """An encoder applied to a set batch by batch; descriptors are averaged, weighted by size.
+
+    Memory then does not grow with the set. Which samples share a batch is decided by their order,
+    on which the descriptor depends unless the encoder is a mean over samples.
+
+    Attributes
+    ----------
+    encoder : SetEncoder
+        What is applied.
+    size : int
+        Samples in a batch; the last may be smaller.
+    """
+
+    encoder: SetEncoder
+    size: int
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return self.encoder.initial(generator)
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
+        batches = [x[:, first : first + self.size] for first in range(0, x.shape[1], self.size)]
+        found = [self.encoder(params, batch) * batch.shape[1] for batch in batches]
+        return torch.stack(found).sum(dim=0) / x.shape[1]
+
+
+def _in_sets(x: Tensor, n_sets: int) -> Tensor:
+    """Give samples ``[c * b, ...]`` their set axis back: ``[c, b, ...]``."""
+    return x.reshape(n_sets, -1, *x.shape[1:])
+
+
+def _linear(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
+    return F.linear(x, params[f"{name}.weight"], params[f"{name}.bias"])
+
+
+def _layer(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
+    """Apply a 3x3 convolution or a dense layer, by the shape of the weights."""
+    if weight.dim() == 2:
+        return F.linear(x, weight, bias)
+    return F.conv2d(x, weight, bias, padding=1)
+
+
+def _normed(params: Params, name: str, x: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], params[f"{name}.weight"], params[f"{name}.bias"])
+
+
+def _dss(task: Task, dim: int) -> DSS:
+    depth, *sides = task.input_shape
+    widths = (16, 32) if sides else (64, 64)
+    skeleton = nn.ModuleDict()
+    with torch.device("meta"):
+        for number, width in enumerate(widths, start=1):
+            for kind in ("own", "set"):
+                bias = kind == "own"
+                layer: nn.Module = nn.Linear(depth, width, bias=bias)
+                if sides:
+                    layer = nn.Conv2d(depth, width, 3, padding=1, bias=bias)
+                skeleton[f"{kind}{number}"] = layer
+            if sides and min(sides) >= 2:
+                sides = [side // 2 for side in sides]
+            depth = width
+        skeleton["dense"] = nn.Linear(depth * sides[0] * sides[1] if sides else depth, 100)
+        skeleton["psi"] = nn.Linear(100, dim)
+    return DSS(skeleton.to(task.dtype), len(widths))
+
+
+def _set_transformer(task: Task, dim: int) -> SetTransformer:
+    width = 64
+    phi = targets.build("auto", task.input_shape, width).to(task.dtype)
+    with torch.device("meta"):
+        blocks = nn.ModuleDict({"seed": nn.Linear(1, width, bias=False)})
+        for name in ("attend", "pool"):
+            layers: dict[str, nn.Module] = {
+                key: nn.Linear(width, width) for key in ("query", "key", "value", "out", "feed")
+            }
+            layers |= {key: nn.LayerNorm(width) for key in ("norm1", "norm2")}
+            blocks[name] = nn.ModuleDict(layers)
+        blocks["psi"] = nn.Linear(width, dim)
+    return SetTransformer(phi, blocks.to(task.dtype))
+
+
+SET_ENCODERS: dict[str, Callable[[Task, int], SetEncoder]] = {
+    "deepsets": deep_sets,
+    "dss": _dss,
+    "set-transformer": _set_transformer,
+}
+"""Name of an encoder that reads no labels -> builder from (task, length of a descriptor)."""
+
+
+def set_encoder_named(name: str, task: Task, dim: int, width: int = 200) -> SetEncoder:
+    """Build an encoder of :data:`SET_ENCODERS`, or ``unit-deepsets``.
+
+    ``width`` is the number of pooled units of the two DeepSets; the others have their own.
+
+    >>> from latecomer.models.task.task import make_task
+    >>> task = make_task(input_shape=(6,), n_classes=4)
+    >>> type(set_encoder_named("unit-deepsets", task, 5)).__name__
+    'UnitDeepSets'
+    """
+    if name == "unit-deepsets":
+        return unit_deep_sets(task, dim, width)
+    return deep_sets(task, dim, width) if name == "deepsets" else SET_ENCODERS[name](task, dim)
+
+
+def reads_no_labels(name: str) -> bool:
+    """Tell whether a name, with or without a batch size, is that of an unlabelled encoder.
+
+    >>> reads_no_labels("dss:32"), reads_no_labels("convnet")
+    (True, False)
+    """
+    return name.partition(":")[0] in SET_ENCODERS
+
+
+def set_encoder(task: Task, dim: int) -> SetEncoder:
+    """Build the unlabelled encoder named by ``task.encoder`` for descriptors of length ``dim``.
+
+    ``auto`` is ``deepsets``. ``deepsets:32`` averages descriptors over batches of 32 samples
+    instead of looking at the whole set at once.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or that of an encoder that reads labels.
+    """
+    name, colon, size = ("deepsets" if task.encoder == "auto" else task.encoder).partition(":")
+    if name not in SET_ENCODERS:
+        known = ", ".join(["auto", *SET_ENCODERS])
+        raise ValueError(
+            f"encoder of unlabelled data must be one of {known}, got encoder={task.encoder!r}"
+        )
+    built = SET_ENCODERS[name](task, dim)
+    if not colon:
+        return built
+    if not (size.isascii() and size.isdecimal() and int(size) >= 1):
+        raise ValueError(
+            f"encoder: batches must have at least 1 sample, as in {name}:32, "
+            f"got encoder={task.encoder!r}"
+        )
+    return BatchAveraged(built, int(size))

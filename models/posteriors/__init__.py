@@ -1,0 +1,1 @@
+"""Gaussians over weights, and bounds as training objectives."""

@@ -1,0 +1,77 @@
+"""Gaussian posteriors N(mean, alpha I) over tables of weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from latecomer.models.task.state import Params, sent
+
+
+def sample(params: Mapping[str, Tensor], alpha: float, generator: torch.Generator) -> Params:
+    """Draw from N(params, alpha I), reparameterised: gradients reach ``params`` unchanged.
+
+    ``alpha`` is a variance, at least 0; at 0 the values come back exactly. Noise is drawn on the
+    host, so that it does not depend on the device, and sent there by one copy.
+    """
+    if alpha == 0:
+        return dict(params)
+    spread = alpha**0.5
+
+    def noise(value: Tensor) -> Tensor:
+        return torch.randn(value.shape, generator=generator, dtype=value.dtype)
+
+    device = next((value.device for value in params.values()), torch.device("cpu"))
+    if device.type == "cpu":
+        return {key: value + spread * noise(value) for key, value in params.items()}
+    flat = sent(torch.cat([noise(value).flatten() for value in params.values()]), device)
+    there = torch.split(flat, [value.numel() for value in params.values()])
+    return {
+        key: value + spread * one.view(value.shape).to(value.dtype)
+        for one, (key, value) in zip(there, params.items(), strict=True)
+    }
+
+
+def in_ball(params: Mapping[str, Tensor], radius: float) -> Params:
+    """Project tables ``[c, ...]`` onto the ball of norms up to ``radius`` around 0, row by row.
+
+    The nearest point of the ball, with its graph; a row inside it comes back exactly.
+
+    >>> in_ball({"a": torch.tensor([[3.0], [0.3]]), "b": torch.tensor([[4.0], [0.4]])}, 1.0)["a"]
+    tensor([[0.6000],
+            [0.3000]])
+    """
+    squares = [value.flatten(1).square().sum(1) for value in params.values()]
+    norms = torch.stack(squares).sum(0).sqrt()
+    factors = radius / norms.clamp(min=radius)
+    return {
+        key: value * factors.view(-1, *(1,) * (value.dim() - 1)) for key, value in params.items()
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorNorms:
+    """What the Kullback-Leibler terms of stochastic PeFLL are made of; priors have mean 0.
+
+    The hyper-posterior's divergence is ``eta_h_squared / (2 alpha_h) + eta_v_squared /
+    (2 alpha_v)`` nats, client ``i``'s is ``theta_squared[i] / (2 alpha_theta)``.
+
+    Attributes
+    ----------
+    eta_h_squared, eta_v_squared : float
+        Squared norm of hypernetwork and encoder weights.
+    theta_squared : ndarray
+        Squared norm of each client's mean target weights, float64 ``[n]``.
+    alpha_h, alpha_v, alpha_theta : float
+        Variances.
+    """
+
+    eta_h_squared: float
+    eta_v_squared: float
+    theta_squared: NDArray[np.float64]
+    alpha_h: float
+    alpha_v: float
+    alpha_theta: float

@@ -1,0 +1,8 @@
+"""What is learnt: target nets without parameters of their own, losses, samples and clients."""
+
+from typing import TYPE_CHECKING
+
+from latecomer.moved import old_names
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)

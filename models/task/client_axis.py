@@ -1,0 +1,83 @@
+"""Target networks applied to a whole cohort: every tensor has its clients on axis 0.
+
+Each client has weights of its own, so a dense layer is a batched matrix product and a convolution
+one with a group for each client. Nets from outside the package go through ``torch.func.vmap``.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from latecomer.models.task import targets
+from latecomer.models.task.targets import ConvNet, DenseNet
+
+
+def logits(
+    net: nn.Module,
+    params: Mapping[str, Tensor],
+    x: Tensor,
+    kept: Tensor | None = None,
+    narrow: torch.dtype | None = None,
+) -> Tensor:
+    """Apply ``net`` with weights ``[c, ...]`` to inputs ``x [c, B, ...]``; ``[c, B, n_out]``.
+
+    Equal to :func:`latecomer.models.task.targets.apply` client by client, up to rounding; ``kept``
+    are dropout's masks ``[c, B, units]``, ``narrow`` as there.
+    """
+    if narrow is not None and type(net) in targets.ROUNDED_WHOLE:
+        return logits(net, targets.rounded(params, narrow), x.to(narrow), kept).float()
+    # Exact types: a subclass may compute something else.
+    if type(net) is ConvNet:
+        return _convolutions(net, params, x)
+    if type(net) is DenseNet:
+        return _dense(params, x.flatten(2), net.n_dense, kept, net.dropout)
+    mapped = torch.func.vmap(partial(targets.apply, net, narrow=narrow))
+    made: Tensor = mapped(dict(params), x)
+    return made
+
+
+def losses(
+    net: nn.Module,
+    params: Mapping[str, Tensor],
+    x: Tensor,
+    y: Tensor,
+    kept: Tensor | None = None,
+    narrow: torch.dtype | None = None,
+) -> Tensor:
+    """Return each client's mean cross-entropy on ``x [c, B, ...]``, ``y [c, B]``; ``[c]``."""
+    made = logits(net, params, x, kept, narrow)
+    each = F.cross_entropy(made.flatten(0, 1), y.flatten(), reduction="none")
+    return each.view(y.shape).mean(dim=1)
+
+
+def _convolutions(net: ConvNet, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    n_clients, size = x.shape[:2]
+    # [c, B, C, H, W] -> [B, c * C, H, W]: the clients' channels side by side, a group for each.
+    x = x.transpose(0, 1).flatten(1, 2)
+    for number, pooled in enumerate(net.pooled, start=1):
+        weight, bias = (params[f"conv{number}.{kind}"].flatten(0, 1) for kind in ("weight", "bias"))
+        x = F.conv2d(x, weight, bias, padding=net.padding, groups=n_clients)
+        x = F.relu(F.max_pool2d(x, 2) if pooled else x)
+    # A client's channels are neighbours, so its features come in the order of a net of its own.
+    return _dense(params, x.reshape(size, n_clients, -1).transpose(0, 1), net.n_dense)
+
+
+def _dense(
+    params: Mapping[str, Tensor],
+    x: Tensor,
+    n_dense: int,
+    kept: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    for number in range(1, n_dense + 1):
+        x = F.relu(_linear(params, f"dense{number}", x))
+    x = x if kept is None else targets.drop(x, kept, dropout)
+    return _linear(params, "head", x)
+
+
+def _linear(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
+    bias = params[f"{name}.bias"].unsqueeze(1)
+    return torch.baddbmm(bias, x, params[f"{name}.weight"].transpose(1, 2))

@@ -1,0 +1,55 @@
+"""What is minimised: cross-entropy, squared-norm regularisers and their gradients."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from latecomer.models.task.state import Params
+
+
+def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the mean of ``-log softmax(logits)[y]`` over samples, in nats; a 0-d tensor."""
+    return F.cross_entropy(logits, y)
+
+
+def squared_norm(params: Mapping[str, Tensor]) -> Tensor:
+    """Return the sum of squares of all entries of all tensors, accumulated in float64.
+
+    >>> import torch
+    >>> squared_norm({"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(2.0)}).item()
+    9.0
+    """
+    total = torch.zeros((), dtype=torch.float64)
+    for value in params.values():
+        total = total.to(value.device) + value.detach().to(torch.float64).square().sum()
+    return total
+
+
+def ridge_decay(strength: float) -> float:
+    """Return the weight decay that ``strength * ||params||^2`` amounts to: ``2 * strength``.
+
+    The gradient of the penalty is ``2 * strength * params``; both SGD and AdamW shrink weights by
+    ``lr * weight_decay * params`` a step.
+    """
+    return 2.0 * strength
+
+
+def gradients(objective: Callable[[Params], Tensor], params: Mapping[str, Tensor]) -> Params:
+    """Return the gradient of ``objective`` at ``params``, held constant from there on."""
+    point = {key: value.detach().requires_grad_() for key, value in params.items()}
+    with torch.enable_grad():
+        slopes = torch.autograd.grad(objective(point), list(point.values()))
+    return dict(zip(point, slopes, strict=True))
+
+
+def half_squared_distance(params: Mapping[str, Tensor], centre: Mapping[str, Tensor]) -> Tensor:
+    """Return ``|params - centre|^2 / 2`` with its graph; a 0-d tensor.
+
+    >>> import torch
+    >>> half_squared_distance({"a": torch.tensor([3.0, 1.0])}, {"a": torch.zeros(2)}).item()
+    5.0
+    """
+    gaps = [(value - centre[key]).square().sum() for key, value in params.items()]
+    return torch.stack(gaps).sum() / 2

@@ -1,0 +1,321 @@
+"""Target networks: the nets whose weights a federation learns.
+
+A net is a module without weights of its own (built on the ``meta`` device): parameters always come
+from outside, through :meth:`StatelessNet.stateless`. The last linear layer is called ``head``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from latecomer.models.task.precision import narrow_products
+from latecomer.models.task.state import Params
+
+Shape = tuple[int, ...]
+Builder = Callable[[Shape, int], nn.Module]
+
+
+class StatelessNet(nn.Module, ABC):
+    """A net that can be applied to parameters given from outside without any detour.
+
+    ``torch.func.functional_call`` swaps the weights of every submodule in and out on each call,
+    which on small nets costs as much as the net itself.
+    """
+
+    @abstractmethod
+    def stateless(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Apply the net with ``params`` to inputs ``x [B, ...]``; returns ``[B, n_out]``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the net with its own parameters."""
+        return self.stateless(dict(self.named_parameters()), x)
+
+
+class ConvNet(StatelessNet):
+    """Convolutions, each followed by ReLU and 2x2 max-pooling, then dense layers with ReLU.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        ``(channels, height, width)``.
+    n_out : int
+        Number of outputs.
+    channels, dense : tuple of int
+        Widths of the convolutional and of the hidden dense layers.
+    kernel, padding : int
+        Of every convolution. A pooling that would leave nothing is skipped.
+    """
+
+    def __init__(
+        self,
+        input_shape: Shape,
+        n_out: int,
+        *,
+        channels: tuple[int, ...],
+        dense: tuple[int, ...],
+        kernel: int,
+        padding: int,
+    ) -> None:
+        super().__init__()
+        depth, *sides = input_shape
+        self.padding = padding
+        self.pooled: list[bool] = []
+        for number, width in enumerate(channels, start=1):
+            self.add_module(f"conv{number}", nn.Conv2d(depth, width, kernel, padding=padding))
+            sides = [side + 2 * padding - kernel + 1 for side in sides]
+            if min(sides) < 1:
+                raise ValueError(
+                    f"input_shape must be at least {kernel} pixels a side for this net, "
+                    f"got input_shape={input_shape}"
+                )
+            self.pooled.append(min(sides) >= 2)
+            if self.pooled[-1]:
+                sides = [side // 2 for side in sides]
+            depth = width
+        self.n_dense = len(dense)
+        _add_dense(self, (depth * sides[0] * sides[1], *dense), n_out)
+
+    def stateless(
+        self, params: Mapping[str, Tensor], x: Tensor, raised: Tensor | None = None
+    ) -> Tensor:
+        """Apply the net with ``params`` to images ``x [B, C, H, W]``.
+
+        ``raised [B, filters]`` is added to what the first convolution gives, at every place.
+        """
+        for number, pooled in enumerate(self.pooled, start=1):
+            weight, bias = params[f"conv{number}.weight"], params[f"conv{number}.bias"]
+            x = F.conv2d(x, weight, bias, padding=self.padding)
+            # The larger of four comes first: ReLU is monotone, and there is less of it to do.
+            x = F.max_pool2d(x, 2) if pooled else x
+            if number == 1 and raised is not None:
+                x = x + raised[:, :, None, None]
+            x = F.relu(x)
+        return _dense(params, x.flatten(1), self.n_dense)
+
+
+class DenseNet(StatelessNet):
+    """Dense layers with ReLU between them, for vectors, or images as one vector each.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        Of one input.
+    n_out : int
+        Number of outputs.
+    dense : tuple of int
+        Widths of the hidden layers.
+    dropout : float
+        Share of the last hidden layer's units that is dropped in local training, in [0, 1). The
+        net draws nothing: without a mask from outside all units are kept.
+    """
+
+    def __init__(
+        self, input_shape: Shape, n_out: int, *, dense: tuple[int, ...], dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.n_dense = len(dense)
+        self.dropout = dropout
+        _add_dense(self, (prod(input_shape), *dense), n_out)
+
+    def stateless(
+        self, params: Mapping[str, Tensor], x: Tensor, kept: Tensor | None = None
+    ) -> Tensor:
+        """Apply the net with ``params`` to inputs ``x [B, ...]``, units ``kept`` as in `drop`."""
+        x = _hidden(params, x.flatten(1), self.n_dense)
+        x = x if kept is None else drop(x, kept, self.dropout)
+        return F.linear(x, params["head.weight"], params["head.bias"])
+
+
+def drop(x: Tensor, kept: Tensor, share: float) -> Tensor:
+    """Return ``x`` where ``kept`` is true, scaled by ``1 / (1 - share)``, and 0 elsewhere.
+
+    >>> drop(torch.tensor([4.0, 8.0]), torch.tensor([True, False]), 0.2)
+    tensor([5., 0.])
+    """
+    return x * (kept.to(x.dtype) / (1 - share))
+
+
+def _add_dense(net: nn.Module, widths: tuple[int, ...], n_out: int) -> None:
+    for number in range(1, len(widths)):
+        net.add_module(f"dense{number}", nn.Linear(widths[number - 1], widths[number]))
+    net.add_module("head", nn.Linear(widths[-1], n_out))
+
+
+def _dense(params: Mapping[str, Tensor], x: Tensor, n_dense: int) -> Tensor:
+    x = _hidden(params, x, n_dense)
+    return F.linear(x, params["head.weight"], params["head.bias"])
+
+
+def _hidden(params: Mapping[str, Tensor], x: Tensor, n_dense: int) -> Tensor:
+    for number in range(1, n_dense + 1):
+        x = F.relu(F.linear(x, params[f"dense{number}.weight"], params[f"dense{number}.bias"]))
+    return x
+
+
+# Nets of products, sums, pooling and ReLU, which need nothing that torch keeps in float32. Torch's
+# own choice would round less of them under ``vmap``, where a bias is added by an operation apart.
+ROUNDED_WHOLE = (ConvNet, DenseNet)
+"""Nets that less precision rounds whole; of others torch rounds the products (autocast)."""
+
+
+def _lenet(width: int) -> Builder:
+    def build_lenet(input_shape: Shape, n_out: int) -> nn.Module:
+        channels, dense = (width, 2 * width), (120, 84)
+        return ConvNet(input_shape, n_out, channels=channels, dense=dense, kernel=5, padding=0)
+
+    return build_lenet
+
+
+def _four_conv(input_shape: Shape, n_out: int) -> nn.Module:
+    channels = (16, 32, 64, 64)
+    return ConvNet(input_shape, n_out, channels=channels, dense=(84,), kernel=3, padding=1)
+
+
+def _small(input_shape: Shape, n_out: int) -> nn.Module:
+    return ConvNet(input_shape, n_out, channels=(8,), dense=(32,), kernel=3, padding=1)
+
+
+def _dense_of(*widths: int, dropout: float = 0.0) -> Builder:
+    def build_dense(input_shape: Shape, n_out: int) -> nn.Module:
+        return DenseNet(input_shape, n_out, dense=widths, dropout=dropout)
+
+    return build_dense
+
+
+TARGETS: dict[str, Builder] = {
+    "lenet": _lenet(16),
+    "lenet-s": _lenet(8),
+    "lenet-l": _lenet(32),
+    "four-conv": _four_conv,
+    "small": _small,
+    "mlp": _dense_of(200),
+    "dense": _dense_of(64, 64),
+    "dense500": _dense_of(500, 500, dropout=0.2),
+}
+"""Name of a net -> builder from (input shape, number of outputs).
+
+- ``lenet``, ``lenet-s``, ``lenet-l``: 16, 8 or 32 filters, then twice as many, 5x5; dense 120, 84
+  (PeFLL; pFedHN's three sizes).
+- ``four-conv``: four 3x3 convolutions, two dense layers (pFedHN on Omniglot, which does not say how
+  wide: 16, 32, 64, 64 filters and 84 units are ours).
+- ``small``: one convolution, for 8x8 digits.
+- ``mlp``: one hidden layer, for images too (pFedHN on MNIST; 200 units are ours).
+- ``dense``, ``dense500``: two hidden layers of 64 or 500 units, for vectors; the latter with
+  dropout of .2 behind the second, as in OD-PFL, in training alone.
+"""
+
+_VECTORS_ONLY = ("dense", "dense500")
+_ANYTHING = ("mlp",)
+
+
+def choose(input_shape: Shape) -> str:
+    """Name the default net of an input shape.
+
+    Vectors get ``dense``; images get ``lenet`` when both sides have at least 28 pixels, else
+    ``small``.
+
+    >>> choose((3, 32, 32)), choose((1, 8, 8)), choose((768,))
+    ('lenet', 'small', 'dense')
+    """
+    if len(input_shape) == 1:
+        return "dense"
+    return "lenet" if min(input_shape[1:]) >= 28 else "small"
+
+
+def build(name: str, input_shape: Shape, n_out: int) -> nn.Module:
+    """Build the skeleton of a registered net (``auto``: :func:`choose`) on the ``meta`` device.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, the input shape is neither ``(D,)`` nor ``(C, H, W)``, or the net
+        does not fit it.
+    """
+    shape = tuple(int(side) for side in input_shape)
+    if len(shape) not in (1, 3) or min(shape) < 1:
+        raise ValueError(f"input_shape must be (D,) or (C, H, W), got input_shape={input_shape}")
+    name = choose(shape) if name == "auto" else name
+    if name not in TARGETS:
+        known = ", ".join(["auto", *TARGETS])
+        raise ValueError(f"target must be one of {known}, got target={name!r}")
+    if name not in _ANYTHING and (len(shape) == 1) != (name in _VECTORS_ONLY):
+        raise ValueError(f"target {name} does not take inputs of shape {shape}")
+    with torch.device("meta"):
+        return TARGETS[name](shape, n_out)
+
+
+def dropout(net: nn.Module) -> tuple[int, float]:
+    """Return how many units a net's dropout is for and the share it drops; ``(0, 0.0)``: none.
+
+    >>> dropout(build("dense500", (6,), 4)), dropout(build("dense", (6,), 4))
+    ((500, 0.2), (0, 0.0))
+    """
+    if isinstance(net, DenseNet) and net.dropout > 0:
+        return dict(net.named_parameters())["head.weight"].shape[1], net.dropout
+    return 0, 0.0
+
+
+def apply(
+    net: nn.Module,
+    params: Mapping[str, Tensor],
+    x: Tensor,
+    kept: Tensor | None = None,
+    narrow: torch.dtype | None = None,
+) -> Tensor:
+    """Apply a net, of this package or any other, with parameters from outside.
+
+    ``kept``, bool ``[B, units]``, is for nets with dropout: which units each sample keeps.
+    ``narrow``: what the factors of products are rounded to, and what comes out is float32; None:
+    nothing is rounded.
+    """
+    if narrow is None:
+        return _apply(net, params, x, kept)
+    if type(net) in ROUNDED_WHOLE:
+        return _apply(net, rounded(params, narrow), x.to(narrow), kept).float()
+    with narrow_products(x.device, narrow):
+        made = _apply(net, params, x, kept)
+    return made.float()
+
+
+def rounded(params: Mapping[str, Tensor], narrow: torch.dtype) -> Params:
+    """Return weights rounded to a floating type; gradients reach them unrounded."""
+    return {key: value.to(narrow) for key, value in params.items()}
+
+
+def _apply(net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor | None) -> Tensor:
+    if kept is not None and isinstance(net, DenseNet):
+        return net.stateless(params, x, kept)
+    if isinstance(net, StatelessNet):
+        return net.stateless(params, x)
+    output: Tensor = functional_call(net, dict(params), (x,))
+    return output
+
+
+def initial(net: nn.Module, generator: torch.Generator) -> Params:
+    """Draw fresh parameters by the layers' own rules, from ``generator`` alone.
+
+    Raises
+    ------
+    ValueError
+        If a module holds parameters but has no ``reset_parameters``.
+    """
+    fresh = deepcopy(net)
+    if any(value.is_meta for value in fresh.parameters()):
+        fresh = fresh.to_empty(device="cpu")
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        for name, module in fresh.named_modules():
+            reset: Any = getattr(module, "reset_parameters", None)
+            if reset is not None:
+                reset()
+            elif any(True for _ in module.parameters(recurse=False)):
+                raise ValueError(f"target: module {name!r} has parameters, no reset_parameters")
+    return {key: value.detach().clone() for key, value in fresh.named_parameters()}

@@ -1,0 +1,376 @@
+"""What is learnt and from whom: the task, a population of clients, and their samples."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from latecomer.models.task import objectives, targets
+from latecomer.models.task.state import Params
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Inputs ready for a net, with labels where the client has any.
+
+    Attributes
+    ----------
+    x : Tensor
+        Standardised inputs ``[B, ...]``.
+    y : Tensor or None
+        Labels ``[B]``, int64; None for an unlabelled client.
+    """
+
+    x: Tensor
+    y: Tensor | None
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.x)
+
+    def labels(self) -> Tensor:
+        """Return the labels.
+
+        Raises
+        ------
+        ValueError
+            If the samples carry none.
+        """
+        if self.y is None:
+            raise ValueError("support must be labelled for this method, got support without labels")
+        return self.y
+
+
+@dataclass(frozen=True, eq=False)
+class Clients:
+    """A population of clients over one table of samples.
+
+    Samples are stored once; a client is two sets of row numbers, padded with 0 beyond their true
+    sizes, so that memory does not grow with the number of clients.
+
+    Attributes
+    ----------
+    x : Tensor
+        All inputs ``[N, D]`` or ``[N, C, H, W]``; uint8 (then divided by 255) or floating.
+    y : Tensor
+        All labels ``[N]``, int64.
+    support, query : Tensor
+        Row numbers int64 ``[n, max_size]``: a client's own data and its test data.
+    support_sizes, query_sizes : Tensor
+        True sizes int64 ``[n]``.
+    ids : Tensor
+        Names of the clients, int64 ``[n]``.
+    mean, sd : Tensor
+        Standardisation ``(x - mean) / sd``, broadcastable to one sample.
+    labelled : bool
+        Whether :meth:`support_of` shows labels.
+    """
+
+    x: Tensor
+    y: Tensor
+    support: Tensor
+    support_sizes: Tensor
+    query: Tensor
+    query_sizes: Tensor
+    ids: Tensor
+    mean: Tensor
+    sd: Tensor
+    labelled: bool = True
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        for name in ("support", "support_sizes", "query", "query_sizes"):
+            table = getattr(self, name)
+            if table.dtype != torch.int64 or len(table) != n:
+                raise ValueError(
+                    f"{name} must be int64 with one row for each of the {n} clients, "
+                    f"got {table.dtype} of shape {tuple(table.shape)}"
+                )
+        if len(self.x) != len(self.y):
+            raise ValueError(
+                f"x and y must have one row a sample, got {len(self.x)} and {len(self.y)} rows"
+            )
+        if n and int(self.support_sizes.min()) < 1:
+            raise ValueError("support_sizes must be at least 1, got a client without support data")
+
+    def __len__(self) -> int:
+        """Return the number of clients."""
+        return len(self.ids)
+
+    @property
+    def device(self) -> torch.device:
+        """Device that holds the samples."""
+        return self.x.device
+
+    @cached_property
+    def sizes_on_host(self) -> tuple[list[int], list[int]]:
+        """True sizes of support and query as numbers: the device is asked once, not every time."""
+        return self.support_sizes.tolist(), self.query_sizes.tolist()
+
+    def inputs(self, rows: Tensor) -> Tensor:
+        """Return the standardised inputs of ``rows`` (any shape), that shape first.
+
+        On a CPU the channels of an image lie next to each other in memory, where convolution and
+        pooling take about half as long.
+        """
+        x = self.x.index_select(0, rows.reshape(-1))
+        if not x.is_floating_point():
+            x = x.to(torch.float32).div_(255)
+        # Channel by channel as stored: next to each other they would be three numbers at a time.
+        x = _laid_out((x - self.mean).div_(self.sd))
+        return x.view(*rows.shape, *x.shape[1:])
+
+    def labels(self, rows: Tensor) -> Tensor:
+        """Return the labels of ``rows`` (any shape)."""
+        return self.y[rows]
+
+    def support_of(self, index: int) -> Samples:
+        """Return the own data of client number ``index``."""
+        rows = self.support[index, : self.sizes_on_host[0][index]]
+        return Samples(self.inputs(rows), self.labels(rows) if self.labelled else None)
+
+    def query_of(self, index: int) -> Samples:
+        """Return the test data of client number ``index``; its labels are for scoring only."""
+        rows = self.query[index, : self.sizes_on_host[1][index]]
+        return Samples(self.inputs(rows), self.labels(rows))
+
+
+def _laid_out(x: Tensor) -> Tensor:
+    if x.dim() == 4 and x.device.type == "cpu":
+        return x.to(memory_format=torch.channels_last)
+    return x
+
+
+_Places = Tensor | slice
+_A_FEW = 2**18
+"""How many numbers, a megabyte of float32, stay in the caches beside a net's weights."""
+
+
+class Minibatches:
+    """The minibatches of one client's round.
+
+    On a CPU a few samples are standardised as they come; of more, every one once, and each step
+    gathers its own: all minibatches at once are too many bytes for the caches. Elsewhere all are
+    gathered at once, for the host must wait for the device to learn which samples there are.
+
+    Parameters
+    ----------
+    clients : Clients
+        Labelled.
+    rows : Tensor
+        ``[steps, batches_per_step, B]``.
+    """
+
+    def __init__(self, clients: Clients, rows: Tensor) -> None:
+        self._whole: Tensor | None = None
+        if rows.device.type != "cpu":
+            self._whole, self._labels = clients.inputs(rows), clients.labels(rows)
+            return
+        few = rows.numel() * clients.x[0].numel() <= _A_FEW
+        used, places = _one_after_another(rows) if few else _once_each(rows)
+        x = clients.inputs(used)
+        # Rows of numbers, in the order that they lie in memory: gathering is then a plain copy.
+        self._last = x.dim() == 4
+        x = x.permute(0, 2, 3, 1) if self._last else x
+        self._shape, self._x = x.shape[1:], x.reshape(len(x), -1)
+        labels = clients.labels(rows)
+        self._steps = [
+            list(zip(at, y.unbind(), strict=True))
+            for at, y in zip(places, labels.unbind(), strict=True)
+        ]
+
+    def __getitem__(self, step: int) -> tuple[Samples, ...]:
+        """Return the minibatches of local step ``step``."""
+        if self._whole is not None:
+            pairs = zip(self._whole[step], self._labels[step], strict=True)
+            return tuple(Samples(x, y) for x, y in pairs)
+        return tuple(Samples(self._gather(places), y) for places, y in self._steps[step])
+
+    def _gather(self, places: _Places) -> Tensor:
+        table = self._x
+        x = table[places] if isinstance(places, slice) else table.index_select(0, places)
+        x = x.view(-1, *self._shape)
+        return x.permute(0, 3, 1, 2) if self._last else x
+
+
+def _one_after_another(rows: Tensor) -> tuple[Tensor, list[list[_Places]]]:
+    """Return all rows as they come, and where among them each minibatch's lie."""
+    steps, several, size = rows.shape
+    starts = range(0, steps * several * size, size)
+    places: list[_Places] = [slice(start, start + size) for start in starts]
+    return rows.reshape(-1), [places[at : at + several] for at in range(0, len(places), several)]
+
+
+def _once_each(rows: Tensor) -> tuple[Tensor, list[list[_Places]]]:
+    """Return the different rows, and which of them each minibatch takes."""
+    used, places = torch.unique(rows, return_inverse=True)
+    return used, [[*step.unbind()] for step in places.unbind()]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The target network and how it is judged, with the shape of what generates it.
+
+    Attributes
+    ----------
+    target : Module
+        Skeleton; its own weights are never used.
+    n_classes : int
+        Number of classes.
+    input_shape : tuple of int
+        ``(D,)`` or ``(C, H, W)``.
+    encoder : str
+        Name of the encoder, see ``ENCODERS``, or ``auto``.
+    hidden, width : int
+        Hidden layers of hypernetworks, at most 5 (0: none of width x width), and their width.
+    spectral : bool
+        Whether the layers of hypernetworks are divided by their spectral norms.
+    kept : Tensor or None
+        In a local step of a target with dropout: the units each sample keeps, bool ``[B, units]``.
+        None everywhere else: nothing is dropped.
+    narrow : dtype or None
+        In a local step of less precision: what the factors of the target's products are rounded to.
+        None everywhere else: nothing is rounded.
+    """
+
+    target: nn.Module
+    n_classes: int
+    input_shape: tuple[int, ...]
+    encoder: str = "auto"
+    hidden: int = 3
+    width: int = 100
+    spectral: bool = False
+    kept: Tensor | None = None
+    narrow: torch.dtype | None = None
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("n_classes", 2, None), ("hidden", 0, 5), ("width", 1, None)):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole or value < least or (most is not None and value > most):
+                legal = f">= {least}" if most is None else f"from {least} to {most}"
+                raise ValueError(f"{name} must be a whole number {legal}, got {name}={value!r}")
+        if not isinstance(self.spectral, bool):
+            raise ValueError(f"spectral must be true or false, got spectral={self.spectral!r}")
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every target parameter, in order."""
+        return {key: tuple(value.shape) for key, value in self.target.named_parameters()}
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of target weights."""
+        return sum(value.numel() for value in self.target.parameters())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floating type of all weights."""
+        return next(self.target.parameters()).dtype
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh target weights from ``generator`` alone."""
+        return targets.initial(self.target, generator)
+
+    def dropping(self, kept: Tensor | None, *place: int) -> "Task":
+        """Return the task of a local step, with masks ``kept[place]``; None: the task as it is.
+
+        Every forward pass of the step sees the same masks, which hold for as many samples as a
+        minibatch has.
+        """
+        return self if kept is None else replace(self, kept=kept[place])
+
+    def stepping(self, precision: str | None) -> "Task":
+        """Return the task of local steps in one of ``PRECISIONS``; None: the task as it is.
+
+        TF32 is no matter of the task: it is a switch of the whole process.
+        """
+        return replace(self, narrow=torch.bfloat16) if precision == "bf16" else self
+
+    def logits(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Apply the target network with weights ``params``; returns ``[B, n_classes]``."""
+        if self.kept is not None and len(self.kept) != len(x):
+            raise ValueError(
+                "under dropout a local step's forward passes must be of its minibatch's "
+                f"{len(self.kept)} samples, got {len(x)}"
+            )
+        return targets.apply(self.target, params, x, self.kept, self.narrow)
+
+    def loss(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Return the mean cross-entropy of the target network, in nats."""
+        return objectives.cross_entropy(self.logits(params, x), y)
+
+
+def make_task(
+    *,
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    target: str | nn.Module = "auto",
+    encoder: str = "auto",
+    hypernetwork: Mapping[str, Any] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Task:
+    """Build the task of a data set.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        Shape of one sample: ``(D,)`` or ``(C, H, W)``.
+    n_classes : int
+        Number of classes, at least 2.
+    target : str or Module
+        A name in ``TARGETS``, ``auto``, or any module that draws nothing itself (only its structure
+        is used).
+    encoder : str
+        A name in ``ENCODERS`` or ``auto``.
+    hypernetwork : mapping, optional
+        ``hidden`` (3 by default, at most 5), ``width`` (100) and ``spectral`` (False) of
+        hypernetworks.
+    dtype : torch.dtype
+        Floating type of all weights.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, its legal values and the value given.
+
+    Examples
+    --------
+    >>> make_task(input_shape=(1, 8, 8), n_classes=10).n_parameters
+    4538
+    >>> make_task(input_shape=(3, 32, 32), n_classes=10).n_parameters
+    121182
+    """
+    size = dict(hypernetwork or {})
+    unknown = sorted(set(size) - {"hidden", "width", "spectral"})
+    if unknown:
+        raise ValueError(
+            f"hypernetwork takes hidden, width and spectral, got hypernetwork.{unknown[0]}"
+        )
+    if isinstance(target, str):
+        target = targets.build(target, tuple(input_shape), n_classes)
+    _refuse_own_draws(target)
+    return Task(
+        target=target.to(dtype),
+        n_classes=n_classes,
+        input_shape=tuple(input_shape),
+        encoder=encoder,
+        **size,
+    )
+
+
+# What modules of torch draw from is one generator for the whole process: a client's draws would
+# hang on who trained before it, and a training that goes on would not be the one that stopped.
+_DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU)
+
+
+def _refuse_own_draws(target: nn.Module) -> None:
+    for name, module in target.named_modules():
+        if isinstance(module, _DRAWING) and module.training and getattr(module, "p", 1) > 0:
+            raise ValueError(
+                "target must draw nothing by itself: take dropout out or call eval() on it, got "
+                f"{type(module).__name__} in module {name!r}"
+            )

@@ -1,0 +1,1 @@
+"""How figures and tables look, whatever they show."""

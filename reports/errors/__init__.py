@@ -1,0 +1,1 @@
+"""Figures and tables of measured errors: comparisons, shifts, training, the papers' numbers."""

@@ -1,0 +1,85 @@
+"""Whether each method's clients have models of their own: frame, table and warning."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from latecomer.reports.display.table import PLUS_MINUS, Table, over_seeds
+from latecomer.reports.frames.errors import in_order, records
+from latecomer.reports.words import DASH, PROTOCOLS, percent, points
+
+__all__ = ["sameness_frame", "sameness_table", "say_sameness"]
+
+
+def sameness_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and spread over seeds of what rows say of models' sameness, a row a method.
+
+    Columns ``label protocol n_clients n_seeds model_spread spread_sd swap_cost swap_sd warning``;
+    ``warning`` is what the rows of the least spread over seeds say, mostly nothing.
+    """
+    own = rows[rows["metric"].isin(["model_spread", "swap_cost"])]
+    found = []
+    for label, model in own.groupby("label", sort=False):
+        spread, swap = (model[model["metric"] == name] for name in ("model_spread", "swap_cost"))
+        warned = [str(text) for text in spread["message"].dropna() if text]
+        found.append(
+            {
+                "label": label,
+                "protocol": str(model["personalization"].iloc[0]),
+                "n_clients": int(model["n_clients"].max()),
+                "n_seeds": int(model["seed"].nunique()),
+                "model_spread": spread["value"].mean(),
+                "spread_sd": spread["value"].std(),
+                "swap_cost": swap["value"].mean(),
+                "swap_sd": swap["value"].std(),
+                "warning": warned[0] if warned else "",
+            }
+        )
+    columns = ["label", "protocol", "n_clients", "n_seeds", "model_spread", "spread_sd"]
+    return pd.DataFrame(found, columns=[*columns, "swap_cost", "swap_sd", "warning"])
+
+
+def say_sameness(frame: pd.DataFrame) -> list[str]:
+    """Warn of each method that is called personalised and serves one model.
+
+    >>> row = {"label": "odpfl_hn", "model_spread": 0.0015, "warning": "serves one model"}
+    >>> say_sameness(pd.DataFrame([row]))
+    ['odpfl_hn serves one model: they differ by 0.15% of their size.']
+    """
+    return [
+        f"{row['label']} {row['warning']}: they differ by {percent(row['model_spread'], 2)} of "
+        "their size."
+        for row in records(frame)
+        if row["warning"]
+    ]
+
+
+def sameness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
+    """Set spread of the models and cost of a stranger's model side by side."""
+    frame = in_order(frame, labels)
+    shown = pd.DataFrame(
+        [
+            {
+                "method": row["label"],
+                "served by": PROTOCOLS.get(row["protocol"], row["protocol"]),
+                "models differ by": _with_spread(
+                    percent(row["model_spread"]), 100 * row["spread_sd"]
+                ),
+                "another client's model costs (points)": _with_spread(
+                    points(row["swap_cost"]), 100 * row["swap_sd"]
+                ),
+            }
+            for row in records(frame)
+        ]
+    )
+    caption = (
+        f"Over {int(frame['n_clients'].max())} seen clients at most. Models differ by: distance of "
+        "clients' weights from their mean relative to their size (root mean squares); 0% is one "
+        "model for all. Cost: error under the next client's model minus error under the own; "
+        f"{over_seeds(frame)}. Methods that train to serve a seen client are left out."
+    )
+    return Table("sameness", caption, frame, shown, ("method", "served by"))
+
+
+def _with_spread(text: str, spread: float) -> str:
+    return text if pd.isna(spread) or text == DASH else f"{text} {PLUS_MINUS} {spread:.1f}"

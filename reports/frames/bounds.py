@@ -1,0 +1,236 @@
+"""Rows to frames about bounds: certificates, what they cost, what they assume, in words.
+
+A certificate belongs to one trained model; nothing here averages certificates over seeds.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import CONDITION, client_errors, first_record, group_sizes
+from latecomer.reports.frames.remembering import remembered
+from latecomer.reports.statements import AS_NAMED, statement
+from latecomer.reports.words import number, sentence_case
+
+MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
+# What differs between the rows of a table and is said there, in columns of its own.
+UNNAMED = {
+    "shift": AS_NAMED,
+    "severity": np.nan,
+    "reason": "",
+    **dict.fromkeys(("others", "overlap"), np.nan),
+}
+LEDGER_COLUMNS = (
+    *("label", "seed", "bound", "shift", "severity", "predictor", "kind", "name", "value", "text"),
+)
+
+
+@remembered
+def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every certificate and published bound of every trained model, beside what was measured.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed bound group shift severity predictor population sampling rigorous reason value
+        delta n_clients vacuous certified measured n_novel covered pool others left_out overlap
+        independent``: ``value`` is the raw bound, ``certified`` the mean error of the certification
+        clients, ``measured`` that of the ``n_novel`` novel clients, both under the same condition
+        and predictor, ``covered`` how many of those have an error at most ``value``, ``pool`` the
+        clients not trained on, where known, ``others`` what a bound over a pool leaves for those of
+        it that were not scored, ``left_out`` the clients too small for the split, ``overlap`` the
+        share of novel clients' query samples that tuned or trained ones hold, ``independent``
+        whether clients are draws of an environment.
+    """
+    totals = rows[
+        (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["status"] != "failed")
+    ]
+    keys = ["label", "seed", "bound", "group", *CONDITION, "predictor"]
+    facts = [
+        "split",
+        "population",
+        "sampling",
+        "rigorous",
+        "message",
+        "value",
+        "delta",
+        "n_clients",
+    ]
+    frame = totals[[*keys, *facts]].rename(columns={"message": "reason"}).reset_index(drop=True)
+    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
+    frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True).astype(bool)
+    frame = frame.astype({"seed": "int64"})
+    frame["vacuous"] = ~(frame["value"] < 1.0)
+    errors = client_errors(rows)
+    condition = [*MODEL, "seed", *CONDITION]
+    scored = errors[errors["group"].isin(["certification", "arriving", "tuning"])]
+    means = scored.groupby(condition, dropna=False)["error"].mean().rename("certified")
+    frame = frame.merge(means.reset_index(), on=condition, how="left")
+    novel = errors[errors["group"] == "novel"]
+    means = novel.groupby(condition, dropna=False)["error"].agg(measured="mean", n_novel="size")
+    frame = frame.merge(means.reset_index(), on=condition, how="left")
+    each = frame.reset_index()[["index", *condition, "value"]].merge(novel, on=condition)
+    below = (each["error"] <= each["value"]).groupby(each["index"]).sum()
+    frame["covered"] = below.reindex(frame.index, fill_value=0).astype("int64")
+    frame["n_novel"] = frame["n_novel"].fillna(0).astype("int64")
+    sizes = group_sizes(rows)
+    pool = sizes["certification"] + sizes["novel"]
+    # Routes that take seen clients have pools of their own: their inputs say how large.
+    known = [None if group in ("tuning", "arriving") else pool for group in frame["group"]]
+    frame["pool"] = pd.array(known, dtype="Int64")
+    frame = _with_pools(frame, rows)
+    frame["independent"] = (frame["split"] == "environment") | frame["overlap"].notna()
+    return frame.drop(columns="split").sort_values(
+        ["bound", "label", "predictor", *CONDITION, "seed"], kind="stable", ignore_index=True
+    )
+
+
+def _with_pools(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Add what the rows beside each certificate say of its pool, and of samples that are shared."""
+    keys = ["label", "seed", "bound", *CONDITION, "predictor", "delta"]
+    beside = rows[rows["metric"].isin(["certificate_pool", "certificate_overlap"])]
+    named = beside["term"].where(beside["metric"] == "certificate_pool", "overlap")
+    beside = beside.assign(term=named, shift=beside["shift"].where(beside["shift"] != "", "none"))
+    told = beside.drop_duplicates([*keys, "term"])
+    for name in ("others", "left_out", "overlap", "size"):
+        own = told.loc[told["term"] == name, [*keys, "value"]].rename(columns={"value": name})
+        if len(own):
+            frame = frame.merge(own.astype({"seed": "int64"}), on=keys, how="left")
+        else:
+            frame[name] = np.nan
+    frame["pool"] = frame["size"].astype("Int64").fillna(frame["pool"])
+    # Runs of before these rows were written still say how many were scored, of how many.
+    pooled = (frame["sampling"] == "finite-pool") & (frame["population"] == "unseen-client")
+    held = frame["bound"].str.startswith("r0:") & pooled & frame["others"].isna()
+    left = (frame["pool"] - frame["n_clients"]).astype("float64")
+    total = frame["pool"].astype("float64") * frame["value"]
+    spare = (total - frame["n_clients"].astype("float64") * frame["certified"]) / left
+    frame["others"] = frame["others"].where(~held, spare.clip(0.0, 1.0))
+    return frame.drop(columns="size")
+
+
+def claims(own: pd.DataFrame) -> list[str]:
+    """Say what the rows of one bound state: one sentence per kind of statement among them."""
+    kinds = ["population", "sampling", "delta", "n_clients", "rigorous", "group", "predictor"]
+    return list(
+        dict.fromkeys(
+            statement(first_record(part) | UNNAMED, "the value below")
+            for _, part in own.groupby(kinds, sort=False, dropna=False)
+        )
+    )
+
+
+def status(own: pd.DataFrame) -> dict[str, str]:
+    """Say how far the rows of one bound can be trusted.
+
+    Returns
+    -------
+    dict
+        ``word`` (certificate | not proven here | vacuous, a style name too) and ``text``.
+    """
+    vacuous, reasons = int(own["vacuous"].sum()), list(dict.fromkeys(own["reason"]))
+    told = ""
+    if vacuous:
+        told = f"Vacuous for {vacuous} of {len(own)}: an error never exceeds 100%, so a bound of "
+        told += "100% or more says nothing. "
+    if own["rigorous"].all():
+        word = "vacuous" if vacuous == len(own) else "certificate"
+        return {"word": word, "text": told.strip()}
+    known = [sentence_case(reason.rstrip(".")) + "." for reason in reasons if reason]
+    told += " ".join(["Not proven for these models.", *known])
+    return {"word": "vacuous" if vacuous == len(own) else "not proven here", "text": told}
+
+
+def anatomy_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Terms of every bound that has more than one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed bound shift severity predictor delta term value total rigorous``; the measured
+        part (empirical or source risk) comes first.
+    """
+    keys = ["label", "seed", "bound", *CONDITION, "predictor", "delta"]
+    parts = rows[
+        (rows["metric"] == "certificate") & (rows["term"] != "") & (rows["status"] != "failed")
+    ]
+    frame = parts[[*keys, "term", "value"]].reset_index(drop=True).astype({"seed": "int64"})
+    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
+    totals = bound_frame(rows)[[*keys, "value", "rigorous"]].rename(columns={"value": "total"})
+    frame = frame.merge(totals, on=keys, how="inner")
+    many = frame.groupby(keys, dropna=False)["value"].transform("size") > 1
+    first = (~frame["term"].isin(MEASURED_TERMS)).astype("int64")
+    order = ["bound", "label", "predictor", *CONDITION, "seed", "delta", "first", "term"]
+    sorted_ = frame.assign(first=first)[many].sort_values(order, kind="stable", ignore_index=True)
+    return sorted_.drop(columns="first")
+
+
+def ledger_frame(
+    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]],
+) -> pd.DataFrame:
+    """Join the ``certificates`` artifacts of all cells.
+
+    Parameters
+    ----------
+    tables : iterable of (label, seed, records)
+        The artifact's records: ``bound shift severity predictor kind name value text`` with
+        ``kind`` one of term, delta, assumption, input, source, reason.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed`` and those columns; ``value`` and ``severity`` are NaN where empty.
+    """
+    records = [
+        {"label": label, "seed": seed, **{k: record.get(k, "") for k in LEDGER_COLUMNS[2:]}}
+        for label, seed, table in tables
+        for record in table
+    ]
+    frame = pd.DataFrame(records, columns=list(LEDGER_COLUMNS))
+    for name in ("value", "severity"):
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    return frame
+
+
+def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]]]:
+    """Collect what the fold-out under one bound lists: each statement once, inputs as their range.
+
+    Returns
+    -------
+    dict
+        ``assumption``, ``source`` and ``reason``: records with ``text``; ``delta``, ``input``:
+        records with ``name text range n`` (``n`` certificates).  Kinds without records are empty
+        lists.
+    """
+    own = ledger[ledger["bound"] == bound]
+    found: dict[str, list[dict[str, Any]]] = {}
+    if own.empty:
+        return {kind: [] for kind in ("assumption", "source", "reason", "delta", "input")}
+    for kind in ("assumption", "source", "reason"):
+        texts = own.loc[own["kind"] == kind, ["text", "name"]]
+        said = texts["text"].where(texts["text"] != "", texts["name"])
+        found[kind] = [{"text": text} for text in dict.fromkeys(said)]
+    for kind in ("delta", "input"):
+        entries = own[own["kind"] == kind]
+        found[kind] = [
+            {
+                "name": name,
+                "text": _one_of(list(dict.fromkeys(part["text"]))),
+                "range": _range(part["value"]),
+                "n": len(part),
+            }
+            for name, part in entries.groupby("name", sort=False)
+        ]
+    return found
+
+
+def _range(values: pd.Series) -> str:
+    low, high = number(float(values.min())), number(float(values.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def _one_of(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"For example: {texts[0]}"

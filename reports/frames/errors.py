@@ -1,0 +1,267 @@
+"""Rows to tidy frames: measured errors, gaps, shift curves, diagnostics, failures.
+
+All functions are pure.  Rows are those of ``latecomer.eval.results.rows.read_rows``.  Errors are
+fractions; a client's error is averaged over seeds before any spread over clients is taken, and a
+seed's error is averaged over clients before any spread over seeds is.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from latecomer.reports.frames.comparison import MODEL, comparison_frame, half_width
+from latecomer.reports.frames.remembering import remembered
+from latecomer.reports.words import METRICS
+
+CONDITION = ["shift", "severity"]
+GROUPS = ("seen", "certification", "novel")
+# A shift to other data is judged against the same clients refilled from their own data.
+CONTROL = "-control"
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """List a frame's rows as dicts."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def first_record(frame: pd.DataFrame) -> dict[str, Any]:
+    """Give a frame's first row as a dict."""
+    return records(frame.head(1))[0]
+
+
+def by_model(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
+    """Map (label, predictor) to the model's row."""
+    return {(row["label"], row["predictor"]): row for row in records(frame)}
+
+
+@remembered
+def client_errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """Errors of single clients, one row per model, client and condition.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label method personalization predictor seed group client shift severity n_query error``;
+        ``severity`` is NaN when the shift has none.
+    """
+    chosen = (
+        (rows["metric"] == "error")
+        & (rows["client"] != "")
+        & (rows["method"] != "")
+        & (rows["status"] != "failed")
+    )
+    columns = ["label", "method", "personalization", "predictor", "seed", "group", "client"]
+    frame = rows.loc[chosen, [*columns, "shift", "severity", "n_query", "value"]].rename(
+        columns={"value": "error"}
+    )
+    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
+    return frame.astype({"seed": "int64"}).reset_index(drop=True)
+
+
+def labels_in(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> list[str]:
+    """Labels of the methods in the study's order, then any others by name.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the run.
+    study_methods : sequence
+        ``methods`` of the resolved study: names, or mappings with ``name`` and ``label``.
+    """
+    present = set(rows.loc[rows["method"] != "", "label"])
+    declared = [
+        str(entry.get("label") or entry.get("name")) if isinstance(entry, dict) else str(entry)
+        for entry in study_methods
+    ]
+    return [x for x in declared if x in present] + sorted(present - set(declared))
+
+
+def personalization(rows: pd.DataFrame) -> dict[str, str]:
+    """Map each label to how its method serves novel clients; failed cells do not know it."""
+    known = rows.loc[
+        (rows["method"] != "") & (rows["personalization"] != ""), ["label", "personalization"]
+    ]
+    return dict(known.drop_duplicates("label").to_numpy().tolist())
+
+
+def in_order(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
+    """Sort a frame by the position of its label in ``labels``, otherwise stably."""
+    place = {label: position for position, label in enumerate(labels)}
+    position = frame["label"].map(place).fillna(len(place))
+    return frame.iloc[np.argsort(position.to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+def primary_predictor(frame: pd.DataFrame) -> pd.DataFrame:
+    """Keep one predictor per label: the deterministic one where there is one."""
+    has = frame.groupby("label")["predictor"].transform(lambda p: (p == "deterministic").any())
+    return frame[~has | (frame["predictor"] == "deterministic")]
+
+
+def _spread(errors: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    by_seed = errors.groupby([*by, "seed"], dropna=False)["error"].mean().reset_index()
+    by_client = errors.groupby([*by, "client"], dropna=False)["error"].mean().reset_index()
+    seeds = by_seed.groupby(by, dropna=False)["error"]
+    clients = by_client.groupby(by, dropna=False)["error"]
+    frame = pd.DataFrame(
+        {
+            "mean": seeds.mean(),
+            "sd_seeds": seeds.std(ddof=1),
+            "se_clients": clients.sem(ddof=1),
+            "half": clients.agg(half_width),
+            "worst": clients.max(),
+            "n_clients": clients.size(),
+            "n_seeds": seeds.size(),
+        }
+    ).reset_index()
+    # An error lies in [0, 1]; the t-interval does not know that.
+    frame["lower"] = (frame["mean"] - frame["half"]).clip(lower=0.0)
+    frame["upper"] = (frame["mean"] + frame["half"]).clip(upper=1.0)
+    return frame.drop(columns="half")
+
+
+@remembered
+def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Unshifted error per model and client group.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor group mean sd_seeds se_clients worst n_clients n_seeds lower upper`` and,
+        for the novel group, ``difference difference_lower difference_upper p_holm tied`` against
+        the model of least novel error.  ``lower`` and ``upper`` are the 95% t-interval over
+        clients.
+    """
+    errors = client_errors(rows)
+    errors = errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
+    frame = _spread(errors, [*MODEL, "group"])
+    novel = errors[errors["group"] == "novel"]
+    return frame.merge(comparison_frame(novel), on=[*MODEL, "group"], how="left")
+
+
+@remembered
+def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Generalization gap of every trained model: novel minus seen accuracy, per-client means.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed seen novel gap``: errors of the two groups and their difference
+        ``seen - novel``, negative where clients that join late are served worse.
+    """
+    errors = client_errors(rows)
+    errors = errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
+    by_group = errors.groupby([*MODEL, "seed", "group"])["error"].mean().unstack("group")
+    frame = by_group.reindex(columns=["seen", "novel"]).dropna().reset_index()
+    frame.columns.name = None
+    frame["gap"] = frame["seen"] - frame["novel"]
+    return frame
+
+
+def gap_summary(gaps: pd.DataFrame) -> pd.DataFrame:
+    """Mean gap per model with sd and 95% t-interval over seeds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor gap sd_seeds lower upper n_seeds``; spread is NaN for a single seed.
+    """
+    groups = gaps.groupby(MODEL)["gap"]
+    frame = pd.DataFrame(
+        {
+            "gap": groups.mean(),
+            "sd_seeds": groups.std(ddof=1),
+            "half": groups.agg(half_width),
+            "n_seeds": groups.size(),
+        }
+    ).reset_index()
+    frame["lower"] = frame["gap"] - frame["half"]
+    frame["upper"] = frame["gap"] + frame["half"]
+    return frame.drop(columns="half")
+
+
+@remembered
+def shift_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Novel error under every shift and severity, one predictor per label.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor shift severity mean sd_seeds se_clients worst n_clients n_seeds lower
+        upper``; the unshifted control has shift ``none``.
+    """
+    errors = client_errors(rows)
+    errors = primary_predictor(errors[errors["group"] == "novel"])
+    return _spread(errors, [*MODEL, *CONDITION])
+
+
+@remembered
+def diagnostics_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Distance of every novel client to its nearest training client, beside its error.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor client shift severity metric distance error n_seeds``, errors averaged
+        over seeds; ``metric`` is one of ``words.METRICS``.  A client whose distance a
+        shift leaves as it was (a blur moves no label) is listed unshifted only.
+    """
+    errors = client_errors(rows)
+    errors = primary_predictor(errors[errors["group"] == "novel"])
+    keys = ["client", *CONDITION]
+    mean = errors.groupby([*MODEL, *keys], dropna=False)["error"].agg(["mean", "size"])
+    known = list(METRICS)
+    chosen = rows[(rows["method"] == "") & rows["metric"].isin(known) & (rows["client"] != "")]
+    distances = chosen[[*keys, "metric", "value"]].rename(columns={"value": "distance"})
+    distances["shift"] = distances["shift"].where(distances["shift"] != "", "none")
+    frame = mean.reset_index().rename(columns={"mean": "error", "size": "n_seeds"})
+    plain = distances.loc[distances["shift"] == "none", ["client", "metric", "distance"]]
+    moved = distances.merge(
+        plain.rename(columns={"distance": "before"}), on=["client", "metric"], how="left"
+    )
+    kept = (moved["shift"] == "none") | (moved["distance"] != moved["before"])
+    merged = frame.merge(moved[kept].drop(columns="before"), on=keys, how="inner")
+    order = merged["metric"].map({name: position for position, name in enumerate(known)})
+    columns = [*MODEL, *keys, "metric", "distance", "error", "n_seeds"]
+    return merged.loc[np.argsort(order.to_numpy(), kind="stable"), columns].reset_index(drop=True)
+
+
+def rank_frame(diagnostics: pd.DataFrame) -> pd.DataFrame:
+    """Spearman's rank correlation of error with each distance, per label.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label metric clients spearman n``, over unshifted clients (``unshifted``) and over all
+        conditions (``all``); NaN where either side is constant.
+    """
+    records = []
+    for (label, metric), frame in diagnostics.groupby(["label", "metric"], sort=False):
+        for clients, part in (("unshifted", frame[frame["shift"] == "none"]), ("all", frame)):
+            constant = part["distance"].nunique() < 2 or part["error"].nunique() < 2
+            rho = np.nan
+            if not constant:
+                ranks = np.array([stats.rankdata(part[name]) for name in ("distance", "error")])
+                rho = float(np.corrcoef(ranks)[0, 1])
+            records.append((label, metric, clients, rho, len(part)))
+    return pd.DataFrame(records, columns=["label", "metric", "clients", "spearman", "n"])
+
+
+def failures_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Cells that failed: ``label seed cell message``."""
+    chosen = rows[rows["status"] == "failed"]
+    return chosen[["label", "seed", "cell", "message"]].reset_index(drop=True)
+
+
+def group_sizes(rows: pd.DataFrame) -> dict[str, int]:
+    """Clients measured per group without shift; a group without rows counts 0."""
+    found = _measured_clients(rows)["group"].value_counts()
+    return {name: int(found.get(name, 0)) for name in GROUPS}
+
+
+@remembered
+def _measured_clients(rows: pd.DataFrame) -> pd.DataFrame:
+    errors = client_errors(rows)
+    return errors.loc[errors["shift"] == "none", ["group", "client"]].drop_duplicates()

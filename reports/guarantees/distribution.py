@@ -1,0 +1,114 @@
+"""How error is spread over clients: the share of clients with an error above each level."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, model_names, styled
+from latecomer.reports.display.style import MUTED, WIDE
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import client_errors, primary_predictor
+
+
+def error_distribution_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Share of novel clients whose unshifted error is above each level that occurs.
+
+    Clients and seeds count alike: a client measured under three seeds is three measurements.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor level share n_clients n_seeds``: the step function t -> share of errors
+        above t, at its jumps, from level 0 to 1.
+    """
+    errors = client_errors(rows)
+    errors = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    parts = []
+    for (label, predictor), own in primary_predictor(errors).groupby(MODEL, sort=False):
+        sizes = {"n_clients": own["client"].nunique(), "n_seeds": own["seed"].nunique()}
+        values = np.sort(own["error"].to_numpy())
+        levels = np.unique([0.0, *values, 1.0])
+        above = 1 - np.searchsorted(values, levels, side="right") / len(values)
+        curve = {"label": label, "predictor": predictor, "level": levels, "share": above, **sizes}
+        parts.append(pd.DataFrame(curve))
+    columns = [*MODEL, "level", "share", "n_clients", "n_seeds"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def leading_models(frame: pd.DataFrame) -> list[str]:
+    """Labels of the up to eight models of least mean error, in the frame's order."""
+    by_label = frame.groupby("label", sort=False)
+    # The area below the curve is the mean error.
+    means = by_label.apply(lambda own: float(own["share"].iloc[:-1] @ np.diff(own["level"])))
+    chosen = means.nsmallest(MOST_CURVES)
+    return [str(label) for label in means.index if label in chosen.index]
+
+
+@styled
+def error_distribution_figure(
+    frame: pd.DataFrame, looks: Looks, *, band: pd.DataFrame | None = None, width: float = WIDE
+) -> Figure:
+    """Draw one panel per model: the share of novel clients with an error above each level.
+
+    The other models stand behind in grey.  Of more than eight models those of least mean error
+    have panels.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``error_distribution_frame`` of the rows.
+    looks : mapping
+        Colour and mark per label.
+    band : pandas.DataFrame, optional
+        ``label level upper``: a certified bound on the share above each level, all levels at once.
+    width : float
+        Inches.
+    """
+    drawn = leading_models(frame)
+    names = {pair: name for pair, name in model_names(frame).items() if pair[0] in drawn}
+    columns = min(2 if width < 5 else 4, len(names))
+    lines = -(-len(names) // columns)
+    figure = Figure(figsize=(width, 0.6 + 1.35 * lines))
+    figure.set_layout_engine("constrained")
+    panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    tops = [float(frame.loc[frame["share"] > 0, "level"].max())]
+    if band is not None and len(band):
+        tops.append(float(band.loc[band["upper"] > 0.02, "level"].max()))
+    high = 100 * float(frame["share"].max() if band is None else 1.0)
+    right = min(100.0, 100 * 1.15 * max(np.nan_to_num(tops).max(), 0.02))
+    curves = dict(list(frame.groupby(MODEL, sort=False)))
+    corners = {pair: _corners(own, "share") for pair, own in curves.items()}
+    for axes, (pair, name) in zip(panels, names.items(), strict=False):
+        others = [line for other, line in corners.items() if other != pair]
+        axes.add_collection(LineCollection(others, colors=MUTED, linewidths=0.5, alpha=0.35))
+        look = looks[pair[0]]
+        if band is not None:
+            for _, own in band[band["label"] == pair[0]].groupby("seed"):
+                _steps(axes, own, "upper", color=look.colour, linewidth=1.0, linestyle=(0, (3, 2)))
+        _steps(axes, curves[pair], color=look.colour, linewidth=1.8)
+        axes.set_title(name, fontsize=8, pad=3)
+        axes.grid()
+    for axes in panels[len(names) :]:
+        axes.set_visible(False)
+    panels[0].set_xlim(0, right)
+    panels[0].set_ylim(0, min(max(1.08 * high, 5.0), 102))
+    figure.supxlabel("error level (%)", fontsize=8.5)
+    figure.supylabel("clients above it (%)", fontsize=8.5)
+    return figure
+
+
+def _steps(axes: Axes, own: pd.DataFrame, column: str = "share", **style: Any) -> None:
+    axes.plot(*_corners(own, column).T, **style)
+
+
+def _corners(own: pd.DataFrame, column: str) -> NDArray[np.float64]:
+    """Corners of a step function in per cent; it holds its last value up to an error of 100%."""
+    levels = np.append(own["level"].to_numpy(float), 1.0)
+    shares = np.append(own[column].to_numpy(float), own[column].iloc[-1])
+    x, y = np.repeat(levels, 2)[1:], np.repeat(shares, 2)[:-1]
+    return 100 * np.column_stack([x, y])

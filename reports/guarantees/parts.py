@@ -1,0 +1,204 @@
+"""What each certificate is made of: errors, divergences, variances, terms, shares of delta."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from latecomer.reports.display.table import Table
+from latecomer.reports.frames.errors import CONDITION, in_order, records
+from latecomer.reports.words import DASH, magnitude, number, percent, shift_name
+
+Words = Callable[[float], str]
+
+QUANTITIES: tuple[tuple[str, str, Words], ...] = (
+    ("gibbs_error", "error of drawn models", percent),
+    ("mean_parameter_error", "error of the mean weights", percent),
+    ("prior_error", "error of the prior's mean weights", percent),
+    ("reference_error", "error before the update", percent),
+    ("kl_hyper", "KL of the system (nats)", number),
+    ("sum_kl", "KL of the clients' models, summed (nats)", number),
+    ("mask_nats", "KL of the choice of classes, a client (nats)", number),
+    ("bits", "bits of the update", number),
+    ("alpha", "variance taken", number),
+    ("n_priors", "variances tried", number),
+    ("n_draws", "draws", number),
+)
+"""Inputs of certificates that say how a value came about, with their headings."""
+MEANT = {
+    "empirical_risk": "measured",
+    "source_risk": "measured",
+    "price": "choice of clients",
+    "clients": "choice of clients",
+    "samples": "choice of samples",
+    "draws": "Monte Carlo",
+}
+"""What the calculators' terms pay for; others keep their names."""
+
+
+FEW = 6
+"""So many certificates of a bound are columns; more are rows."""
+
+
+def parts_frame(ledger: pd.DataFrame) -> pd.DataFrame:
+    """Spread what every certificate wrote down over columns.
+
+    Parameters
+    ----------
+    ledger : pandas.DataFrame
+        ``ledger_frame`` of a run.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per certificate: ``label seed bound shift severity predictor number``, and columns
+        ``total value``, ``term <name>``, ``delta <event>``, ``input <name>``; NaN where it has no
+        such part.  For Theorem 3.2 the divergences are put together from its norms and variances.
+    """
+    keys = ["label", "seed", "bound", *CONDITION, "predictor"]
+    told = ledger[ledger["kind"].isin(["total", "term", "delta", "input"])].copy()
+    # Two entries of a study may ask for one bound at two levels: each begins with its total.
+    begins = (told["kind"] == "total").astype("int64")
+    told["number"] = begins.groupby([told[key] for key in keys], dropna=False).cumsum()
+    told["part"] = told["kind"] + " " + told["name"]
+    order = list(dict.fromkeys(told["part"]))
+    wide = (
+        told.drop_duplicates([*keys, "number", "part"])
+        .set_index([*keys, "number", "part"])["value"]
+        .unstack("part")
+        .reindex(columns=order)
+        .reset_index()
+    )
+    wide.columns.name = None
+    return _with_divergences(wide)
+
+
+def _with_divergences(wide: pd.DataFrame) -> pd.DataFrame:
+    """Add the divergences of Theorem 3.2, whose inputs are norms and variances."""
+    norms = {"eta_h_squared": "alpha_h", "eta_v_squared": "alpha_v"}
+    names = [f"input {name}" for pair in norms.items() for name in pair]
+    if not set(names) <= set(wide):
+        return wide
+    hyper = sum(wide[f"input {norm}"] / (2 * wide[f"input {v}"]) for norm, v in norms.items())
+    own = wide["input sum_theta_squared"] / (2 * wide["input alpha_theta"])
+    found = {"input kl_hyper": hyper, "input sum_kl": own, "input alpha": wide["input alpha_theta"]}
+    for name, values in found.items():
+        wide[name] = wide[name].fillna(values) if name in wide else values
+    return wide
+
+
+def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str]) -> Table | None:
+    """Show how each value of one bound is made up; None where a value has but one part.
+
+    Errors, divergences and variances that went in, the value with its terms in points of error, and
+    the failure probability event by event: a column per certificate where they are few, else a row.
+    """
+    own = in_order(parts[parts["bound"] == bound], labels).dropna(axis="columns", how="all")
+    terms = [name for name in map(str, own) if name.startswith("term ")]
+    events = [name for name in map(str, own) if name.startswith("delta ")]
+    if own.empty or (len(terms) < 2 and len(events) < 2):
+        return None
+    shifted = bool((own["shift"] != "none").any())
+    several = own.groupby("label")["predictor"].nunique().max() > 1
+    shown = []
+    for row in records(own):
+        cells = {"method": str(row["label"]), "seed": str(row["seed"])}
+        if shifted:
+            cells["condition"] = shift_name(row["shift"], row.get("severity", float("nan")))
+        if several:
+            cells["predictor"] = str(row["predictor"])
+        for key, heading, words in QUANTITIES:
+            if f"input {key}" in own:
+                cells[heading] = words(row[f"input {key}"])
+        for column in terms:
+            cells[_term(column)] = _amount(row[column])
+        if "total value" in own:
+            cells["value"] = magnitude(row["total value"])
+        for column in events:
+            cells[column.replace("delta", "delta:", 1)] = number(row[column])
+        shown.append(cells)
+    caption = (
+        "How each value is made up: what went in, the terms that add up to the value (in points of "
+        "error; from 100 on as plain numbers), and the failure probability that each event may use."
+    )
+    if len(shown) > FEW:
+        return Table(name, caption, own, pd.DataFrame(shown), ("method", "condition", "predictor"))
+    return Table(name, caption, own, _upright(shown), ("part",))
+
+
+def _upright(shown: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+    """Turn a few certificates into columns, so that a phone shows them whole."""
+    names = [key for key in ("method", "condition", "predictor") if key in shown[0]]
+    alike = [key for key in names if len({cells[key] for cells in shown}) == 1]
+    heads = [
+        ", ".join([*(cells[key] for key in names if key not in alike), f"seed {cells['seed']}"])
+        for cells in shown
+    ]
+    parts = [key for key in shown[0] if key not in (*names, "seed")]
+    columns = {
+        head: [cells[part] for part in parts] for head, cells in zip(heads, shown, strict=True)
+    }
+    # Two levels of one bound share their head; both must stay.
+    if len(columns) < len(shown):
+        columns = {
+            f"{head} ({place})": [cells[part] for part in parts]
+            for place, (head, cells) in enumerate(zip(heads, shown, strict=True), start=1)
+        }
+    return pd.DataFrame({"part": parts, **columns})
+
+
+def _term(column: str) -> str:
+    name = column.removeprefix("term ")
+    return f"+ {MEANT.get(name, name.replace('_', ' '))}".replace("+ measured", "measured error")
+
+
+def _amount(value: float) -> str:
+    if pd.isna(value):
+        return DASH
+    return f"{100 * value:.1f}" if abs(value) < 1 else number(value)
+
+
+def variance_frame(
+    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]],
+) -> pd.DataFrame:
+    """Join the ``tuning`` artifacts of all cells: the variances that posteriors were tuned for.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed bound alpha kl_hyper error estimate chosen``: ``error`` and ``estimate`` are
+        the mean error and the bound with one draw a client, by which one was chosen.
+    """
+    columns = ["label", "seed", "bound", "alpha", "kl_hyper", "error", "estimate", "chosen"]
+    found = [
+        {"label": label, "seed": seed, **{name: record[name] for name in columns[2:]}}
+        for label, seed, table in tables
+        for record in table
+    ]
+    frame = pd.DataFrame(found, columns=columns)
+    for name in columns[3:]:
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    return frame
+
+
+def variance_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
+    """Show the variances tried, the one taken marked."""
+    frame = in_order(frame, labels)
+    shown = [
+        {
+            "method": str(row["label"]),
+            "seed": str(row["seed"]),
+            "variance": number(row["alpha"]),
+            "KL after tuning (nats)": number(row["kl_hyper"]),
+            "error, one draw a client": percent(row["error"]),
+            "bound so estimated": magnitude(row["estimate"]),
+            "taken": "yes" if row["chosen"] else "no",
+        }
+        for row in records(frame)
+    ]
+    bold = tuple((place, "variance") for place, row in enumerate(shown) if row["taken"] == "yes")
+    caption = (
+        "Variances that the posterior was tuned for, relative to each tensor's mean square. The "
+        "one with the least estimate is taken, and the certificate pays for all of them."
+    )
+    return Table("variances", caption, frame, pd.DataFrame(shown), ("method", "taken"), bold)

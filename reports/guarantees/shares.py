@@ -1,0 +1,164 @@
+"""Certificates about single clients' errors: shares above thresholds, and what certainty costs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from latecomer.reports.display.drawing import model_names
+from latecomer.reports.display.table import Table
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import (
+    CONDITION,
+    client_errors,
+    first_record,
+    in_order,
+    records,
+)
+from latecomer.reports.words import DASH, bound_name, chance, magnitude, percent, shift_name
+
+CURVE_COLUMNS = (
+    *("label", "predictor", "seed", "bound", "shift", "severity", "delta", "level", "sampled"),
+    "upper",
+)
+
+
+def curve_frame(
+    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]],
+) -> pd.DataFrame:
+    """Join the ``error_curve`` artifacts of all cells.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed bound shift severity delta level sampled upper``: from ``level`` to
+        the next one, ``sampled`` is the share of certification clients with an error above it and
+        ``upper`` its certified bound, all levels at once.
+    """
+    found = [
+        {
+            **{name: record.get(name, "") for name in CURVE_COLUMNS},
+            "label": label,
+            "seed": seed,
+            "level": record["threshold"],
+        }
+        for label, seed, table in tables
+        for record in table
+    ]
+    frame = pd.DataFrame(found, columns=list(CURVE_COLUMNS))
+    for name in ("severity", "delta", "level", "sampled", "upper"):
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
+    return frame
+
+
+def fraction_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Certified shares of clients above single thresholds, beside the novel clients' share.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed bound shift severity threshold value delta n_clients measured
+        n_novel``: with probability 1 - delta at most ``value`` of the clients have an error above
+        ``threshold``; ``measured`` is that share among the ``n_novel`` novel clients.
+    """
+    chosen = rows[(rows["metric"] == "certified_fraction") & (rows["term"] == "")]
+    keys = [*MODEL, "seed", *CONDITION]
+    frame = chosen[[*keys, "bound", "value", "delta", "n_clients"]].reset_index(drop=True)
+    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
+    frame["threshold"] = pd.to_numeric(
+        frame["bound"].str.replace(r"^.*@", "", regex=True), errors="coerce"
+    )
+    errors = client_errors(rows)
+    novel = errors[errors["group"] == "novel"]
+    each = frame.reset_index().astype({"seed": "int64"}).merge(novel, on=keys)
+    above = (each["error"] > each["threshold"]).groupby(each["index"])
+    frame["measured"] = above.mean().reindex(frame.index)
+    frame["n_novel"] = above.size().reindex(frame.index, fill_value=0)
+    return frame
+
+
+def fraction_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
+    """Show certified shares: a row per trained model and threshold."""
+    frame = in_order(frame, labels)
+    names = model_names(frame)
+    shown = pd.DataFrame(
+        [
+            {
+                "method": names[row["label"], row["predictor"]],
+                "seed": str(row["seed"]),
+                "condition": shift_name(row["shift"], row["severity"]),
+                "error above": percent(row["threshold"]),
+                "certified share at most": magnitude(row["value"]),
+                "with probability": chance(row["delta"]),
+                "share of novel clients": percent(row["measured"]),
+                "novel clients": str(row["n_novel"]),
+                "certification clients": str(row["n_clients"]),
+            }
+            for row in records(frame)
+        ]
+    )
+    caption = (
+        "The share of clients whose error is above a threshold: certified from the certification "
+        "clients, and as it is among the novel ones. Each value belongs to one trained model."
+    )
+    return Table("certified-shares", caption, frame, shown, ("method", "condition"))
+
+
+def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """List what each certificate pays on top of the measured mean, beside reference prices.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed bound shift severity paid reference reference_pool n_clients``;
+        ``reference`` is what no deterministic rule for independent clients goes below when all have
+        the same error, ``reference_pool`` the like for a finite pool; NaN where not given.
+    """
+    chosen = rows[rows["metric"] == "certificate_price"]
+    keys = [*MODEL, "seed", "bound", *CONDITION, "n_clients"]
+    prices = chosen.assign(shift=chosen["shift"].where(chosen["shift"] != "", "none"))
+    frame = prices.set_index([*keys, "term"])["value"].unstack("term").reset_index()
+    frame.columns.name = None
+    return frame.reindex(columns=[*keys, "paid", "reference", "reference_pool"])
+
+
+def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
+    """Show what certainty costs: a row per model, rule and condition, ranges over seeds."""
+    frame = in_order(frame, labels)
+    names = model_names(frame)
+    shown = []
+    for _, part in frame.groupby([*MODEL, "bound", *CONDITION], dropna=False, sort=False):
+        first = first_record(part)
+        shown.append(
+            {
+                "method": names[first["label"], first["predictor"]],
+                "certificate": bound_name(first["bound"]),
+                "condition": shift_name(first["shift"], first["severity"]),
+                **{
+                    head: _range(part[name])
+                    for head, name in (
+                        ("paid (points)", "paid"),
+                        ("reference", "reference"),
+                        ("reference, finite pool", "reference_pool"),
+                    )
+                },
+                "clients": str(first["n_clients"]),
+                "seeds": str(part["seed"].nunique()),
+            }
+        )
+    caption = (
+        "Paid: the certificate minus the certification clients' mean error, lowest to highest over "
+        "seeds. Reference: what no deterministic rule could pay less than if every client had that "
+        "mean error; rules that use that errors differ can."
+    )
+    words = ("method", "certificate", "condition")
+    return Table("prices", caption, frame, pd.DataFrame(shown), words)
+
+
+def _range(values: pd.Series) -> str:
+    known = values.dropna()
+    if known.empty:
+        return DASH
+    low, high = (f"{100 * value:.1f}" for value in (known.min(), known.max()))
+    return low if low == high else f"{low} to {high}"

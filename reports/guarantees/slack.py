@@ -1,0 +1,248 @@
+"""How far certificates are from measured errors, what that distance is made of, and who ranks how.
+
+A certificate's value minus the error that its system would have with nobody held out is the slack.
+It adds up from accuracy given up (the certified system's measured error minus that of the same
+method trained on the held-out clients as well), other clients (the certificate starts from its own
+clients' scores, the measured error is the novel clients'), and the certificate's terms.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from latecomer.reports.display.drawing import model_names
+from latecomer.reports.display.table import Table
+from latecomer.reports.frames.bounds import MEASURED_TERMS, bound_frame
+from latecomer.reports.frames.comparison import MODEL, half_width
+from latecomer.reports.frames.errors import client_errors, gap_frame, in_order, records
+from latecomer.reports.words import DASH, MINUS, bound_name, magnitude, percent, points
+
+PAID = {"samples": "sample_level", "deviation": "sample_level", "draws": "monte_carlo"}
+"""What terms pay for; all others pay for the choice of clients."""
+PARTS = ("given_up", "other_clients", "client_sampling", "sample_level", "monte_carlo")
+FEWEST = 3  # models that can be ranked
+
+
+def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Map each label to that of the same method trained on every client but the novel ones.
+
+    A study makes such models where ``evaluation.given_up`` is set; without certification clients
+    its usual models are, and those that a route trains by itself are compared with them.
+
+    Parameters
+    ----------
+    configs : iterable of mapping
+        Configurations of the run's cells; those of the split do not matter.
+    """
+    kinds: dict[str, str] = {}
+    whole: dict[str, str] = {}
+    routed: dict[str, str] = {}
+    made = [config for config in configs if config.get("method")]
+    for config in made:
+        label = str(config["method"]["label"])
+        kinds[label] = kind = str(config.get("kind", "method"))
+        if kind == "whole":
+            whole[str(config["of"])] = label
+        elif kind != "method":
+            entry = config["certificates"][0]
+            routed[label] = label.removesuffix(f" {entry['route']}:{entry['rule']}")
+    held_out = any((config.get("split") or {}).get("certify") for config in made)
+    found = dict(whole)
+    for label, own in routed.items():
+        if own in whole:
+            found[label] = whole[own]
+        elif own in kinds and not held_out:
+            found[label] = own
+    return found
+
+
+def slack_frame(rows: pd.DataFrame, reference: Mapping[str, str]) -> pd.DataFrame:
+    """Break down how far every unshifted bound on unseen clients is from what was measured.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the run.
+    reference : mapping
+        ``references`` of its cells.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed bound rigorous vacuous value measured lower upper n_novel slack`` and
+        the parts that add up to ``slack``: ``given_up other_clients client_sampling sample_level
+        monte_carlo``.  ``lower`` and ``upper`` are the 95% t-interval of ``measured`` over the
+        novel clients.  Where nobody trained the same method on everybody, ``given_up`` is NaN and
+        the others add up.
+    """
+    bounds = bound_frame(rows)
+    bounds = bounds[(bounds["shift"] == "none") & (bounds["population"] == "unseen-client")]
+    errors = client_errors(rows)
+    novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    means = novel.groupby([*MODEL, "seed"])["error"].mean()
+    halves = novel.groupby([*MODEL, "seed"])["error"].agg(half_width)
+    terms = rows[
+        (rows["metric"] == "certificate") & (rows["term"] != "") & rows["shift"].isin(["", "none"])
+    ]
+    keys = ["label", "seed", "bound", "predictor", "delta"]
+    made_of: dict[tuple[Any, ...], list[tuple[str, float]]] = {}
+    for entry in records(terms[[*keys, "term", "value"]]):
+        place = tuple(entry[name] for name in keys)
+        made_of.setdefault(place, []).append((entry["term"], entry["value"]))
+    found = []
+    for row in records(bounds):
+        parts = dict.fromkeys(PARTS, 0.0)
+        start = np.nan
+        for term, value in made_of.get(tuple(row[name] for name in keys), ()):
+            if term in MEASURED_TERMS:
+                start = float(value)
+            else:
+                parts[PAID.get(term, "client_sampling")] += float(value)
+        key = (row["label"], row["predictor"], row["seed"])
+        half = float(halves.get(key, np.nan))
+        parts["other_clients"] = start - row["measured"]
+        parts["given_up"] = row["measured"] - _reference(means, row, reference)
+        slack = sum(value for value in parts.values() if not np.isnan(value))
+        names = ("label", "predictor", "seed", "bound", "rigorous", "vacuous", "value", "measured")
+        found.append(
+            {
+                **{name: row[name] for name in names},
+                "lower": max(row["measured"] - half, 0.0),
+                "upper": min(row["measured"] + half, 1.0),
+                "n_novel": row["n_novel"],
+                "slack": slack if not np.isnan(start - row["measured"]) else np.nan,
+                **parts,
+            }
+        )
+    columns = ("label", "predictor", "seed", "bound", "rigorous", "vacuous", "value", "measured")
+    every = [*columns, "lower", "upper", "n_novel", "slack", *PARTS]
+    return pd.DataFrame(found, columns=every)
+
+
+def _reference(means: pd.Series, row: Mapping[str, Any], reference: Mapping[str, str]) -> float:
+    """Return the reference's measured error: of the same predictor, or of the mean weights."""
+    label = reference.get(row["label"])
+    for predictor in (row["predictor"], "deterministic"):
+        if label is not None and (label, predictor, row["seed"]) in means.index:
+            return float(means[label, predictor, row["seed"]])
+    return float("nan")
+
+
+def slack_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
+    """Show a row per trained model and bound, vacuous ones marked."""
+    frame = in_order(frame, labels)
+    names = model_names(frame)
+    shown = []
+    for row in records(frame):
+        value = magnitude(row["value"])
+        kind = "vacuous" if row["vacuous"] else "certificate" if row["rigorous"] else "not proven"
+        shown.append(
+            {
+                "method": names[row["label"], row["predictor"]],
+                "bound": bound_name(row["bound"]),
+                "seed": str(row["seed"]),
+                "value": value,
+                "is": kind,
+                "novel error (95%)": _measured(row),
+                "novel clients": str(row["n_novel"]),
+                "slack": _points(row["slack"]),
+                "= accuracy given up": _points(row["given_up"]),
+                "+ other clients": _points(row["other_clients"]),
+                "+ choice of clients": _points(row["client_sampling"]),
+                "+ choice of samples": _points(row["sample_level"]),
+                "+ Monte Carlo": _points(row["monte_carlo"]),
+            }
+        )
+    caption = (
+        "Slack in points: the bound minus the novel clients' error under the same method trained "
+        "on the certified clients as well (where nobody trained that, under the certified model). "
+        "Accuracy given up: what the certified system's novel error is above that. Other clients: "
+        "the bound starts from its own clients' scores. The interval is the 95% t-interval over "
+        "novel clients."
+    )
+    words = ("method", "bound", "is")
+    return Table("slack", caption, frame, pd.DataFrame(shown), words)
+
+
+def _measured(row: Mapping[str, Any]) -> str:
+    if not row["n_novel"]:
+        return DASH
+    return f"{percent(row['measured'])} ({percent(row['lower'])} to {percent(row['upper'])})"
+
+
+def _points(value: float) -> str:
+    if pd.isna(value):
+        return DASH
+    return points(value) if abs(value) < 10 else f"{100 * value:,.0f}"
+
+
+def order_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rank correlation of each bound's values with what was measured, across trained models.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``bound rigorous n_models n_vacuous tau_gap n_gap tau_error n_error``: Kendall's tau-b with
+        the generalization gap (novel minus seen error) and with the novel error; NaN for fewer than
+        three models, or where either side is constant.
+    """
+    bounds = bound_frame(rows)
+    bounds = bounds[(bounds["shift"] == "none") & bounds["population"].ne("one-client")]
+    gaps = gap_frame(rows)[[*MODEL, "seed", "gap"]].assign(gap=lambda f: -f["gap"])
+    both = bounds.merge(gaps, on=[*MODEL, "seed"], how="left")
+    found = []
+    for (bound, delta), part in both.groupby(["bound", "delta"], sort=False):
+        gap, error = (part.dropna(subset=[name]) for name in ("gap", "measured"))
+        found.append(
+            {
+                "bound": bound,
+                "delta": delta,
+                "rigorous": bool(part["rigorous"].all()),
+                "n_models": len(part),
+                "n_vacuous": int(part["vacuous"].sum()),
+                "tau_gap": _tau(gap["value"], gap["gap"]),
+                "n_gap": len(gap),
+                "tau_error": _tau(error["value"], error["measured"]),
+                "n_error": len(error),
+            }
+        )
+    columns = ("bound", "delta", "rigorous", "n_models", "n_vacuous")
+    return pd.DataFrame(found, columns=[*columns, "tau_gap", "n_gap", "tau_error", "n_error"])
+
+
+def _tau(left: pd.Series, right: pd.Series) -> float:
+    if len(left) < FEWEST or left.nunique() < 2 or right.nunique() < 2:
+        return float("nan")
+    return float(stats.kendalltau(left, right).statistic)
+
+
+def order_table(frame: pd.DataFrame) -> Table:
+    """Show how bounds order models beside how measurements do."""
+    shown = []
+    for row in records(frame):
+        words = {
+            name: DASH
+            if pd.isna(row[f"tau_{name}"])
+            else f"{row[f'tau_{name}']:+.2f} ({row[f'n_{name}']})".replace("-", MINUS)
+            for name in ("gap", "error")
+        }
+        shown.append(
+            {
+                "bound": bound_name(row["bound"]),
+                "delta": f"{row['delta']:g}",
+                "trained models": str(row["n_models"]),
+                "of these vacuous": str(row["n_vacuous"]),
+                "with the gap": words["gap"],
+                "with the novel error": words["error"],
+            }
+        )
+    caption = (
+        "Kendall's rank correlation, across trained models, of a bound's value with the measured "
+        "gap (novel minus seen error) and with the measured error of novel clients; in brackets "
+        "the models that have both. Models of one split are measured on the same clients, so no "
+        "interval is given. A vacuous bound may still order models."
+    )
+    return Table("bound-order", caption, frame, pd.DataFrame(shown), ("bound",))

@@ -1,0 +1,1 @@
+"""Figures and tables of what else a study asked about its models."""

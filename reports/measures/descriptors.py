@@ -1,0 +1,200 @@
+"""A map of clients by their descriptors."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from latecomer.eval.results.rows import Artifact
+from latecomer.reports.display.drawing import Looks, styled
+from latecomer.reports.display.style import INK, MUTED, WIDE, looks
+
+# t-SNE asks how many neighbours count; its authors say 5 to 50, and fewer than there are clients.
+PERPLEXITY = 30.0
+SEED = 0
+# A panel a class: those that most clients have most of, so that a phone has rows of two.
+MOST_PANELS = 10
+COLUMNS = ("label", "seed", "group", "client", "x", "y", "class", "share", "superclass")
+
+
+def descriptor_frame(cells: Iterable[tuple[str, int, Artifact]]) -> pd.DataFrame:
+    """Place every client in the plane by t-SNE of the descriptors, beside the classes it holds.
+
+    Of each method the model of its first seed is taken: every model has a space of its own.  The
+    seed of t-SNE is fixed, its perplexity 30 or a third of the clients if that is less.
+
+    Parameters
+    ----------
+    cells : iterable of (label, seed, artifact)
+        The artifacts ``descriptors``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed group client x y class share superclass``, one row per client and class it
+        holds; ``share`` of the client's samples, ``superclass`` of the class where the data set
+        has them, else NaN.  A method of fewer than four clients, or whose clients all have the
+        same descriptor, is left out.
+    """
+    first: dict[str, tuple[int, Artifact]] = {}
+    for label, seed, artifact in cells:
+        if label not in first or seed < first[label][0]:
+            first[label] = (seed, artifact)
+    parts = [_placed(label, seed, artifact) for label, (seed, artifact) in first.items()]
+    parts = [part for part in parts if len(part)]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
+
+
+def _placed(label: str, seed: int, artifact: Artifact) -> pd.DataFrame:
+    arrays = dict(artifact.arrays or {})
+    descriptors = np.asarray(arrays["descriptor"], dtype=float)
+    shares = np.asarray(arrays["class_proportions"], dtype=float)
+    if len(descriptors) < 4 or not np.ptp(descriptors, axis=0).any():
+        return pd.DataFrame(columns=list(COLUMNS))
+    place = plane(descriptors)
+    client, held = np.nonzero(shares)
+    above = np.asarray(arrays.get("superclass", np.full(shares.shape[1], np.nan)), dtype=float)
+    groups = np.where(arrays["novel"], "novel", "seen")
+    return pd.DataFrame(
+        {
+            "label": label,
+            "seed": seed,
+            "group": groups[client],
+            "client": np.asarray(artifact.ids["client"])[client],
+            "x": place[client, 0],
+            "y": place[client, 1],
+            "class": held,
+            "share": shares[client, held],
+            "superclass": above[held],
+        }
+    )
+
+
+def plane(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Map points ``[n, dim]`` to the plane ``[n, 2]`` by t-SNE (van der Maaten & Hinton 2008)."""
+    from sklearn.manifold import TSNE  # a second to load, and few reports need it
+
+    # Descriptors of little size would all be one point to the start by principal components.
+    scaled = (points - points.mean(axis=0)) / points.std()
+    made: NDArray[np.float64] = TSNE(
+        perplexity=min(PERPLEXITY, (len(points) - 1) / 3),
+        init="pca" if points.shape[1] > 1 else "random",
+        random_state=SEED,
+        n_jobs=1,
+    ).fit_transform(scaled)
+    return made.astype(np.float64)
+
+
+def panel_classes(frame: pd.DataFrame) -> list[int]:
+    """Name the classes with a panel: the ten of which clients hold most, in order."""
+    most = frame.groupby("class")["share"].sum().nlargest(MOST_PANELS)
+    return sorted(int(name) for name in most.index)
+
+
+@styled
+def descriptor_figure(
+    frame: pd.DataFrame, label: str, look: Looks, *, width: float = WIDE
+) -> Figure:
+    """Draw one method's map of clients.
+
+    Where classes have superclasses, a client bears the colour and mark of the one it has most of
+    (as in Figure 4 of pFedHN).  Else there is a panel a class, in which clients are the fuller the
+    more of that class they hold (after Figure 6 of OD-PFL).  Novel clients have a ring.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``descriptor_frame`` of the artifacts.
+    label : str
+        The method.
+    look : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
+    """
+    own = frame[frame["label"] == label]
+    if own["superclass"].notna().any():
+        return _by_superclass(own, width)
+    return _by_class(own, look[label].colour, width)
+
+
+def main_superclass(own: pd.DataFrame) -> pd.DataFrame:
+    """Give each client's superclass of largest share: ``group client x y superclass``."""
+    keys = ["group", "client", "x", "y", "superclass"]
+    sums = own.groupby(keys, sort=True)["share"].sum().reset_index()
+    order = sums.sort_values("share", ascending=False, kind="stable")
+    return order.drop_duplicates("client")[keys].sort_values("client", ignore_index=True)
+
+
+def _by_superclass(own: pd.DataFrame, width: float) -> Figure:
+    clients, narrow = main_superclass(own), width < 5
+    names = [str(int(n)) for n in sorted(clients["superclass"].unique())]
+    colours, columns = looks(names), 5 if narrow else 10
+    lines = -(-len(names) // columns)
+    figure = Figure(figsize=(width, 0.85 * width * (1.0 if narrow else 0.72) + 0.2 * lines))
+    figure.set_layout_engine("constrained")
+    axes = figure.subplots()
+    for name in names:
+        part = clients[clients["superclass"] == float(name)]
+        look = colours[name]
+        axes.plot(part["x"], part["y"], look.mark, color=look.colour, label=name, linestyle="")
+    _rings(axes, clients)
+    _bare(axes)
+    figure.legend(
+        loc="outside lower center", ncols=min(columns, len(names)), handletextpad=0.1,
+        columnspacing=0.9, title="superclass",
+    )  # fmt: skip
+    return figure
+
+
+def _by_class(own: pd.DataFrame, colour: str, width: float) -> Figure:
+    classes, narrow = panel_classes(own), width < 5
+    columns = min(2 if narrow else 5, len(classes))
+    lines = -(-len(classes) // columns)
+    side = width / columns
+    figure = Figure(figsize=(width, lines * (0.86 * side + 0.2)))
+    figure.set_layout_engine("constrained")
+    panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    clients = own.drop_duplicates("client").sort_values("client")
+    shares = own.pivot_table(index="client", columns="class", values="share", fill_value=0.0)
+    shares = shares.loc[clients["client"]]
+    for axes, name in zip(panels, classes, strict=False):
+        share = shares[name].to_numpy()
+        holds = share > 0
+        axes.plot(
+            clients["x"][~holds], clients["y"][~holds], ".", color=MUTED, markersize=2.6, alpha=0.55
+        )
+        axes.scatter(
+            clients["x"][holds], clients["y"][holds], s=17,
+            color=[to_rgba(colour, 0.25 + 0.75 * min(x / 0.5, 1.0)) for x in share[holds]],
+            linewidths=0, zorder=3,
+        )  # fmt: skip
+        _rings(axes, clients, size=5.5)
+        axes.set_title(f"class {name} ({int(holds.sum())})", fontsize=8, pad=3)
+        _bare(axes)
+    for axes in panels[len(classes) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _rings(axes: Axes, clients: pd.DataFrame, size: float = 8.5) -> None:
+    late = clients[clients["group"] == "novel"]
+    axes.plot(
+        late["x"], late["y"], "o", color=INK, markerfacecolor="none", markersize=size,
+        markeredgewidth=0.8, zorder=4,
+    )  # fmt: skip
+
+
+def _bare(axes: Axes) -> None:
+    """Take off what would suggest that a place in such a map has units."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.margins(0.07)
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+        spine.set_color(MUTED)
+        spine.set_linewidth(0.6)

@@ -1,0 +1,1 @@
+"""The page itself, cards, citations and the names that methods are shown by."""

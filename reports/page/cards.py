@@ -1,0 +1,227 @@
+"""One JSON card per trained model: settings, data, population, errors with counts, certificates."""
+
+import json
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from latecomer.reports.frames.bounds import bound_frame, ledger_of
+from latecomer.reports.frames.comparison import half_width
+from latecomer.reports.frames.errors import CONDITION, client_errors, records
+from latecomer.reports.statements import AVERAGED, statement
+from latecomer.reports.words import PROTOCOLS
+
+__all__ = ["cards", "certify_command", "model_command", "stem_of"]
+
+SCHEMA = 1
+# Rules that need nothing but the scores; others bet along the order in which clients were drawn,
+# which a file of losses does not tell.
+_RULES = frozenset(
+    {
+        *("product", "chernoff_kl", "emp_bernstein", "betting_mixture"),
+        *("wsr_averaged", "product_wor_averaged", "conformal"),
+    }
+)
+
+
+def stem_of(label: str, seed: int) -> str:
+    """Name the files of one trained model.
+
+    >>> stem_of("pefll, big", 0)
+    'pefll--big-0'
+    """
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in label) + f"-{seed}"
+
+
+def model_command(study: Mapping[str, Any], label: str, seed: int) -> str:
+    """Give the command that trains and measures one model of a run again, from ``study.yaml``.
+
+    A model that a route trains by itself comes with its method's own.
+    """
+    own = label
+    for certificate in study.get("certificates") or ():
+        own = own.removesuffix(f" {certificate.get('route')}:{certificate.get('rule')}")
+    entry = next(
+        (m for m in study.get("methods") or () if isinstance(m, dict) and m.get("label") == own),
+        {"name": own},
+    )
+    methods = yaml.safe_dump([entry], default_flow_style=True, width=10**6, sort_keys=False)
+    words = ["latecomer", "run", "study.yaml", f"methods={methods.strip()}", f"seeds=[{seed}]"]
+    return shlex.join([*words, "--out", stem_of(label, seed)])
+
+
+def certify_command(certificate: Mapping[str, Any], scores: str, *, seed: int = 0) -> str:
+    """Give the command that computes one certificate again from a file of its clients' scores.
+
+    Empty where the command line has no such rule, or the file lacks what the rule needs.  ``seed``
+    draws the orders of rules that average over them.
+    """
+    route, _, rule = str(certificate["bound"]).partition(":")
+    if route != "r0" or rule not in _RULES or certificate["shift"] != "none":
+        return ""
+    level = "--alpha" if rule == "conformal" else "--delta"
+    words = ["latecomer", "certify", scores, "--rule", rule, level, f"{certificate['delta']:g}"]
+    if certificate["sampling"] == "finite-pool":
+        words += ["--pool-size", str(int(certificate["pool"]))]
+    if rule in AVERAGED:
+        words += ["--seed", str(seed)]
+    return shlex.join(words)
+
+
+def cards(
+    rows: pd.DataFrame,
+    study: Mapping[str, Any],
+    env: Mapping[str, Any],
+    ledger: pd.DataFrame,
+) -> dict[str, str]:
+    """Make the cards of a run and the files of scores their commands read.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the run.
+    study, env : mapping
+        ``study.yaml`` and ``env.json``.
+    ledger : pandas.DataFrame
+        ``ledger_frame`` of the run's ``certificates`` artifacts.
+
+    Returns
+    -------
+    dict
+        File name below the run directory to text.
+    """
+    errors, bounds = client_errors(rows), bound_frame(rows)
+    held = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
+    measured, scored = _errors(errors), dict(list(held.groupby(["label", "seed"], sort=False)))
+    files: dict[str, str] = {}
+    taken: set[str] = set()
+    for first in records(errors.drop_duplicates(["label", "seed"])):
+        label, seed = str(first["label"]), int(first["seed"])
+        stem = stem_of(label, seed)
+        while stem in taken:
+            stem += "_"  # two labels that differ only in signs no file name bears
+        taken.add(stem)
+        scores = _score_files(scored.get((label, seed), held.iloc[:0]), stem)
+        files |= scores
+        issued = bounds[(bounds["label"] == label) & (bounds["seed"] == seed)]
+        facts = ledger[(ledger["label"] == label) & (ledger["seed"] == seed)]
+        entry = [m for m in study.get("methods") or () if isinstance(m, dict)]
+        card = {
+            "schema": SCHEMA,
+            "label": label,
+            "seed": seed,
+            "method": first["method"],
+            "serves_new_clients": PROTOCOLS.get(first["personalization"], first["personalization"]),
+            "hyper_parameters": next((m for m in entry if m.get("label") == label), {}),
+            **{name: study.get(name) for name in ("study", "scale", "data", "split", "model")},
+            **{name: study.get(name) for name in ("train", "evaluation")},
+            "made_with": dict(env.get("versions") or {}),
+            "commit": env.get("git_commit"),
+            "command": model_command(study, label, seed),
+            "errors": measured[label, seed],
+            "certificates": [
+                _certificate(one, facts, stem, scores, _orders_seed(study, one["bound"]))
+                for one in records(issued)
+            ],
+        }
+        files[f"cards/{stem}.json"] = json.dumps(_plain(card), indent=1, allow_nan=False) + "\n"
+    return files
+
+
+def _score_files(own: pd.DataFrame, stem: str) -> dict[str, str]:
+    """Write the certification clients' scores, a file a predictor, as ``latecomer certify`` reads.
+
+    Clients keep their order: some rules bet along it.
+    """
+    return {
+        f"cards/{stem}-{predictor}.csv": part[["client", "error"]]
+        .rename(columns={"error": "loss"})
+        .to_csv(index=False, lineterminator="\n")
+        for predictor, part in own.groupby("predictor", sort=False)
+    }
+
+
+def _errors(errors: pd.DataFrame) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """List per model the mean error of every group and condition, its interval and counts."""
+    keys = ["predictor", "group", *CONDITION]
+    groups = errors.groupby(["label", "seed", *keys], sort=False, dropna=False)
+    frame = groups["error"].agg(mean="mean", half=half_width, n="size")
+    # A sum of counts one of which is not known is not known.
+    frame["n_query"] = groups["n_query"].sum()
+    frame["known"] = groups["n_query"].count() == frame["n"]
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in records(frame.reset_index()):
+        found.setdefault((row["label"], row["seed"]), []).append(
+            {
+                **{name: row[name] for name in keys},
+                "mean": row["mean"],
+                "lower": max(row["mean"] - row["half"], 0.0),
+                "upper": min(row["mean"] + row["half"], 1.0),
+                "spread": "95% t-interval over clients",
+                "n_clients": row["n"],
+                "n_query": int(row["n_query"]) if row["known"] else None,
+            }
+        )
+    return found
+
+
+def _orders_seed(study: Mapping[str, Any], bound: str) -> int:
+    """Return the seed of the orders of one of the study's certificates; 0 where it has none."""
+    asked = [
+        entry.get("orders_seed", 0)
+        for entry in study.get("certificates") or ()
+        if f"{entry.get('route')}:{entry.get('rule')}" == bound
+    ]
+    return int(asked[0]) if asked else 0
+
+
+def _certificate(
+    one: Mapping[str, Any],
+    facts: pd.DataFrame,
+    stem: str,
+    scores: Mapping[str, str],
+    seed: int,
+) -> dict[str, Any]:
+    same = facts[
+        (facts["predictor"] == one["predictor"])
+        & (facts["shift"] == one["shift"])
+        & ((facts["severity"] == one["severity"]) | pd.isna(one["severity"]))
+    ]
+    told = ledger_of(same, one["bound"])
+    own = same[same["bound"] == one["bound"]]
+    terms, events = own[own["kind"] == "term"], own[own["kind"] == "delta"]
+    path = f"cards/{stem}-{one['predictor']}.csv"
+    names = ("bound", "value", "delta", "population", "predictor", "sampling", "shift", "severity")
+    return {
+        **{name: one[name] for name in names},
+        "rigorous": bool(one["rigorous"]),
+        "reason": one["reason"],
+        "vacuous": bool(one["vacuous"]),
+        "statement": statement(one),
+        "left_for_others": None if pd.isna(one["others"]) else float(one["others"]),
+        "n_clients": int(one["n_clients"]),
+        "measured_on_novel_clients": one["measured"],
+        "n_novel": int(one["n_novel"]),
+        "terms": dict(zip(terms["name"].map(str), terms["value"].tolist(), strict=True)),
+        "delta_ledger": dict(zip(events["name"].map(str), events["value"].tolist(), strict=True)),
+        "assumptions": [item["text"] for item in told["assumption"]],
+        "source": [item["text"] for item in told["source"]],
+        "command": certify_command(one, path, seed=seed) if path in scores else "",
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Make a value JSON can hold: NaN and infinities become null and text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return _plain(float(value)) if hasattr(value, "__float__") else str(value)

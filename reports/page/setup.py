@@ -1,0 +1,264 @@
+"""What was done, in words: the setup card, the protocol statement, versions and the command."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from latecomer.reports.frames.errors import client_errors, group_sizes, personalization
+from latecomer.reports.page.cards import model_command, stem_of
+from latecomer.reports.words import MASKING, PROTOCOLS, count, listing
+
+Facts = list[tuple[str, str]]
+
+
+def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Facts:
+    """List the setup as (name, words) pairs."""
+    split, sizes = dict(study.get("split") or {}), group_sizes(rows)
+    train = dict(study.get("train") or {})
+    seeds = list(study.get("seeds") or sorted(rows["seed"].dropna().unique()))
+    masking = str((study.get("evaluation") or {}).get("classes", "all"))
+    data = dict(study.get("data") or {})
+    rounds = train.pop("rounds", None)
+    facts = [
+        ("Data", _settings(data, first="name")),
+        ("Split", _settings(split, first="kind")),
+        ("Clients", ", ".join(f"{n} {name}" for name, n in sizes.items())),
+        ("Samples per novel client", samples_per_client(rows)),
+        ("Training", f"{rounds} rounds; {_settings(train)}" if rounds else _settings(train)),
+        ("Seeds", f"{count(len(seeds), 'training seed')}: {', '.join(str(s) for s in seeds)}"),
+        ("Masking", f"{masking}: {MASKING.get(masking, masking)}"),
+        ("Selection", selection(rows, rounds, str(train.get("selection", "last")))),
+    ]
+    return [(name, words) for name, words in facts if words]
+
+
+def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str:
+    """State the selection rule as the rows bear it out.
+
+    ``rule`` is the study's ``train.selection``: ``last`` or ``validation``.
+    """
+    if rule == "validation":
+        kept = sorted({int(n) for n in rows.loc[rows["metric"] == "selected_round", "value"]})
+        which = f" (round {kept[0]} to {kept[-1]} of {rounds})" if kept else ""
+        return f"the round with the lowest validation error of the seen clients{which}"
+    # What is measured along a training has the round that it was measured in.
+    models = rows.loc[(rows["method"] != "") & (rows["metric"] == "error"), "round"]
+    seen = sorted({int(n) for n in models.dropna()})
+    if seen and rounds is not None and seen == [int(rounds)]:
+        return "none: every model is the one after the last round"
+    if seen:
+        return f"models after round {listing([str(n) for n in seen], 'or')}"
+    return ""
+
+
+def samples_per_client(rows: pd.DataFrame) -> str:
+    """Say how much data the unshifted novel clients have."""
+    own = rows[
+        (rows["group"] == "novel")
+        & (rows["metric"] == "error")
+        & (rows["client"] != "")
+        & rows["shift"].isin(["", "none"])
+    ]
+    parts = []
+    for column, role in (("n_support", "support"), ("n_query", "query")):
+        known = own[column].dropna()
+        if len(known):
+            low, high = int(known.min()), int(known.max())
+            parts.append(f"{low if low == high else f'{low} to {high}'} {role}")
+    return ", ".join(parts)
+
+
+def machine(env: Mapping[str, Any], timings: Sequence[Mapping[str, Any]]) -> Facts:
+    """List versions, machine, date and time spent, as far as they are known."""
+    packages = {"python": env.get("python"), **dict(env.get("versions") or {})}
+    seconds = sum(float(timing.get("seconds") or 0.0) for timing in timings)
+    timed = sum(bool(timing) for timing in timings)
+    cores, threads = env.get("cpu_count"), env.get("threads")
+    hardware = [
+        str(env.get("device") or ""),
+        count(int(cores), "core") if cores else "",
+        f"{count(int(threads), 'thread')} a worker" if threads else "",
+        str(env.get("platform") or ""),
+    ]
+    facts = [
+        (
+            "Versions",
+            ", ".join(f"{name} {version}" for name, version in packages.items() if version),
+        ),
+        ("Commit", str(env.get("git_commit") or "")),
+        ("Machine", ", ".join(part for part in hardware if part)),
+        ("Date", str(env.get("date") or "")),
+        ("Time", f"{seconds:,.0f} s of work in {count(timed, 'cell')}" if seconds else ""),
+    ]
+    return [(name, words) for name, words in facts if words]
+
+
+def command(study: Mapping[str, Any], env: Mapping[str, Any]) -> str:
+    """Give the command that made the run, from ``env.json`` or else from the study's name."""
+    return str(env.get("command") or f"latecomer run {study.get('study', '')}".strip())
+
+
+def protocols(
+    rows: pd.DataFrame, study: Mapping[str, Any], labels: Sequence[str]
+) -> list[dict[str, str]]:
+    """Say for each method how it serves a novel client and which settings the study gave it.
+
+    Returns
+    -------
+    list of dict
+        ``label protocol settings``.
+    """
+    served = personalization(rows)
+    given: dict[str, dict[str, Any]] = {}
+    for entry in study.get("methods") or ():
+        options = dict(entry) if isinstance(entry, dict) else {"name": entry}
+        label = str(options.pop("label", None) or options["name"])
+        given[label] = options
+    return [
+        {
+            "label": label,
+            "protocol": PROTOCOLS.get(kind, kind),
+            "settings": _settings(given.get(label, {}), first="name"),
+        }
+        for label in labels
+        for kind in [served.get(label, "")]
+    ]
+
+
+def statement(
+    rows: pd.DataFrame, study: Mapping[str, Any], scorings: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """State the protocol in sentences: groups, choices, masking, seeds, scoring, statistics.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+    study : mapping
+    scorings : sequence of mapping
+        ``RunRecord.scorings``.
+    """
+    sizes, split = group_sizes(rows), dict(study.get("split") or {})
+    seeds = sorted({int(seed) for seed in rows["seed"].dropna()})
+    train = dict(study.get("train") or {})
+    rounds, rule = train.get("rounds"), str(train.get("selection", "last"))
+    masking = str((study.get("evaluation") or {}).get("classes", "all"))
+    certifying = ""
+    if held := sizes["certification"]:
+        certifying = f"{count(held, 'certification client')} gave scores to certificates and "
+        certifying += "nothing else; "
+    said = [
+        f"{count(sizes['seen'], 'seen client')} trained every model; {certifying}"
+        f"{count(sizes['novel'], 'novel client')} had no part in training, in any "
+        "choice or in any certificate.",
+        f"Split, data and shifts are drawn with split seed {split.get('seed', 0)}, the same for "
+        "every method and training seed, so methods are compared on the same clients and samples.",
+        f"Every method was trained with {count(len(seeds), 'training seed')} "
+        f"({', '.join(map(str, seeds))}), which also draw the cohorts: the same for every method.",
+        f"Selection: {selection(rows, rounds, rule)}. No test sample enters a choice.",
+        *_tuned(rows),
+        f"Masking: {MASKING.get(masking, masking)}.",
+    ]
+    if precision := train.get("precision"):
+        said.append(
+            f"Local steps multiplied in {precision} (train.precision), all else was computed in "
+            "float32: what is measured and certified is the model as it is served, in float32."
+        )
+    if (study.get("evaluation") or {}).get("class_set") == "given":
+        said.append("The set of a client's classes is side information here (class_set: given).")
+    if sizes["certification"]:
+        said.append(_scored(scorings))
+    said += _exceptions(study)
+    said.append(
+        "Means are over clients first, then over seeds. Spread is named beside every number: one "
+        "standard deviation over seeds, or a 95% t-interval over clients. A certificate belongs "
+        "to one trained model and is never averaged."
+    )
+    return said
+
+
+def _tuned(rows: pd.DataFrame) -> list[str]:
+    """Say which rates newcomers train at, where seen clients chose them."""
+    chosen = rows[rows["metric"] == "novel_lr"]
+    if chosen.empty:
+        return []
+    told = [
+        f"{label} {listing([f'{value:g}' for value in sorted(set(own['value']))], 'or')}"
+        for label, own in chosen.groupby("label", sort=False)
+    ]
+    n_clients = int(chosen["n_clients"].max())
+    return [
+        f"Newcomers train at a rate chosen by the validation error of {n_clients} seen clients "
+        f"refitted as newcomers: {', '.join(told)}. No novel client had part in it."
+    ]
+
+
+def _exceptions(study: Mapping[str, Any]) -> list[str]:
+    """Say which models did see certification clients, as parts of some studies do."""
+    said = []
+    if (study.get("evaluation") or {}).get("given_up"):
+        said.append(
+            "Every method was trained once more on the certification clients as well. These models "
+            "stand only where it is said what holding clients out costs; nothing of them is "
+            "certified."
+        )
+    routes = {entry.get("route") for entry in study.get("certificates") or ()}
+    own = sorted(routes & {"r1", "r4", "r5"})
+    if own and (study.get("split") or {}).get("kind") == "environment":
+        named = listing([route.upper() for route in own])
+        said.append(
+            f"{named} train models of their own, which take the certification clients for the ones "
+            "that they tune on or let join; these models' certificates account for it."
+        )
+    return said
+
+
+def _scored(scorings: Sequence[Mapping[str, Any]]) -> str:
+    if not scorings:
+        return "How often the certification clients were scored is not on record here."
+    splits = dict.fromkeys(str(entry.get("split")) for entry in scorings)
+    times = max(int(entry.get("times", 0)) for entry in scorings)
+    text = (
+        f"The certification clients were scored once by each of {count(times, 'trained model')}"
+        f"{'' if len(splits) == 1 else f' (at most, on {len(splits)} splits)'}, in this run "
+        "directory so far. Certificates lose their meaning when rules or models are chosen after "
+        "looking at these scores."
+    )
+    return text
+
+
+def commands(
+    rows: pd.DataFrame, study: Mapping[str, Any], files: Mapping[str, Any]
+) -> list[dict[str, str]]:
+    """List per trained model the command that makes its numbers again, and its card."""
+    models = client_errors(rows)[["label", "seed"]].drop_duplicates()
+    listed = []
+    for label, seed in models.itertuples(index=False, name=None):
+        card = f"cards/{stem_of(str(label), int(seed))}.json"
+        listed.append(
+            {
+                "label": str(label),
+                "seed": str(seed),
+                "command": model_command(study, str(label), int(seed)),
+                "card": card if card in files else "",
+            }
+        )
+    return listed
+
+
+def _settings(options: Mapping[str, Any], first: str = "") -> str:
+    head = [str(options[first])] if options.get(first) else []
+    rest = [
+        f"{str(name).replace('_', ' ')} {_plain(value)}"
+        for name, value in options.items()
+        if name != first and value is not None
+    ]
+    return ", ".join(head + rest)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_plain(inner) for inner in value)
+    return str(value)

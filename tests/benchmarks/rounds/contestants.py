@@ -1,0 +1,160 @@
+"""The contestants of a round: the engine one round at a time, and what bare loops start from."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Semaphore, Thread
+from typing import Any, Self
+
+import bare_rounds
+import torch
+from contest import one_processor
+from torch import Tensor
+
+from latecomer.models.engine.method import Method
+from latecomer.models.engine.schedule import Schedule, TrainConfig
+from latecomer.models.engine.training import train
+from latecomer.models.task.state import part
+from latecomer.models.task.task import Clients, Task
+
+Batch = tuple[Tensor, Tensor]
+
+
+class _EnoughError(Exception):
+    """Ends a training that has been watched long enough."""
+
+
+class RoundByRound:
+    """A training that stops after every round until the next is asked for.
+
+    It runs in a thread of its own and waits where it tells of a round: what is timed is a loop as
+    it is used, but not what comes before the first round or after the last.
+
+    Parameters
+    ----------
+    run : callable
+        Trains, and calls what it is given after every round.
+    """
+
+    def __init__(self, run: Callable[[Callable[..., None]], Any]) -> None:
+        self._run = run
+        self._asked, self._finished = Semaphore(0), Semaphore(0)
+        self._enough = False
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._train, daemon=True)
+
+    def _train(self) -> None:
+        torch.set_num_threads(1)
+        self._asked.acquire()
+        try:
+            with one_processor():
+                self._run(self._pause)
+            raise RuntimeError("no round is left")
+        except _EnoughError:
+            return
+        except BaseException as error:
+            self._error = error
+        self._finished.release()
+
+    def _pause(self, *_: Any) -> None:
+        self._finished.release()
+        self._asked.acquire()
+        if self._enough:
+            raise _EnoughError
+
+    def __call__(self) -> None:
+        """Train one round more."""
+        self._asked.release()
+        self._finished.acquire()
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> Self:
+        """Start the thread, which waits."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the training."""
+        self._enough = True
+        self._asked.release()
+        self._thread.join()
+
+
+def engine(method: Method, task: Task, clients: Clients, config: TrainConfig) -> RoundByRound:
+    """Return the engine, with its schedule and its log, one round at a time."""
+    return RoundByRound(lambda pause: train(method, task, clients, config, seed=0, on_round=pause))
+
+
+@dataclass(eq=False)
+class BareFederation:
+    """Data as the bare loops like them best: standardised floats in memory, in their layout."""
+
+    x: Tensor
+    y: Tensor
+    variant: str
+
+    @classmethod
+    def of(cls, clients: Clients, variant: str, dtype: torch.dtype = torch.float32) -> Self:
+        """Take over a population's samples."""
+        x = clients.inputs(torch.arange(len(clients.x))).to(dtype)
+        return cls(in_layout(x, variant), clients.y, variant)
+
+    def batches(self, rows: Tensor) -> Iterator[Batch]:
+        """Yield a client's batches of ``rows [steps, b]``."""
+        return ((self.x[batch], self.y[batch]) for batch in rows)
+
+    def cohort(self, rows: Tensor) -> list[Iterator[Batch]]:
+        """Return each client's batches of ``rows [c, steps, b]``."""
+        return [self.batches(own) for own in rows]
+
+
+def every_variant(clients: Clients) -> dict[str, BareFederation]:
+    """Return a population's data for each bare loop; one copy of them in each layout."""
+    made: dict[torch.memory_format, BareFederation] = {}
+    for name, (layout, *_) in bare_rounds.VARIANTS.items():
+        if layout not in made:
+            made[layout] = BareFederation.of(clients, name)
+    return {
+        name: BareFederation(made[layout].x, clients.y, name)
+        for name, (layout, *_) in bare_rounds.VARIANTS.items()
+    }
+
+
+def in_layout(x: Tensor, variant: str) -> Tensor:
+    """Return images, or filters, in the layout of a variant."""
+    layout = bare_rounds.VARIANTS[variant][0]
+    return x.contiguous(memory_format=layout) if x.dim() == 4 else x
+
+
+@dataclass(eq=False)
+class BarePeFLL:
+    """Weights, moments and the rest of what a bare PeFLL round starts from."""
+
+    eta: list[Tensor]
+    moments: tuple[list[Tensor], list[Tensor], list[Tensor]]
+    scale: tuple[Tensor, Tensor]
+    shapes: Sequence[tuple[int, ...]]
+    variant: str
+
+    @classmethod
+    def of(
+        cls, method: Method, task: Task, clients: Clients, schedule: Schedule, variant: str
+    ) -> Self:
+        """Start where the engine starts."""
+        state = method.init(task, clients, schedule.cohort(0), schedule.initial_noise())
+        server = {key: value.clone() for key, value in state.server.items()}
+        networks = [*part(server, "hyper").values(), *part(server, "encoder").values()]
+        eta = [in_layout(value, variant) for value in networks]
+        moments = (
+            [torch.zeros_like(value) for value in eta],
+            [torch.zeros_like(value) for value in eta],
+            [torch.zeros(()) for _ in eta],
+        )
+        scale = (server["descriptor.mean"], server["descriptor.sd"])
+        return cls(eta, moments, scale, list(task.shapes.values()), variant)
+
+    def round(self, first: Batch, cohort: Sequence[Iterator[Batch]]) -> list[Tensor]:
+        """Do a round; ``first`` is the batch of descriptors, ``cohort`` every client's batches."""
+        return bare_rounds.pefll_round(
+            self.eta, self.moments, self.scale, first, cohort, self.variant, self.shapes
+        )

@@ -1,0 +1,217 @@
+"""Bets on a finite pool and over drawn orders: definitions, limits and what must not matter."""
+
+from math import log
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mpf
+
+from latecomer.bounds import (
+    betting_wor,
+    product,
+    product_wor,
+    product_wor_averaged,
+    reference_price_pool,
+    wsr,
+    wsr_averaged,
+    wsr_wor,
+)
+from latecomer.bounds.held_out.pool_betting import seeded_orders
+
+mp: Any = mpmath
+A_HAIR = mpf(1) / 10**11
+
+
+def factors(losses: Any, risk: Any, pool: int) -> list[Any]:
+    """(1 - L_j) / (1 - m_j) at 50 digits, from the definition; None once the mean is refused."""
+    made, before = [], mpf(0)
+    for j, loss in enumerate(losses):
+        mean = (pool * risk - before) / (pool - j)
+        if mean >= 1:
+            return [*made, None]
+        made.append((1 - mpf(float(loss))) / (1 - mean))
+        before += mpf(float(loss))
+    return made
+
+
+def wealth(losses: Any, risk: Any, pool: int, bets: tuple[float, ...]) -> Any:
+    """Largest wealth along the way, averaged over bets, infinite once a mean passes 1."""
+    each, best = [mpf(1)] * len(bets), mpf(0)
+    for factor in factors(losses, risk, pool):
+        if factor is None:
+            return mp.inf
+        each = [w * (1 - mpf(bet) + mpf(bet) * factor) for w, bet in zip(each, bets, strict=True)]
+        best = max(best, sum(each) / len(bets))
+    return best
+
+
+def last_wealth(losses: Any, risk: Any, pool: int, orders: Any) -> Any:
+    """Average over orders of the last product."""
+    ordered = np.sort(losses)[orders]
+    return sum(mp.fprod(factors(row, risk, pool)) for row in ordered) / len(orders)
+
+
+@pytest.mark.parametrize("pool", [14, 20, 400])
+@pytest.mark.parametrize("rule", ["product_wor", "betting_wor", "product_wor_averaged"])
+def test_the_bound_is_the_first_refused_mean(rule: str, pool: int) -> None:
+    """Against 50-digit wealths: refused at the reported value, not refused a hair below it."""
+    rng = np.random.default_rng(pool)
+    orders = seeded_orders(13, 7, 3)
+
+    def at(losses: Any, risk: Any) -> Any:
+        if rule == "product_wor_averaged":
+            return last_wealth(losses, risk, pool, orders)
+        return wealth(losses, risk, pool, (1.0,) if rule == "product_wor" else (1.0, 0.5, 0.25))
+
+    def bound(losses: Any, delta: float) -> float:
+        given: dict[str, Any] = {"losses": losses, "delta": delta, "pool_size": pool}
+        match rule:
+            case "product_wor":
+                return float(product_wor(**given))
+            case "betting_wor":
+                return float(betting_wor(**given, n_bets=3))
+            case _:
+                return float(product_wor_averaged(**given, n_orders=7, seed=3))
+
+    with mpmath.workdps(50):
+        below_the_cap = 0
+        for _ in range(20):
+            losses, delta = rng.beta(1, 5, 13), float(10 ** rng.uniform(-2, -0.2))
+            value, cap = mpf(bound(losses, delta)), (losses.sum() + pool - 13) / pool
+            target = 1 / mpf(delta)
+            if value < cap * (1 - 1e-12):
+                below_the_cap += 1
+                assert at(losses, value) >= target
+                assert at(losses, value * (1 - A_HAIR)) < target
+            else:
+                assert at(losses, mpf(cap) * (1 - mpf(10) ** -9)) < target
+        assert below_the_cap >= 5
+
+
+@pytest.mark.parametrize("rule", [product_wor, betting_wor, product_wor_averaged])
+def test_a_whole_pool_gives_its_mean(rule: Any) -> None:
+    losses = np.linspace(0.0, 0.6, 13)
+    made = float(rule(losses=losses, delta=0.05, pool_size=13))
+    assert losses.mean() <= made == pytest.approx(losses.mean(), rel=1e-13)
+
+
+@pytest.mark.parametrize("rule", [product_wor, product_wor_averaged])
+def test_a_large_pool_gives_the_product_rule(rule: Any) -> None:
+    losses = np.random.default_rng(2).beta(1, 8, 40)
+    pools = [60, 200, 10**4, 10**9]
+    made = rule(losses=losses, delta=0.05, pool_size=pools).value
+    assert np.all(np.diff(made) > 0)
+    limit = float(product(losses=losses, delta=0.05))
+    if rule is product_wor_averaged:
+        assert made[-1] == pytest.approx(limit, rel=1e-6)
+    else:
+        assert made[-1] <= limit * (1 + 1e-6), "the largest wealth along the way counts"
+
+
+def test_equal_scores_pay_about_the_price_of_the_pool() -> None:
+    """b hopeless clients of N are missed with probability C(N - b, k) / C(N, k)."""
+    found = float(product_wor(losses=[0.0] * 30, delta=0.05, pool_size=40))
+    exact = float(reference_price_pool(n_clients=30, pool_size=40, delta=0.05))
+    assert exact < found < exact + 1 / 40
+
+
+@pytest.mark.parametrize("n_bets", [1, 5])
+def test_a_score_of_one_ends_the_product_and_not_the_bets(n_bets: int) -> None:
+    losses = [0.1] * 4 + [1.0] + [0.1] * 36
+    given: dict[str, Any] = {"delta": 0.05, "pool_size": 60}
+    one = float(product_wor(losses=losses, **given))
+    assert one < 1.0, "the clients before it still count"
+    averaged = float(product_wor_averaged(losses=losses, **given))
+    certain = (sum(losses) + 19) / 60
+    assert averaged == pytest.approx(certain, rel=1e-12)
+    mixed = float(betting_wor(losses=losses, n_bets=n_bets, **given))
+    assert mixed == pytest.approx(one, rel=1e-9) if n_bets == 1 else mixed < one
+
+
+def test_certainly_all_wrong() -> None:
+    for rule in (product_wor, betting_wor, product_wor_averaged):
+        assert float(rule(losses=np.ones(12), delta=0.05, pool_size=30)) == 1.0
+    assert float(wsr_averaged(losses=np.ones(12), delta=0.05)) == 1.0
+
+
+def test_pool_rules_broadcast_like_a_loop() -> None:
+    rng = np.random.default_rng(3)
+    losses, pools, deltas = rng.beta(1, 6, (2, 1, 12)), np.array([14, 20, 90]), 0.1
+    for rule in (product_wor, betting_wor, product_wor_averaged):
+        whole = rule(losses=losses, delta=deltas, pool_size=pools)
+        assert whole.value.shape == (2, 3)
+        for i in range(2):
+            for j in range(3):
+                one = rule(losses=losses[i, 0], delta=deltas, pool_size=pools[j])
+                assert whole.value[i, j] == pytest.approx(float(one), rel=1e-13)
+        np.testing.assert_allclose(
+            whole.terms["empirical_risk"] + whole.terms["price"], whole.value, rtol=1e-13
+        )
+
+
+many = st.lists(st.floats(0, 1), min_size=1, max_size=25)
+
+
+@given(many, st.floats(0.001, 0.5), st.integers(0, 50), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_no_order_changes_an_averaged_rule(
+    losses: list[float], delta: float, more: int, random: Any
+) -> None:
+    shuffled = list(losses)
+    random.shuffle(shuffled)
+    size = len(losses) + more
+    for rule, own in ((wsr_averaged, {}), (product_wor_averaged, {"pool_size": size})):
+        left, right = (float(rule(losses=x, delta=delta, **own)) for x in (losses, shuffled))
+        assert left == pytest.approx(right, rel=1e-12)
+
+
+@given(many, st.floats(0.001, 0.5), st.integers(0, 50))
+@settings(max_examples=60, deadline=None)
+def test_values_lie_between_what_was_seen_and_what_is_possible(
+    losses: list[float], delta: float, more: int
+) -> None:
+    size, total = len(losses) + more, sum(losses)
+    for rule in (product_wor, betting_wor, product_wor_averaged):
+        made = float(rule(losses=losses, delta=delta, pool_size=size))
+        surer = float(rule(losses=losses, delta=delta / 2, pool_size=size))
+        assert total / size * (1 - 1e-12) <= made <= surer
+        assert surer <= min(1.0, (total + more) / size * (1 + 1e-12))
+
+
+def test_seeds_and_numbers_of_orders() -> None:
+    losses = np.random.default_rng(5).beta(2, 9, 30)
+    given: dict[str, Any] = {"losses": losses, "delta": 0.05}
+    for rule, own in ((wsr_averaged, given), (product_wor_averaged, given | {"pool_size": 40})):
+        assert float(rule(**own, seed=1)) == float(rule(**own, seed=1))
+        assert float(rule(**own, seed=1)) != float(rule(**own, seed=2))
+        spread = [
+            np.ptp([float(rule(**own, n_orders=n, seed=s)) for s in range(12)]) for n in (2, 200)
+        ]
+        assert spread[1] < spread[0], "more orders, less luck"
+
+
+def test_one_order_of_wsr_averaged_has_no_maximum_over_prefixes() -> None:
+    """With one order it is wsr's last wealth, so that it can only be larger than wsr."""
+    losses = np.sort(np.random.default_rng(6).beta(2, 9, 30))
+    order = seeded_orders(30, 1, 9)[0]
+    one = float(wsr_averaged(losses=losses, delta=0.05, n_orders=1, seed=9))
+    assert one >= float(wsr(losses=losses[order], delta=0.05)) * (1 - 1e-12)
+    k, bets, seen, gained = 30, [], [], 0.0
+    for loss in losses[order]:
+        squares = sum((x - (0.5 + sum(seen[: i + 1])) / (i + 2)) ** 2 for i, x in enumerate(seen))
+        spread = (0.25 + squares) / (len(seen) + 1)
+        bets.append(min(1.0, np.sqrt(2 * log(20) / (k * spread))))
+        gained += log(1 - bets[-1] * (loss - one))
+        seen.append(loss)
+    assert gained == pytest.approx(log(20), rel=1e-9)
+
+
+def test_product_wor_beats_older_rules_of_a_pool_on_scores_like_ours() -> None:
+    losses = np.random.default_rng(7).beta(2.8, 13.7, 30)
+    given: dict[str, Any] = {"losses": losses, "delta": 0.05}
+    averaged = float(product_wor_averaged(**given, pool_size=40))
+    assert averaged < float(wsr_wor(**given, pool_size=40)) < float(product(**given))

@@ -1,0 +1,135 @@
+"""Relations of the domain-adaptation calculators; the capacity bounds are not simulated."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latecomer.bounds.shift.adaptation import ben_david, hdiv_from_counts, odpfl, proxy_a, vc_dev
+
+SETTINGS = settings(max_examples=40, deadline=None, derandomize=True)
+BEN_DAVID: dict[str, Any] = dict(
+    source_risk=0.1, divergence=0.3, dimension=10, n_samples=100_000, delta=0.05, joint_error=0.02
+)
+ODPFL: dict[str, Any] = dict(
+    empirical_risk=0.1,
+    multitask_deviation=0.05,
+    divergences=[0.2, 0.4, 0.1],
+    joint_errors=[0.01, 0.0, 0.02],
+    dimension=5,
+    n_samples=10**7,
+    delta_multitask=0.01,
+    delta_samples=0.03,
+    delta_environment=0.02,
+)
+
+
+@SETTINGS
+@given(st.integers(1, 500), st.data())
+def test_counts_of_balanced_domains_give_the_proxy(n: int, data: st.DataObject) -> None:
+    a, b = data.draw(st.integers(0, n)), data.draw(st.integers(0, n))
+    counted = float(
+        hdiv_from_counts(source_as_target=a, n_source=n, target_as_source=b, n_target=n)
+    )
+    proxy = float(proxy_a(error=(a + b) / (2 * n)))
+    assert counted == pytest.approx(max(0.0, proxy), abs=1e-12)
+    assert 0.0 <= counted <= 2.0
+
+
+def test_the_exact_minimiser_is_what_the_divergence_needs() -> None:
+    rng = np.random.default_rng(3)
+    source, target = rng.normal(0.0, 1.0, 60), rng.normal(0.7, 1.0, 60)
+    cuts = np.sort(np.concatenate([source, target]))
+    wrong_source = (source[:, np.newaxis] > cuts).sum(axis=0)
+    wrong_target = (target[:, np.newaxis] <= cuts).sum(axis=0)
+    every = hdiv_from_counts(
+        source_as_target=wrong_source, n_source=60, target_as_source=wrong_target, n_target=60
+    )
+    # A classifier that was trained only roughly lands on some cut: a lower bound, never more.
+    assert every.shape == (120,)
+    assert float(every[40]) < float(every.max())
+
+
+def test_proxy_keeps_its_sign() -> None:
+    assert proxy_a(error=[0.0, 0.25, 0.5, 0.75, 1.0]).tolist() == [2.0, 1.0, 0.0, -1.0, -2.0]
+
+
+def test_deviation() -> None:
+    assert float(vc_dev(dimension=50, n_samples=400, delta=0.05)) == pytest.approx(5.19, abs=0.005)
+    assert float(vc_dev(dimension=50, n_samples=3_000_000, delta=0.05)) < 0.1
+    assert float(vc_dev(dimension=50, n_samples=2_000_000, delta=0.05)) > 0.1
+    sizes = np.array([100, 1000, 10_000])
+    assert np.all(np.diff(vc_dev(dimension=5, n_samples=sizes, delta=0.1)) < 0)
+
+
+def test_the_lemma_gives_half_of_the_published_deviation() -> None:
+    published, halved = ben_david(**BEN_DAVID), ben_david(**BEN_DAVID, coefficient=2)
+    assert float(published.terms["deviation"]) == 2 * float(halved.terms["deviation"])
+    assert published.rigorous
+    assert published.population == "one-client"
+
+
+@SETTINGS
+@given(
+    st.sampled_from(["source_risk", "divergence", "dimension", "joint_error", "n_samples", "delta"])
+)
+def test_ben_david_directions(argument: str) -> None:
+    moved = BEN_DAVID | {argument: BEN_DAVID[argument] * 2}
+    grows = argument not in {"n_samples", "delta"}
+    assert (float(ben_david(**moved)) > float(ben_david(**BEN_DAVID))) == grows
+
+
+def test_odpfl_is_the_sum_of_its_parts() -> None:
+    bound = odpfl(**ODPFL)
+    n = 3
+    expected = (
+        0.1
+        + 0.05
+        + 0.5 * (0.7 / 3)
+        + 0.01
+        + float(vc_dev(dimension=5, n_samples=10**7, delta=0.03 / n))
+        + math.sqrt(math.log(1 / 0.02) / (2 * n))
+    )
+    assert float(bound) == pytest.approx(expected, rel=1e-12)
+    assert float(bound.delta_total) == pytest.approx(0.06)
+    assert sum(float(term) for term in bound.terms.values()) == pytest.approx(float(bound))
+    assert any("not the generated model" in line for line in bound.assumptions)
+
+
+def test_broadcasting() -> None:
+    delta = np.array([0.01, 0.1])[:, np.newaxis]
+    table = ben_david(**BEN_DAVID | {"delta": delta, "n_samples": [10**4, 10**5, 10**6]}).value
+    assert table.shape == (2, 3)
+    assert table[0, 1] == pytest.approx(float(ben_david(**BEN_DAVID | {"delta": 0.01})))
+    rows = odpfl(**ODPFL | {"divergences": [[0.2, 0.4, 0.1], [0.0, 0.0, 0.0]]}).value
+    assert rows.shape == (2,)
+    assert rows[0] == pytest.approx(float(odpfl(**ODPFL)))
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "bad"),
+    [
+        *((ben_david, "divergence", bad) for bad in (-0.1, 2.1, math.nan)),
+        *((ben_david, "source_risk", bad) for bad in (-0.1, 1.1, "low")),
+        *((ben_david, "joint_error", bad) for bad in (-0.1, None)),
+        *((ben_david, "coefficient", bad) for bad in (1.9, math.inf)),
+        *((ben_david, "n_samples", bad) for bad in (0, 10.5)),
+        *((odpfl, "delta_samples", bad) for bad in (0, 1)),
+        *((odpfl, "divergences", bad) for bad in ([0.1, 0.2, 2.2], [0.1], 0.3)),
+    ],
+)
+def test_bad_input(call: Any, argument: str, bad: Any) -> None:
+    good = BEN_DAVID if call is ben_david else ODPFL
+    with pytest.raises((ValueError, TypeError), match=rf"{argument} .*must"):
+        call(**{**good, argument: bad})
+
+
+def test_more_errors_than_points() -> None:
+    counts = dict(source_as_target=5, n_source=4, target_as_source=0, n_target=4)
+    with pytest.raises(ValueError, match="source_as_target must be at most n_source"):
+        hdiv_from_counts(**counts)
+    with pytest.raises(ValueError, match=r"error must lie in \[0, 1\], got error=1\.5"):
+        proxy_a(error=1.5)

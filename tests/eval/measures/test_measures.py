@@ -1,0 +1,172 @@
+"""Measures of trained models: descriptors along a training, heads on other bodies, serving."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from latecomer.eval.federation.groups import build_federation
+from latecomer.eval.measures.descriptors import (
+    class_proportions,
+    descriptor_findings,
+    rank_correlations,
+)
+from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.studies.checking import parse_study
+from latecomer.models.task.task import make_task
+
+RAW = {
+    "study": "tiny",
+    "data": {"name": "digits"},
+    "split": {"kind": "by_class", "clients": 12, "classes_per_client": 2, "novel": 3},
+    "train": {"rounds": 4, "cohort": 2, "local_steps": 2, "batch_size": 4},
+}
+SEEN, NOVEL = 9, 3
+WEIGHTS = 4 * make_task(input_shape=(1, 8, 8), n_classes=10).n_parameters
+
+
+def outcome(method, measures, **evaluation):
+    raw = {**RAW, "methods": [method], "evaluation": {"measures": measures, **evaluation}}
+    study = parse_study(raw)
+    return evaluate_cell(next(cell.config for cell in study.cells() if cell.kind == "method"))
+
+
+def test_cells_without_measures_are_what_they_were():
+    study = parse_study({**RAW, "methods": ["fedavg"]})
+    config = next(cell.config for cell in study.cells() if cell.kind == "method")
+    assert "measures" not in config["evaluation"]
+
+
+def test_rank_correlation_of_a_perfect_and_a_reversed_order():
+    places = np.array([[1.0], [2.0], [4.0], [8.0]])
+    here = np.zeros((1, 1))
+    found = rank_correlations(
+        novel_descriptors=here,
+        seen_descriptors=places**3,
+        novel_proportions=here,
+        seen_proportions=places,
+    )
+    assert found == pytest.approx([1.0])
+    found = rank_correlations(
+        novel_descriptors=here,
+        seen_descriptors=-1 / places,
+        novel_proportions=here,
+        seen_proportions=places,
+    )
+    assert found == pytest.approx([-1.0])
+
+
+def test_rank_correlation_is_undefined_where_all_descriptors_agree():
+    found = rank_correlations(
+        novel_descriptors=np.zeros((2, 1)),
+        seen_descriptors=np.ones((3, 1)),
+        novel_proportions=np.zeros((2, 1)),
+        seen_proportions=np.arange(3.0)[:, None],
+    )
+    assert np.isnan(found).all()
+
+
+def test_class_proportions_are_of_all_samples_of_a_client():
+    federation = build_federation(parse_study({**RAW, "methods": ["fedavg"]}).resolved())
+    shares = class_proportions(federation.seen, 10)
+    assert shares.shape == (SEEN, 10)
+    assert shares.sum(axis=1) == pytest.approx(1)
+    assert ((shares > 0).sum(axis=1) == 2).all()
+
+
+@pytest.mark.parametrize("method", ["pefll", "odpfl_hn"])
+def test_descriptors_and_their_correlation_along_the_training(method):
+    found = outcome(method, ["descriptors"], every=2)
+    held = found.artifacts["descriptors"].arrays
+    assert held["descriptor"].shape[0] == SEEN + NOVEL == len(held["class_proportions"])
+    assert held["novel"].sum() == NOVEL
+    rows = [row for row in found.rows if row["metric"] == "spearman"]
+    clients = [row["value"] for row in rows if row.get("client", "") != ""]
+    (mean,) = [row["value"] for row in rows if row.get("client", "") == ""]
+    assert mean == pytest.approx(np.mean(clients))
+    assert len(clients) == NOVEL
+    curve = found.artifacts["training_curve"].table
+    points = {r["round"]: r["spearman"] for r in curve if r["group"] == "novel"}
+    assert sorted(points) == [2, 4]
+    assert points[4] == pytest.approx(mean)
+    assert points[2] != points[4]
+    assert {r["spearman"] for r in curve if r["group"] != "novel"} == {""}
+
+
+def test_embeddings_are_of_seen_clients_only():
+    found = outcome("pfedhn", ["descriptors"], every=2)
+    held = found.artifacts["descriptors"].arrays
+    assert held["descriptor"].shape == (SEEN, 1 + SEEN // 4)
+    assert not held["novel"].any()
+    assert not [row for row in found.rows if row["metric"] == "spearman"]
+    assert "spearman" not in found.artifacts["training_curve"].table[0]
+
+
+class Sizes:
+    """Describes a client by how much support data it has."""
+
+    def describe(self, task, state, support, member):
+        return torch.tensor([float(len(support))])
+
+
+def test_descriptors_name_superclasses_where_the_data_have_some():
+    federation = build_federation(parse_study({**RAW, "methods": ["fedavg"]}).resolved())
+    task = make_task(input_shape=(1, 8, 8), n_classes=10)
+    _, made = descriptor_findings(Sizes(), task, None, federation)
+    assert "superclass" not in made["descriptors"].arrays
+    dataset = replace(federation.dataset, coarse=federation.dataset.y // 2)
+    _, made = descriptor_findings(Sizes(), task, None, replace(federation, dataset=dataset))
+    assert made["descriptors"].arrays["superclass"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_mixed_heads_and_bodies_have_own_accuracy_on_the_diagonal():
+    found = outcome("pfedhn_pc", ["mix_and_match"])
+    accuracy = found.artifacts["mix_and_match"].arrays["accuracy"]
+    assert accuracy.shape == (SEEN, SEEN)
+    own = {
+        row["client"]: 1 - row["value"]
+        for row in found.rows
+        if row["group"] == "seen" and row["metric"] == "error" and row.get("client", "") != ""
+    }
+    ids = found.artifacts["mix_and_match"].ids["client of the head"]
+    assert np.diag(accuracy) == pytest.approx([own[client] for client in ids])
+    stretched = found.artifacts["mix_and_match"].arrays["normalised"]
+    assert np.nanmax(stretched) == 1
+
+
+@pytest.mark.parametrize("measure", ["descriptors", "mix_and_match"])
+def test_methods_that_a_measure_is_not_about_leave_it_out(measure):
+    assert measure not in outcome("fedavg", [measure]).artifacts
+
+
+@pytest.mark.parametrize(
+    ("method", "rounds", "down", "up"),
+    [
+        ({"name": "fedavg"}, 1, WEIGHTS, 0),
+        ({"name": "local", "novel_steps": 2}, 0, 0, 0),
+        ({"name": "pfedhn", "novel_rounds": 3, "novel_steps": 1}, 3, 4 * WEIGHTS, 3 * WEIGHTS),
+        # A head of 10 classes on 32 units is the newcomer's own.
+        ({"name": "fedrep", "novel_steps": 2}, 1, WEIGHTS - 4 * 33 * 10, 0),
+    ],
+)
+def test_serving_cost(method, rounds, down, up):
+    torch.manual_seed(0)
+    table = outcome(method, ["serving_cost"]).artifacts["serving_cost"].table
+    assert len(table) == NOVEL
+    for record in table:
+        assert (record["rounds"], record["down_bytes"], record["up_bytes"]) == (rounds, down, up)
+        assert record["personalize_seconds"] > 0
+        assert record["predict_seconds"] > 0
+
+
+def test_what_a_method_with_an_encoder_sends():
+    pefll = {"name": "pefll", "descriptor_dim": 5}
+    record = outcome(pefll, ["serving_cost"]).artifacts["serving_cost"].table[0]
+    assert record["up_bytes"] == 4 * 5
+    assert record["down_bytes"] > WEIGHTS
+
+
+def test_no_timing_is_in_the_rows():
+    found = outcome("fedavg", ["serving_cost"])
+    assert not [row for row in found.rows if "second" in row["metric"]]

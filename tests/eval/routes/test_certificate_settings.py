@@ -1,0 +1,268 @@
+"""The certificates section of a study: defaults, refusals, and what a cell is told."""
+
+from typing import get_args
+
+import pytest
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.routes.entries import ROUTE_SETTINGS
+from latecomer.eval.routes.registry import ROUTES
+from latecomer.eval.routes.training_entries import TRAINING_ROUTES
+from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.studies.loading import load_study
+from latecomer.eval.studies.shipped import shipped_studies
+
+SPLIT = {"kind": "by_class", "clients": 60, "certify": 12, "novel": 12, "classes_per_client": 2}
+STUDY = {
+    "study": "s",
+    "data": {"name": "digits"},
+    "split": SPLIT,
+    "methods": ["fedavg"],
+    "shifts": {
+        "blur": [1.0, 2.0],
+        "extrapolation": [0.5],
+        "dataset": [{"name": "npz", "path": "other.npz", "label": "natural"}],
+        "function": [{"path": "numpy:clip", "label": "mine"}],
+    },
+    "seeds": [0, 1, 2],
+}
+
+
+def study(*entries, **changed):
+    return parse_study({**STUDY, "certificates": list(entries), **changed})
+
+
+def test_defaults_are_written_out_and_read_back() -> None:
+    found = study({"rule": "product"}, {"rule": "conformal"})
+    assert found.resolved()["certificates"] == [
+        {
+            "route": "r0",
+            "rule": "product",
+            "delta": 0.05,
+            "folds": 1,
+            "shifts": False,
+            "per_seed": "each",
+        },
+        {
+            "route": "r0",
+            "rule": "conformal",
+            "alpha": 0.1,
+            "folds": 1,
+            "shifts": False,
+            "per_seed": "each",
+        },
+    ]
+    assert parse_study(found.resolved()) == found
+
+
+def test_everything_a_rule_takes_is_read_back() -> None:
+    found = study(
+        {"best_of": ["product", "wsr_wor"], "delta": 0.1, "per_seed": "union", "folds": 5},
+        {"rule": "fraction_above", "thresholds": [0.1, 0.2], "folds": 5, "shifts": ["mine"]},
+        {"rule": "error_curve", "delta": 0.5, "folds": 5, "shifts": ["blur", "mine"]},
+    )
+    assert found.certificates[0].rule == "best_of"
+    assert parse_study(found.resolved()) == found
+    cells = found.cells("data")
+    assert cells[0].config["certificates"] == []
+    told = cells[1].config["certificates"]
+    assert [entry.get("n_seeds") for entry in told] == [3, None, None]
+
+
+def test_more_seeds_that_share_delta_are_other_cells() -> None:
+    def ids(per_seed: str, seeds: list[int]) -> set[str]:
+        found = study({"rule": "product", "per_seed": per_seed}, seeds=seeds)
+        return {cell.id for cell in found.cells("data") if cell.kind == "method"}
+
+    assert ids("each", [0, 1]) < ids("each", [0, 1, 2])
+    assert not ids("union", [0, 1]) & ids("union", [0, 1, 2])
+
+
+def test_true_means_every_shift_of_the_study() -> None:
+    moved = {"blur": [1.0], "rotation": [30.0], "function": STUDY["shifts"]["function"]}
+    found = study({"rule": "product", "shifts": True}, shifts=moved)
+    assert found.certificates[0].shifts == ("blur", "rotation", "mine")
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([{}], "certificates.0.rule must be given"),
+        ([{"rule": "prodct"}], "did you mean 'product'?"),
+        ([{"route": "r99", "rule": "product"}], "certificates.0.route"),
+        ([{"rule": "product", "dleta": 0.1}], "did you mean certificates.0.delta?"),
+        ([{"rule": "product", "alpha": 0.1}], "alpha is no setting of rule product"),
+        ([{"rule": "conformal", "delta": 0.1}], "delta is no setting of rule conformal"),
+        ([{"rule": "fraction_above"}], "thresholds must be given for rule fraction_above"),
+        ([{"rule": "fraction_above", "thresholds": []}], "thresholds: must not be empty"),
+        ([{"rule": "fraction_above", "thresholds": [1.0]}], "must be less than 1, got 1.0"),
+        ([{"rule": "fraction_above", "thresholds": [0.1, 0.1]}], "must not repeat an entry"),
+        ([{"rule": "product", "thresholds": [0.1]}], "thresholds is no setting of rule product"),
+        ([{"rule": "error_curve", "delta": 0.6}], "delta must be at most 0.5"),
+        ([{"rule": "best_of"}], "best_of must list two or more of product"),
+        ([{"best_of": ["product"]}], "best_of must list two or more of product"),
+        ([{"best_of": ["product", "product"]}], "must not repeat an entry"),
+        ([{"best_of": ["product", "conformal"]}], "certificates.0.best_of.1"),
+        ([{"best_of": ["product", "wsr_averaged"]}], "wsr_averaged needs independent clients"),
+        ([{"rule": "wsr"}], "must not hang on the order of the clients: use wsr_averaged"),
+        ([{"rule": "product", "orders_seed": 1}], "orders_seed is no setting of rule product"),
+        ([{"rule": "product_wor", "orders_seed": 1}], "no setting of rule product_wor, which"),
+        ([{"rule": "product_wor_averaged", "orders_seed": -1}], "orders_seed"),
+        ([{"rule": "product", "realised": True}], "realised is no setting of rule product"),
+        (
+            [{"rule": "fraction_above", "thresholds": [0.2, 1]}],
+            "thresholds.1: must be less than 1, got 1",
+        ),
+        ([{"rule": "product", "best_of": ["product", "wsr_wor"]}], "either rule or best_of"),
+        ([{"rule": "emp_bernstein"}], "emp_bernstein needs independent clients"),
+        ([{"rule": "product", "folds": 0}], "folds: must be greater than or equal to 1"),
+        ([{"rule": "product", "folds": True}], "folds: must be a valid integer"),
+        (
+            [{"rule": "product"}, {"rule": "conformal", "folds": 2}],
+            "certificates.1.folds must be 1 like certificates.0.folds",
+        ),
+        ([{"rule": "product", "per_seed": "all"}], "per_seed: must be 'each' or 'union'"),
+        ([{"rule": "product", "shifts": "blur"}], "shifts: must be true, false or a list"),
+        ([{"rule": "product", "shifts": []}], "shifts: must be true, false or a list"),
+        ([{"rule": "product", "shifts": ["rotation"]}], "(blur, extrapolation, natural, mine)"),
+        ([{"rule": "product", "shifts": ["extrapolation"]}], "draws other clients"),
+        ([{"rule": "product", "shifts": ["natural"]}], "all clients at once"),
+        ([{"rule": "product", "shifts": True}], "draws other clients"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(entries, said) -> None:
+    with pytest.raises(InputError) as caught:
+        study(*entries)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pool_needs_ten_clients_outside_the_certified_ones() -> None:
+    with pytest.raises(InputError, match="at least 10 clients for certificates of a finite pool"):
+        study({"rule": "product"}, split={**SPLIT, "novel": 9})
+    assert study({"rule": "product"}, split={**SPLIT, "novel": 10})
+    independent = {**SPLIT, "kind": "environment", "novel": 1}
+    assert study({"rule": "product"}, split=independent)
+
+
+def test_every_route_has_settings_and_one_way_to_be_followed() -> None:
+    assert not set(ROUTES) & set(TRAINING_ROUTES)
+    assert set(ROUTES) | set(TRAINING_ROUTES) == set(ROUTE_SETTINGS)
+    for name, model in ROUTE_SETTINGS.items():
+        assert get_args(model.model_fields["route"].annotation) == (name,)
+
+
+R1 = {"route": "r1", "first": 20, "clients": 16, "weights": ["hyper.trunk"]}
+TWO = [{"name": "pefll"}, {"name": "fedavg"}]
+
+
+def test_a_route_that_trains_is_asked_of_the_methods_it_names() -> None:
+    asked = study({**R1, "methods": ["pefll"]}, methods=TWO, shifts={})
+    everybody = study(R1, methods=TWO[:1], shifts={})
+
+    def tuned(found):
+        return {(c.label, c.seed): c.id for c in found.cells("data") if c.kind == "tuned"}
+
+    assert set(tuned(asked)) == {("pefll r1:product", seed) for seed in (0, 1, 2)}
+    # Who else is in the study changes no cell.
+    assert tuned(asked) == tuned(everybody)
+    assert parse_study(asked.resolved()) == asked
+    with pytest.raises(InputError, match=r"certificates.0.methods must be labels .*'pefll'"):
+        study({**R1, "methods": ["pefl"]}, methods=TWO, shifts={})
+    # One model of a study can be made again by itself.
+    alone = study({**R1, "methods": ["pefll"]}, methods=TWO[1:], shifts={})
+    assert {cell.kind for cell in alone.cells("data")} == {"split", "method"}
+
+
+def test_published_bounds_of_one_method_leave_the_others_cells_alone() -> None:
+    stochastic = {"name": "pefll", "posterior": "gaussian", "label": "drawn"}
+    alone = study(methods=["pefll"])
+    both = study(methods=["pefll", {**stochastic, "bounds": ["pefll_32"]}])
+    ids = {cell.id for cell in both.cells("data")}
+    assert {cell.id for cell in alone.cells("data")} < ids
+    asked = {cell.label: cell.config for cell in both.cells("data") if cell.kind == "method"}
+    assert (asked["pefll"]["bounds"], asked["drawn"]["bounds"]) == ([], ["pefll_32"])
+    assert asked["drawn"]["method"] == stochastic
+    assert parse_study(both.resolved()) == both
+    with pytest.raises(InputError, match=r"methods.0.bounds.0"):
+        study(methods=[{**stochastic, "bounds": ["pefll32"]}])
+
+
+def test_what_holding_out_costs_is_trained_once_more_and_changes_no_other_cell() -> None:
+    plain = study({"rule": "product"})
+    also = study({"rule": "product"}, evaluation={"given_up": True})
+    before = {cell.id for cell in plain.cells("data")}
+    more = [cell for cell in also.cells("data") if cell.id not in before]
+    assert before < {cell.id for cell in also.cells("data")}
+    assert [(c.kind, c.label, c.seed) for c in more] == [
+        ("whole", "fedavg, all clients", seed) for seed in (0, 1, 2)
+    ]
+    assert more[0].config["certificates"] == []
+    with pytest.raises(InputError, match=r"given_up needs clients to give up"):
+        study(split={**SPLIT, "certify": 0}, evaluation={"given_up": True})
+
+
+def test_the_published_bound_has_a_study_on_the_certificates_very_clients() -> None:
+    for variants, name in (
+        ([], "certificates-cifar10"),
+        (["50"], "certificates-cifar10-50"),
+        (["mnist"], "certificates-mnist"),
+        (["no-holdout"], "certificates-no-holdout-cifar10"),
+    ):
+        found, of = load_study("certificates-published", variants=variants), load_study(name)
+        assert (found.data, found.split, found.evaluation) == (of.data, of.split, of.evaluation)
+        assert found.bounds == ("pefll_32", "two_step_kl")
+
+
+@pytest.mark.parametrize("name", ["certificates-cifar10", "certificates-cifar10-50"])
+def test_shipped_studies_of_certificates_say_all_beforehand(name: str) -> None:
+    assert name in {one.name for one in shipped_studies()}
+    found = load_study(name)
+    held_out = 50 if name.endswith("50") else 30
+    assert (found.split.certify, found.split.novel, found.split.clients) == (held_out, 10, 100)
+    assert found.evaluation.classes == "known"
+    assert {entry.folds for entry in found.certificates} == {5}
+    levels = {entry.rule: entry.delta for entry in found.certificates if entry.rule != "conformal"}
+    assert set(levels.values()) == {0.05}
+    assert found.certificates[0].rule == "product"
+
+
+@pytest.mark.parametrize(
+    ("name", "certify"),
+    [
+        ("certificates-independent-cifar10", 100),
+        ("certificates-independent-mnist", 100),
+        ("certificates-independent-mnist-500", 500),
+    ],
+)
+def test_studies_of_independent_clients_say_all_beforehand(name: str, certify: int) -> None:
+    found = load_study(name)
+    split = found.split
+    assert (split.kind, split.certify, split.novel) == ("environment", certify, 20)
+    assert [entry.rule for entry in found.certificates[:3]] == [
+        "product",
+        "betting_mixture",
+        "wsr_averaged",
+    ]
+    assert found.certificates[2].orders_seed == 0
+    assert {entry.folds for entry in found.certificates} == {5}
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar10-50", "mnist"])
+def test_studies_of_pools_declare_the_rules_without_replacement(name: str) -> None:
+    rules = [entry.rule for entry in load_study(f"certificates-{name}").certificates]
+    assert rules[:4] == ["product", "wsr_wor", "product_wor", "product_wor_averaged"]
+
+
+def test_versions_are_raised_where_rows_are_added_and_nowhere_else() -> None:
+    def versions(entry: dict, kind: str) -> dict:
+        split = {**SPLIT, "kind": kind}
+        cells = study(entry, split=split, shifts={}, methods=["pefll"]).cells("data")
+        return cells[-1].config["numbers_version"]
+
+    plain = {"split", "metrics", "train", "method"}
+    assert versions({"rule": "product"}, "environment").keys() == plain
+    assert versions({"rule": "product"}, "by_class").keys() == plain | {"r0"}
+    r4 = {"route": "r4", "first": 20, "clients": 10}
+    assert versions(r4, "by_class").keys() == plain | {"routes"}
+    assert versions({**r4, "first": 36}, "environment").keys() == plain | {"routes", "overlap"}

@@ -1,0 +1,207 @@
+"""Route R3: fine-tuned clients with priors from part of their own support."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import binom
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.results.rows import make_row
+from latecomer.eval.routes import r3_personal_priors as personal_priors
+from latecomer.eval.routes.r3_personal_cut import cut_support, measured_samples
+from latecomer.eval.routes.r3_personal_priors import pooled_certificate
+from latecomer.eval.studies.checking import parse_study
+
+STUDY: dict[str, Any] = {
+    "study": "small",
+    "data": {"name": "digits"},
+    "split": {
+        "kind": "environment",
+        "clients": 30,
+        "certify": 8,
+        "novel": 10,
+        "classes_per_client": 2,
+        "validation": 0.0,
+    },
+    "train": {"rounds": 3, "cohort": 3, "local_steps": 3, "batch_size": 8},
+    "evaluation": {"classes": "known"},
+    "certificates": [{"route": "r3", "draws": 4}],
+}
+POOL: dict[str, Any] = {
+    "split": {**STUDY["split"], "kind": "by_class"},
+    "certificates": [{"route": "r3", "draws": 2, "measured": 6}],
+}
+TUNING = {"name": "per_fedavg", "inner_lr": 0.05, "outer_lr": 0.02, "finetune_steps": 10}
+
+
+def run(method: Any, **changed: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
+    study = parse_study({**STUDY, **changed, "methods": [method]})
+    outcome = evaluate_cell(study.cells("")[-1].config)
+    return pd.DataFrame([make_row(**row) for row in outcome.rows]), dict(outcome.artifacts)
+
+
+def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl() -> None:
+    rows, artifacts = run(TUNING)
+    own = rows[rows.bound == "r3:pooled"]
+    total = own[own.term == ""]
+    assert len(total) == 1
+    assert (total.predictor.iloc[0], total.sampling.iloc[0]) == ("gibbs", "iid")
+    assert bool(total.rigorous.iloc[0])
+    terms = own[own.term != ""].set_index("term").value.astype(float)
+    assert set(terms.index) == {"empirical_risk", "draws", "samples", "clients"}
+    assert terms.sum() == pytest.approx(float(total.value.iloc[0]))
+    facts = pd.DataFrame(artifacts["certificates"].table)
+    facts = facts[facts.bound == "r3:pooled"]
+    ledger = facts[facts.kind == "delta"].set_index("name").value
+    assert ledger.to_dict() == {
+        "clients": pytest.approx(0.02),
+        "samples": pytest.approx(0.02),
+        "draws": pytest.approx(0.01),
+    }
+    assert facts[facts.name == "sum_kl"].value.iloc[0] > 0
+    assert {"gibbs_error", "mean_parameter_error", "alpha"} <= set(facts.name)
+    # Novel clients are served by models drawn as the certified ones are: 10 of them and their mean.
+    novel = rows[(rows.group == "novel") & (rows.predictor == "gibbs") & (rows.metric == "error")]
+    each, mean = novel[novel.client != ""], novel[novel.aggregation == "per-client"]
+    assert (len(each), len(mean)) == (10, 1)
+    assert each.value.astype(float).mean() == pytest.approx(float(mean.value.iloc[0]))
+
+
+def test_in_a_finite_pool_it_is_no_certificate_and_says_why() -> None:
+    rows, _ = run(TUNING, **POOL)
+    total = rows[(rows.bound == "r3:pooled") & (rows.term == "")].iloc[0]
+    assert (total.sampling, bool(total.rigorous)) == ("finite-pool", False)
+    assert "class by class" in total.message
+
+
+def test_every_class_is_measured_by_as_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    original = personal_priors._tuned
+
+    def watched(request: Any, asked: Any) -> Any:
+        kept.append((asked, original(request, asked)))
+        return kept[-1][1]
+
+    monkeypatch.setattr(personal_priors, "_tuned", watched)
+    run(TUNING)
+    for group, found in kept:
+        assert len(found) == len(group.clients)
+        for place, one in enumerate(found):
+            labels = one.measured.labels().numpy()
+            counts = np.bincount(labels)
+            support = group.clients.support_of(place).labels().numpy()
+            assert len(set(counts[counts > 0])) == 1
+            assert set(labels) == set(support)
+            assert len(labels) < len(support)
+
+
+@pytest.mark.parametrize(
+    ("measured", "share", "sizes", "classes", "expected"),
+    [
+        (None, 0.5, [19, 19], None, 9),
+        (None, 0.5, [19, 19], 2, 8),
+        (None, 0.5, [12, 12], 4, 4),
+        (6, 0.5, [19, 12], None, 6),
+        (6, 0.5, [19, 12], 3, 6),
+    ],
+)
+def test_how_many_samples_measure_a_client(
+    measured: Any, share: float, sizes: Any, classes: Any, expected: int
+) -> None:
+    assert measured_samples("certificates.0", measured, share, sizes, classes) == expected
+
+
+@pytest.mark.parametrize(
+    ("measured", "share", "sizes", "classes", "said"),
+    [
+        (None, 0.5, [19, 12], None, "measured must be given where certification clients hold 12"),
+        (None, 0.01, [19, 19], None, "measured_share must leave a sample of the smallest support"),
+        (None, 0.1, [6, 6], 2, "smallest support, 6 of 2 classes, got 0.1"),
+        (12, 0.5, [19, 12], None, "measured must be below the smallest support, 12, got 12"),
+        (7, 0.5, [19, 19], 2, "a multiple of classes_per_client=2, got 7"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    measured: Any, share: float, sizes: Any, classes: Any, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        measured_samples("certificates.0", measured, share, sizes, classes)
+
+
+def test_a_class_with_too_few_samples_is_refused() -> None:
+    with pytest.raises(InputError, match="holds 1 support samples of a class, and route r3"):
+        cut_support(np.array([0, 0, 0, 1]), 4, 2, np.random.default_rng(0))
+
+
+def test_methods_that_do_not_fine_tune_get_none() -> None:
+    rows, _ = run("pefll")
+    assert "r3:pooled" not in set(rows.bound)
+
+
+def test_the_prior_does_not_see_what_measures_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    original = personal_priors._tuned
+
+    def spoilt(request: Any, asked: Any) -> Any:
+        clean = original(request, asked)
+        if asked.name != "certification":
+            return clean
+        clients = request.model.federation.certification.clients
+        y = clients.y.clone()
+        for index in range(len(clients)):
+            # The measured samples are those of the first half of the seeded order.
+            support = clients.support[index, : int(clients.support_sizes[index])]
+            shown = clean[index].measured.x
+            for row in support.tolist():
+                x = clients.inputs(torch.tensor([row]))
+                if any(bool((x[0] == one).all()) for one in shown):
+                    y[row] = (y[row] + 3) % 10
+        group = replace(request.model.federation.certification, clients=replace(clients, y=y))
+        federation = replace(request.model.federation, certification=group)
+        again = replace(request, model=replace(request.model, federation=federation))
+        moved = original(again, group)
+        kept.append((clean, moved))
+        return clean
+
+    monkeypatch.setattr(personal_priors, "_tuned", spoilt)
+    # Clients of an environment may share images, and labels say there how they are cut.
+    run(TUNING, **POOL)
+    ((clean, moved),) = kept
+    for before, after in zip(clean, moved, strict=True):
+        assert not bool((before.measured.labels() == after.measured.labels()).any())
+        assert all(bool((before.prior[k] == after.prior[k]).all()) for k in before.prior)
+        assert bool((before.known == after.known).all())
+        assert any(bool((before.posterior[k] != after.posterior[k]).any()) for k in before.prior)
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize("honest", [True, False])
+def test_pooled_certificates_are_covered_and_a_forgotten_kl_is_caught(honest: bool) -> None:
+    """Clients fit random labels: the error on B falls below 1/2 by overfitting B alone."""
+    rng, delta, trials, k, m = np.random.default_rng(8), 0.1, 200, 60, 20
+    failures = 0
+    for _ in range(trials):
+        x = rng.normal(size=(k, m, 25))
+        y = rng.choice([-1.0, 1.0], size=(k, m))
+        # The mean of a Gaussian over linear classifiers, moved from 0 towards B's own labels.
+        mean = 8.0 * (x * y[..., None]).mean(axis=1) * np.sqrt(m)
+        drawn = mean[:, None] + rng.normal(size=(k, 10, 25))
+        wrong = np.einsum("kmd,kjd->kjm", x, drawn) * y[:, None] < 0
+        distance = (mean**2).sum(axis=1)
+        issued = pooled_certificate(
+            wrong.mean(axis=2),
+            distance.tolist() if honest else [0.0] * k,
+            alpha=1.0,
+            n_samples=m,
+            delta=delta,
+            draws_share=0.2,
+            client_share=0.5,
+            n_priors=1,
+        )
+        failures += float(issued) < 0.5
+    assert (failures <= int(binom.isf(1e-6, trials, delta))) == honest

@@ -1,0 +1,122 @@
+"""What a split makes of certificates: samples that are shared, dealing that nobody can check."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from latecomer.eval.datasets import load_dataset
+from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.routes.caveats import UNDEALT, shared_samples, with_caveats
+from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.eval.splits.build import make_split, split_of
+from latecomer.eval.splits.split import split_arrays, write_split
+from latecomer.eval.training.setup import Outcome
+
+DIGITS = load_dataset({"name": "digits"})
+LAW = {"kind": "environment", "clients": 30, "certify": 10, "novel": 5, "classes_per_client": 2}
+POOL = {"kind": "by_class", "clients": 30, "certify": 5, "novel": 10, "classes_per_client": 2}
+
+
+def read_again(path):
+    return split_of(DIGITS, {"kind": "frozen", "path": str(path)})
+
+
+@pytest.mark.parametrize("options", [LAW, POOL])
+def test_a_file_that_names_its_settings_is_dealt_again(tmp_path, options):
+    split = make_split(DIGITS, seed=3, **options)
+    assert split.dealt
+    write_split(tmp_path / "split.npz", split, DIGITS)
+    again = read_again(tmp_path / "split.npz")
+    assert again.dealt
+    assert dict(again.settings) == dict(split.settings)
+
+
+def test_a_file_without_settings_or_with_others_proves_nothing(tmp_path):
+    split = make_split(DIGITS, seed=3, **POOL)
+    # The easiest clients picked for certification, written down with the checksum they have.
+    chosen = make_split(DIGITS, seed=4, **POOL)
+    for name, one in (
+        ("without", replace(split, settings={})),
+        ("other seed", replace(split, settings=chosen.settings)),
+        ("no settings at all", replace(split, settings={"kind": "no such kind"})),
+        ("too many", replace(split, settings={**split.settings, "clients": 10**9})),
+    ):
+        path = tmp_path / f"{name}.npz"
+        write_split(path, one, DIGITS)
+        assert not read_again(path).dealt, name
+    arrays = split_arrays(split, DIGITS.content_hash)
+    about = json.loads(str(arrays["about"]))
+    assert about["settings"]["seed"] == 3
+    del about["settings"]  # as files of before were
+    np.savez(tmp_path / "old.npz", **(arrays | {"about": np.array(json.dumps(about))}))
+    assert not read_again(tmp_path / "old.npz").dealt
+
+
+def certificate(**more):
+    return {"metric": "certificate", "bound": "r4:product", "term": "", "value": 0.3,
+            "group": "arriving", "shift": "none", "severity": "", "predictor": "random-checkpoint",
+            "population": "unseen-client", "sampling": "martingale", "rigorous": True,
+            "delta": 0.05, "message": "", "n_clients": 10} | more  # fmt: skip
+
+
+def outcome(*rows):
+    facts = [
+        {"bound": row["bound"], "shift": "none", "severity": "", "predictor": row["predictor"],
+         "kind": kind, "name": name, "value": value, "text": ""}
+        for row in rows if row["metric"] == "certificate"
+        for kind, name, value in (("total", "value", row["value"]), ("input", "pool_size", 15.0))
+    ]  # fmt: skip
+    return Outcome(list(rows), {"certificates": Artifact("certificates", table=facts, axes=("f",))})
+
+
+def test_the_overlap_is_counted_sample_by_sample():
+    split = make_split(DIGITS, seed=0, **LAW)
+    plan = Plan(first=15, clients=10, block=1, pool=15, independent=True)
+    held = {int(row) for client in split.certification for row in client.rows("all")}
+    asked = [int(row) for client in split.novel for row in client.query]
+    share = shared_samples(split, plan)
+    assert share == pytest.approx(np.mean([row in held for row in asked]))
+    assert 0 < share < 1
+    assert shared_samples(replace(split, novel=()), plan) == 0.0
+
+
+def test_routes_that_train_on_independent_clients_print_the_overlap():
+    split = make_split(DIGITS, seed=0, **LAW)
+    entry = {"route": "r4", "rule": "product", "first": 15, "clients": 10, "block": 1}
+    config = {"kind": "progressive", "certificates": [entry]}
+    found = with_caveats(outcome(certificate()), config, split)
+    (row,) = [row for row in found.rows if row["metric"] == "certificate_overlap"]
+    plan = Plan(first=15, clients=10, block=1, pool=15, independent=True)
+    assert (row["value"], row["n_clients"]) == (shared_samples(split, plan), 5)
+    told = found.artifacts["certificates"].table
+    assert any(fact["name"] == "novel_samples_shared" for fact in told)
+
+
+def test_a_fixed_system_says_what_its_pool_leaves():
+    split = make_split(DIGITS, seed=0, **(POOL | {"certify": 0}))
+    entry = {"route": "r5", "rule": "occam", "first": 10, "clients": 10}
+    config = {"kind": "compressed", "certificates": [entry]}
+    total = certificate(bound="r5:occam", predictor="deterministic", sampling="finite-pool")
+    mean = {"metric": "error", "aggregation": "per-client", "group": "arriving", "value": 0.2,
+            "predictor": "deterministic"}  # fmt: skip
+    found = with_caveats(outcome(total, mean), config, split)
+    told = {row["term"]: row["value"] for row in found.rows if row["metric"] == "certificate_pool"}
+    assert told["others"] == pytest.approx((15 * 0.3 - 10 * 0.2) / 5)
+    assert told["size"] == 15.0
+    drawn = with_caveats(outcome({**total, "predictor": "gibbs"}, mean), config, split)
+    assert not [row for row in drawn.rows if row["metric"] == "certificate_pool"]
+
+
+def test_on_a_split_that_nobody_can_deal_again_no_certificate_is_a_proof():
+    split = replace(make_split(DIGITS, seed=0, **POOL), dealt=False)
+    config = {"kind": "method", "certificates": [{"route": "r0"}]}
+    already = certificate(bound="pefll_32", rigorous=False, message="a heuristic")
+    found = with_caveats(outcome(certificate(bound="r0:product"), already), config, split)
+    assert [row["rigorous"] for row in found.rows] == [False, False]
+    assert [row["message"] for row in found.rows] == [UNDEALT, "a heuristic"]
+    reasons = [f for f in found.artifacts["certificates"].table if f["kind"] == "reason"]
+    assert [(f["bound"], f["text"]) for f in reasons] == [("r0:product", UNDEALT)]
+    dealt = with_caveats(outcome(certificate()), config, replace(split, dealt=True))
+    assert dealt.rows == [certificate()]

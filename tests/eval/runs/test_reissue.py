@@ -1,0 +1,198 @@
+"""Certificates issued anew from a finished run's rows: scores stay, the old run is untouched."""
+
+import json
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from latecomer.bounds.held_out.pool_betting import product_wor
+from latecomer.eval.errors import InputError
+from latecomer.eval.results.rows import (
+    COLUMNS,
+    load_run,
+    make_row,
+    read_records,
+    read_rows,
+    write_rows,
+)
+from latecomer.eval.runs.reissue import LATE, declared_entries, reissue
+from latecomer.eval.runs.run_directory import check_directory
+from latecomer.eval.scoring.scores_from_rows import scores_of
+from latecomer.eval.studies.loading import load_study
+
+REFERENCE = Path(__file__).resolve().parents[3] / "reports" / "reference" / "certificates-cifar10"
+PRODUCT = {"route": "r0", "rule": "product", "delta": 0.05, "folds": 5}
+POOL = {"route": "r0", "rule": "product_wor", "delta": 0.05, "folds": 5}
+AVERAGED = {"route": "r0", "rule": "product_wor_averaged", "delta": 0.05, "folds": 5}
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    place = tmp_path / "old"
+    place.mkdir()
+    for name in ("study.yaml", "rows.csv", "env.json", "certification.jsonl"):
+        shutil.copy(REFERENCE / name, place / name)
+    return place
+
+
+def refusal(source: Path, *entries: dict) -> str:
+    out = source.parent / "refused"
+    with pytest.raises(InputError) as caught:
+        reissue(source, entries, out=out)
+    assert not out.exists()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_scores_stay_and_certificates_are_those_of_the_calculators(source: Path) -> None:
+    before = hashes(source)
+    found = reissue(source, [PRODUCT, POOL, AVERAGED], out=source.parent / "new", note="by theory")
+    assert hashes(source) == before
+    old, new = (read_records(path / "rows.csv") for path in (source, found.path))
+    bound = COLUMNS.index("bound")
+    kept = [row for row in old if not row[bound].startswith("r0:")]
+    assert [row for row in new if not row[bound].startswith("r0:")] == kept
+    rows = read_rows(found.path / "rows.csv")
+    for seed in (0, 1, 2):
+        own = rows[(rows["seed"] == seed) & (rows["group"] == "certification")]
+        scored = own[(own["metric"] == "error") & (own["client"] != "")]
+        order = scored.assign(name=scored["client"].astype(int)).sort_values("name")
+        losses = order["value"].tolist()
+        total = own[(own["bound"] == "r0:product_wor") & (own["metric"] == "certificate")]
+        value = float(total.loc[total["term"] == "", "value"].iloc[0])
+        assert value == float(product_wor(losses=losses, delta=0.05, pool_size=40))
+        others = own[(own["bound"] == "r0:product_wor") & (own["term"] == "others")]["value"]
+        assert float(others.iloc[0]) == pytest.approx((40 * value - sum(losses)) / 10)
+    assert set(found.table["declared"]) == {"before", "after the scores"}
+    again = found.table[found.table["bound"] == "r0:product"]
+    assert again["before"].tolist() == again["now"].tolist()
+    assert pd.read_csv(found.path / "tables" / "reissued.csv").shape == found.table.shape
+
+
+def test_the_promised_figures_of_the_reference_run(source: Path) -> None:
+    table = reissue(source, [POOL, AVERAGED], out=source.parent / "new").table
+    for rule, most in (
+        ("product_wor", (0.236, 0.215, 0.223)),
+        ("product_wor_averaged", (0.234, 0.211, 0.220)),
+    ):
+        now = table[table["bound"] == f"r0:{rule}"].sort_values("seed")["now"]
+        assert all(value <= limit for value, limit in zip(now, most, strict=True))
+
+
+def test_what_was_declared_late_is_no_proof_and_says_so(source: Path) -> None:
+    found = reissue(source, [PRODUCT, POOL], out=source.parent / "new", note="fixed by theory")
+    rows = read_rows(found.path / "rows.csv")
+    totals = rows[(rows["metric"] == "certificate") & (rows["term"] == "")]
+    early, late = (totals[totals["bound"] == f"r0:{r}"] for r in ("product", "product_wor"))
+    assert set(early["rigorous"]) == {True}
+    assert set(late["rigorous"]) == {False}
+    assert set(late["message"]) == {LATE}
+    mark = json.loads((found.path / "reissued.json").read_text("utf-8"))
+    assert [entry["rule"] for entry in mark["declared_late"]] == ["product_wor"]
+    assert mark["note"] == "fixed by theory"
+    assert mark["rows_sha256"] == sha256((source / "rows.csv").read_bytes()).hexdigest()
+    # Late once is late for ever: the new directory's study now has the entry.
+    twice = reissue(found.path, [PRODUCT, POOL], out=source.parent / "twice")
+    assert twice.n_late == 1
+
+
+def test_the_new_directory_is_read_by_reports_and_trained_in_by_nobody(source: Path) -> None:
+    found = reissue(source, [PRODUCT, POOL], out=source.parent / "new")
+    run = load_run(found.path)
+    assert [cell.status for cell in run.cells] == ["done"] * 3
+    facts = next(file.load().table for file in run.artifacts if file.kind == "certificates")
+    assert any(LATE in fact["text"] for fact in facts if fact["kind"] == "reason")
+    with pytest.raises(InputError, match="re-issued from the scores of another run"):
+        check_directory(found.path, load_study("certificates-cifar10"))
+
+
+def test_other_routes_and_published_bounds_stay_as_they_are(source: Path) -> None:
+    study = yaml.safe_load((source / "study.yaml").read_text("utf-8"))
+    study["certificates"].append({"route": "r2", "delta": 0.05})
+    (source / "study.yaml").write_text(yaml.safe_dump(study))
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in read_records(source / "rows.csv")]
+    named = {name: rows[0][name] for name in ("cell", "label", "method", "seed")}
+    told = {**named, "bound": "r2:two_step_kl", "metric": "certificate"}
+    other = {**told, "value": 3.0, "group": "certification", "predictor": "gibbs"}
+    write_rows(source / "rows.csv", [*rows, make_row(**other)])
+    found = reissue(source, [PRODUCT], out=source.parent / "new")
+    after = read_rows(found.path / "rows.csv")
+    assert (after["bound"] == "r2:two_step_kl").sum() == 1
+    kept = yaml.safe_load((found.path / "study.yaml").read_text("utf-8"))["certificates"]
+    assert [entry["route"] for entry in kept] == ["r0", "r2"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({**PRODUCT, "folds": 1}, "certificates.0.folds must be 5, with which these scores"),
+        ({**PRODUCT, "rule": "wsr_averaged"}, "wsr_averaged needs independent clients"),
+        ({**PRODUCT, "rule": "prodct"}, "did you mean 'product'?"),
+        ({**PRODUCT, "shifts": ["blur"]}, "certificates.0.shifts must name shifts of the study"),
+        ({"route": "r2"}, "are of route r0, and none is declared"),
+    ],
+)
+def test_entries_that_the_scores_do_not_fit_are_refused(source: Path, entry, said: str) -> None:
+    assert said in refusal(source, entry)
+
+
+def test_a_rule_about_measured_scores_is_refused_for_drawn_models(source: Path) -> None:
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in read_records(source / "rows.csv")]
+    write_rows(source / "rows.csv", [{**row, "predictor": "gibbs"} for row in rows])
+    assert "say realised: true, or use product" in refusal(source, POOL)
+    found = reissue(source, [PRODUCT, {**POOL, "realised": True}], out=source.parent / "new")
+    assert len(found.table) == 6
+
+
+def test_runs_that_hold_no_such_scores_are_refused(source: Path) -> None:
+    assert "holds an unfinished run" in refusal(_without(source, "rows.csv"), PRODUCT)
+    assert "it has no study.yaml" in refusal(_without(source, "study.yaml"), PRODUCT)
+
+
+def _without(source: Path, name: str) -> Path:
+    (source / name).unlink()
+    return source
+
+
+def test_an_existing_directory_is_left_alone(source: Path) -> None:
+    with pytest.raises(InputError, match="is there already"):
+        reissue(source, [PRODUCT], out=source)
+
+
+def test_a_score_must_be_a_share_of_the_clients_points_and_made_once() -> None:
+    row = {"group": "certification", "metric": "error", "client": "7", "shift": "none",
+           "severity": "", "predictor": "deterministic", "n_support": "20", "n_query": "10",
+           "value": "0.3"}  # fmt: skip
+    with pytest.raises(InputError, match="is no share of 10 points"):
+        scores_of([{**row, "value": "0.35"}])
+    with pytest.raises(InputError, match="scored twice"):
+        scores_of([row, row])
+    moved = {**row, "shift": "blur", "severity": "1.0", "client": "8"}
+    with pytest.raises(InputError, match="differ between predictors or shifts"):
+        scores_of([row, moved])
+    assert scores_of([{**row, "group": "novel"}]) == {}
+
+
+def test_entries_are_read_from_a_study_or_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "new.yaml"
+    path.write_text("certificates: [{route: r0, rule: product}]\n")
+    assert declared_entries(path) == [{"route": "r0", "rule": "product"}]
+    for text, said in (
+        ("certificates: []\n", "declares no certificates"),
+        ("seeds: [0]\n", "declares no certificates"),
+        ("certificates: [\n", "broken YAML"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=said):
+            declared_entries(path)
+    with pytest.raises(InputError, match="there is no file"):
+        declared_entries(tmp_path / "absent.yaml")

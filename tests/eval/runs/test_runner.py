@@ -1,0 +1,286 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.executors import Report
+from latecomer.eval.jobs.job import carry_out, why
+from latecomer.eval.results.rows import load_run, read_rows
+from latecomer.eval.runs.runner import run
+from latecomer.eval.studies.checking import parse_study
+
+HERE = Path(__file__).parents[1]
+STUDY = {
+    "study": "tiny",
+    "question": "Does it run?",
+    "data": {"name": "digits"},
+    "split": {
+        "kind": "by_class",
+        "clients": 25,
+        "classes_per_client": 2,
+        "certify": 5,
+        "novel": 10,
+    },
+    "methods": ["local", "fedavg"],
+    "train": {"rounds": 3},
+    "certificates": [{"rule": "product"}],
+    "seeds": [0, 1],
+}
+
+
+class Here:
+    """An executor in this process: fast, and able to stop after some cells."""
+
+    def __init__(self, stop_after=None):
+        self.stop_after = stop_after
+
+    def run(self, jobs, on_report):
+        for number, job in enumerate(jobs):
+            if number == self.stop_after:
+                raise KeyboardInterrupt
+            on_report(Report("start", number))
+            try:
+                carry_out(job, lambda count, loss: None)
+            except ArithmeticError as error:
+                on_report(Report("failed", number, message=why(error), details="details"))
+            else:
+                on_report(Report("done", number))
+
+
+@pytest.fixture
+def double(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setenv("LATECOMER_TEST_LOG", str(tmp_path / "log"))
+    return lambda name: {"executor": Here(), "evaluate": f"cell_doubles:{name}"}
+
+
+@pytest.fixture
+def study():
+    return parse_study(STUDY)
+
+
+def changed(**sections):
+    return parse_study({**STUDY, **sections})
+
+
+def attempts(tmp_path):
+    return sorted((tmp_path / "log").read_text().split("\n")[:-1])
+
+
+def test_run_writes_the_directory_of_the_format(double, study, tmp_path):
+    out = tmp_path / "runs" / "tiny"
+    events = []
+    result = run(study, out=out, on_event=events.append, **double("work"))
+    assert (result.n_cells, result.n_done, result.n_failed, result.n_skipped) == (5, 5, 0, 0)
+    assert result.path == out
+    assert sorted(entry.name for entry in out.iterdir()) == [
+        "cells",
+        "cells.json",
+        "certification.jsonl",
+        "env.json",
+        "rows.csv",
+        "study.yaml",
+    ]
+    assert parse_study(yaml.safe_load((out / "study.yaml").read_text())) == study
+    record = load_run(out)
+    assert [cell.status for cell in record.cells] == ["done"] * 5
+    assert {len(cell.id) for cell in record.cells} == {12}
+    assert record.cells[0].config["kind"] == "split"
+    assert all(cell.timing["seconds"] >= 0 for cell in record.cells)
+    assert len(record.rows) == 5 * 4
+    assert set(record.rows["status"]) == {"done"}
+    assert set(record.rows["dataset"]) == {"digits"}
+    assert sorted(record.rows["cell"].unique()) == list(record.rows["cell"].unique())
+    assert len(record.artifacts) == 5
+    assert {"versions", "git_commit", "device", "threads", "platform", "cpu_count"} < set(
+        record.env
+    )
+    assert record.env["versions"]["torch"]
+    assert [event.kind for event in events] == ["plan"] + ["start", "done"] * 5
+    assert [event.done for event in events if event.kind == "done"] == [1, 2, 3, 4, 5]
+    assert {event.total for event in events} == {5}
+    assert (events[-1].label, events[-1].seed, events[-1].rounds) == ("fedavg", 1, 3)
+
+
+def test_scorings_are_counted_once_per_model(double, study, tmp_path):
+    for _ in range(2):
+        run(study, out=tmp_path / "out", **double("work"))
+    lines = [json.loads(s) for s in (tmp_path / "out/certification.jsonl").read_text().splitlines()]
+    assert [line["times"] for line in lines] == [1, 2, 3, 4]
+    assert len({line["split"] for line in lines}) == 1
+    assert {line["n_clients"] for line in lines} == {5}
+    assert [(line["label"], line["seed"]) for line in lines] == [
+        ("local", 0),
+        ("fedavg", 0),
+        ("local", 1),
+        ("fedavg", 1),
+    ]
+
+
+def test_finished_cells_are_never_run_again(double, study, tmp_path):
+    out = tmp_path / "out"
+    run(study, out=out, **double("work"))
+    before = (out / "rows.csv").read_bytes()
+    env = (out / "env.json").read_bytes()
+    result = run(study, out=out, **double("work"))
+    assert (result.n_done, result.n_skipped) == (5, 5)
+    assert len(attempts(tmp_path)) == 5
+    assert (out / "rows.csv").read_bytes() == before
+    assert (out / "env.json").read_bytes() == env
+
+
+def test_a_failing_cell_is_a_row_and_is_tried_again_when_asked(double, study, tmp_path):
+    out = tmp_path / "out"
+    result = run(study, out=out, **double("fedavg_fails"))
+    assert (result.n_done, result.n_failed) == (3, 2)
+    assert [(f.label, f.seed, f.message) for f in result.failures] == [
+        ("fedavg", 0, "ArithmeticError: loss is nan in round 3"),
+        ("fedavg", 1, "ArithmeticError: loss is nan in round 3"),
+    ]
+    failed = read_rows(out / "rows.csv").query("status == 'failed'")
+    assert list(failed["label"]) == ["fedavg", "fedavg"]
+    assert set(failed["message"]) == {"ArithmeticError: loss is nan in round 3"}
+    assert [c.status for c in load_run(out).cells] == ["done", "done", "failed", "done", "failed"]
+    scored = (out / "certification.jsonl").read_text().splitlines()
+    assert len(scored) == 2
+
+    before = (out / "rows.csv").read_bytes()
+    events = []
+    again = run(study, out=out, on_event=events.append, **double("work"))
+    assert (again.n_done, again.n_failed, again.n_skipped) == (3, 2, 3)
+    assert again.failures == result.failures
+    assert [(event.kind, event.done, event.failed) for event in events] == [("plan", 5, 2)]
+    assert (out / "rows.csv").read_bytes() == before
+
+    result = run(study, out=out, retry_failed=True, **double("work"))
+    assert (result.n_done, result.n_failed, result.n_skipped) == (5, 0, 3)
+    run(study, out=tmp_path / "clean", **double("work"))
+    assert (out / "rows.csv").read_bytes() == (tmp_path / "clean/rows.csv").read_bytes()
+    assert not list(out.glob("cells/*/failed.json"))
+
+
+def test_interrupt_says_how_to_continue(double, study, tmp_path):
+    out = tmp_path / "out"
+    stopped = {**double("work"), "executor": Here(stop_after=2)}
+    with pytest.raises(KeyboardInterrupt, match="stopped with 2 of 5 cells done; the same command"):
+        run(study, out=out, **stopped)
+    assert not (out / "rows.csv").exists()
+    result = run(study, out=out, **double("work"))
+    assert (result.n_done, result.n_skipped) == (5, 2)
+    assert len(attempts(tmp_path)) == 5
+
+
+def test_a_directory_with_another_study_is_refused_with_the_difference(double, study, tmp_path):
+    out = tmp_path / "out"
+    run(study, out=out, **double("work"))
+    before = sorted(path.name for path in out.rglob("*"))
+    other = changed(train={"rounds": 4}, methods=["local", "pefll"])
+    with pytest.raises(InputError) as caught:
+        run(other, out=out, **double("work"))
+    assert str(caught.value).splitlines() == [
+        f"{out} holds another study: use another --out",
+        '  methods.1.name: "fedavg" there, "pefll" asked for',
+        '  methods.1.label: "fedavg" there, "pefll" asked for',
+        "  train.rounds: 3 there, 4 asked for",
+    ]
+    assert sorted(path.name for path in out.rglob("*")) == before
+
+
+def test_a_study_worded_anew_goes_on_in_its_directory(double, study, tmp_path):
+    out = tmp_path / "out"
+    run(study, out=out, **double("work"))
+    reworded = study.model_copy(
+        update={"question": "How well?", "note": "Said otherwise.", "scale": "reduced"}
+    )
+    again = run(reworded, out=out, **double("work"))
+    assert (again.n_skipped, again.n_done) == (5, 5)
+    assert "Said otherwise." in (out / "study.yaml").read_text("utf-8")
+
+
+def test_other_directories_are_refused_untouched(double, study, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(InputError, match="is no run directory"):
+        run(study, out=tmp_path / "mine", **double("work"))
+    assert os.listdir(tmp_path / "mine") == ["thesis.tex"]
+    with pytest.raises(InputError, match="is a file"):
+        run(study, out=tmp_path / "mine" / "thesis.tex", **double("work"))
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"data": {"name": "npz", "path": "absent.npz"}}, "absent.npz"),
+        ({"data": {"name": "digitz"}}, "did you mean 'digits'"),
+        ({"split": {**STUDY["split"], "classes_per_client": 11}}, "classes_per_client"),
+        ({"split": {**STUDY["split"], "clients": 5000}}, "clients"),
+        ({"split": {**STUDY["split"], "novel": 19}}, "train.cohort must be at most"),
+        ({"certificates": [{"rule": "product", "folds": 500}]}, "points of the smallest"),
+    ],
+)
+def test_what_cannot_work_leaves_no_trace(double, tmp_path, monkeypatch, sections, said):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=said):
+        run(changed(**sections), **double("work"))
+    assert not os.listdir(tmp_path)
+
+
+def test_default_directory_bears_the_name_of_the_study(double, study, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(study, **double("work")).path == Path("runs/tiny")
+    assert (tmp_path / "runs/tiny/rows.csv").is_file()
+
+
+def test_workers_must_be_positive(double, study, tmp_path):
+    with pytest.raises(InputError, match="workers must be an integer of at least 1, got 0"):
+        run(study, out=tmp_path / "out", workers=0, **double("work"))
+
+
+def test_rows_damaged_after_the_end_are_made_again(double, study, tmp_path):
+    out = tmp_path / "out"
+    run(study, out=out, **double("work"))
+    before = (out / "rows.csv").read_bytes()
+    torn = next(out.glob("cells/*/rows.csv"))
+    torn.write_bytes(torn.read_bytes()[:-30])
+    assert run(study, out=out, **double("work")).n_skipped == 4
+    assert (out / "rows.csv").read_bytes() == before
+
+
+SCRIPT = """
+import sys
+from latecomer.eval.runs.runner import run
+from latecomer.eval.studies.loading import load_study
+if __name__ == "__main__":
+    sys.path.insert(0, {here!r})
+    run(load_study({study!r}), out={out!r}, workers=2, evaluate="cell_doubles:slow_work")
+"""
+
+
+def test_a_killed_run_continues_to_the_same_bytes(double, study, tmp_path):
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
+    script = tmp_path / "script.py"
+    out = tmp_path / "out"
+    script.write_text(
+        SCRIPT.format(here=str(HERE), study=str(tmp_path / "tiny.yaml"), out=str(out))
+    )
+    with subprocess.Popen([sys.executable, str(script)]) as parent:
+        deadline = time.monotonic() + 60
+        while not list(out.glob("cells/*/done")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        parent.send_signal(signal.SIGKILL)
+    time.sleep(0.3)  # the workers end
+    finished = len(list(out.glob("cells/*/done")))
+    assert 1 <= finished < 5
+    assert not (out / "rows.csv").exists()
+
+    again = run(study, out=out, workers=2, evaluate="cell_doubles:work")
+    assert (again.n_skipped, again.n_done) == (finished, 5)
+    run(study, out=tmp_path / "whole", **double("work"))
+    assert (out / "rows.csv").read_bytes() == (tmp_path / "whole/rows.csv").read_bytes()

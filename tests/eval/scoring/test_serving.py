@@ -1,0 +1,225 @@
+"""Serving and scoring: masks, poisoned labels, fresh draws."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from latecomer.eval.federation.groups import build_federation
+from latecomer.eval.scoring.serving import MASKS, client_generator, score_group
+from latecomer.eval.scoring.side_by_side import score_side_by_side
+from latecomer.models.engine.training import TrainConfig, train
+from latecomer.models.methods import METHODS, make_method
+from latecomer.models.task.task import make_task
+
+CONFIG = {
+    "data": {"name": "digits"},
+    "split": {
+        "kind": "by_class",
+        "clients": 20,
+        "certify": 4,
+        "novel": 4,
+        "seed": 0,
+        "query": 0.25,
+        "validation": 0.0,
+        "reserve": 0.0,
+        "classes_per_client": 2,
+    },
+    "shifts": {},
+}
+# Short fits of newcomers: what is tested does not depend on how long they run.
+QUICK = {
+    "local": {"novel_steps": 5},
+    "fedper": {"novel_steps": 5},
+    "fedrep": {"novel_steps": 5},
+    "lg_fedavg": {"novel_steps": 5},
+    "pfedme": {"finetune_steps": 5},
+    "pfedhn": {"novel_rounds": 2, "novel_steps": 3},
+    "pfedhn_pc": {"novel_rounds": 2, "novel_steps": 3},
+}
+BUDGET = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=8)
+
+
+@pytest.fixture(scope="module")
+def federation():
+    return build_federation(CONFIG)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return make_task(input_shape=(1, 8, 8), n_classes=10)
+
+
+@pytest.fixture(scope="module")
+def trained(federation, task):
+    return {
+        name: (method, train(method, task, federation.seen.clients, BUDGET, seed=0))
+        for name, method in ((name, make_method(name, **QUICK.get(name, {}))) for name in METHODS)
+    }
+
+
+def scores_of(trained, task, group, name: str, **changed):
+    method, state = trained[name]
+    options = {"classes": "all", "predictor": method.predictors[0], "seed": 0} | changed
+    return score_group(method, task, state, group, **options)
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_query_labels_of_a_newcomer_change_the_score_but_no_prediction(
+    federation, task, trained, name: str
+) -> None:
+    novel = federation.novel
+    clients = novel.clients
+    poisoned = clients.y.clone()
+    queried = torch.cat([clients.query[i, : clients.query_sizes[i]] for i in range(len(clients))])
+    poisoned[queried] = (poisoned[queried] + 5) % 10
+    # Every query label is now another class, so what was right is wrong: had serving looked at
+    # query labels, wrong + right would not add up to all of them for every correct prediction.
+    honest = scores_of(trained, task, novel, name)
+    other = scores_of(trained, task, replace(novel, clients=replace(clients, y=poisoned)), name)
+    assert all(a.n_wrong + b.n_wrong >= a.n_query for a, b in zip(honest, other, strict=True))
+    method, state = trained[name]
+    for index in range(len(clients)):
+        x = clients.query_of(index).x
+        logits = [
+            method.personalize(
+                task, state, table.support_of(index), generator=torch.Generator().manual_seed(1)
+            )(x)
+            for table in (clients, replace(clients, y=poisoned))
+        ]
+        assert torch.equal(*logits)
+
+
+def test_a_global_model_serves_newcomers_without_labels(federation, task, trained) -> None:
+    method, state = trained["fedavg"]
+    assert method.personalization == "global"
+    support = federation.novel.clients.support_of(0)
+    unlabelled = replace(support, y=None)
+    served = [
+        method.personalize(task, state, own, generator=torch.Generator())(support.x)
+        for own in (support, unlabelled)
+    ]
+    assert torch.equal(*served)
+
+
+@pytest.mark.parametrize("name", ["pefll", "per_fedavg", "pfedhn", "local"])
+def test_methods_that_need_labels_say_so(federation, task, trained, name: str) -> None:
+    method, state = trained[name]
+    unlabelled = replace(federation.novel.clients.support_of(0), y=None)
+    with pytest.raises(ValueError, match="labelled"):
+        method.personalize(task, state, unlabelled, generator=torch.Generator())
+
+
+def test_known_mask_never_predicts_an_absent_class(federation, task, trained) -> None:
+    logits = torch.tensor([[3.0, 2.0, -1.0], [0.0, 5.0, -2.0]])
+    known = torch.tensor([False, False, True])
+    assert MASKS["known"](logits, known).argmax(1).tolist() == [2, 2]
+    assert MASKS["zero"](logits, known).argmax(1).tolist() == [0, 0]
+    assert torch.equal(MASKS["all"](logits, known), logits)
+    masked = scores_of(trained, task, federation.novel, "fedavg", classes="known")
+    free = scores_of(trained, task, federation.novel, "fedavg", classes="all")
+    assert sum(s.n_wrong for s in masked) < sum(s.n_wrong for s in free)
+
+
+def test_scores_repeat_and_gibbs_draws_differ_between_clients(federation, task) -> None:
+    method = make_method("pefll", posterior="gaussian", alpha_theta=0.05)
+    state = train(method, task, federation.seen.clients, BUDGET, seed=0)
+    runs = [
+        score_group(method, task, state, federation.novel, classes="all", predictor="gibbs", seed=4)
+        for _ in range(2)
+    ]
+    assert runs[0] == runs[1]
+    other = score_group(
+        method, task, state, federation.novel, classes="all", predictor="gibbs", seed=5
+    )
+    assert [s.loss for s in runs[0]] != [s.loss for s in other]
+
+
+def test_support_scores_are_measured_on_the_support(federation, task, trained) -> None:
+    scores = scores_of(trained, task, federation.seen, "fedavg", measured_on="support")
+    assert all(score.n_query == score.n_support for score in scores)
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "at_most"),
+    [
+        *((name, "zero", 10**4) for name in METHODS),
+        ("pefll", "all", 1),
+        ("pefll", "known", 10**9),
+        ("pfl_sampled", "zero", 10**9),
+    ],
+)
+def test_scores_side_by_side_are_those_one_after_another(
+    federation, task, trained, name: str, classes: str, at_most: int
+) -> None:
+    method, state = trained[name]
+    predictor = method.predictors[0]
+    for group, on_support in ((federation.seen, True), (federation.novel, False)):
+
+        def serve(index, support, group=group):
+            generator = client_generator(0, int(group.clients.ids[index]))
+            options = {"predictor": predictor, "generator": generator}
+            if group.name == "seen":
+                return method.serve(task, state, index, support, **options)
+            return method.personalize(task, state, support, **options)
+
+        measured_on = "support" if on_support else "query"
+        options = {"classes": classes, "measured_on": measured_on}
+        expected = scores_of(trained, task, group, name, **options)
+        # Clients of one size would hide what padding does.
+        sizes = {score.n_query for score in expected}
+        assert len(sizes) > 1
+        found = score_side_by_side(
+            task, group.clients, serve, MASKS[classes], on_support=on_support, at_most=at_most
+        )
+        alike = [(score.client, score.n_support, score.n_query) for score in expected]
+        assert [(score.client, score.n_support, score.n_query) for score in found] == alike
+        for measured in ("n_wrong", "loss"):
+            told = [[getattr(score, measured) for score in scores] for scores in (found, expected)]
+            # Counts of one model are whole numbers; a mean over models is rounded.
+            near = {"rel": 1e-12 if measured == "n_wrong" else 1e-5}
+            assert told[0] == pytest.approx(told[1], **near)
+
+
+@pytest.mark.parametrize("classes", ["all", "known"])
+def test_a_drawn_model_is_measured_by_the_mean_over_all(
+    federation, task, trained, classes: str
+) -> None:
+    method, state = trained["pfl_sampled"]
+    scores = scores_of(trained, task, federation.novel, "pfl_sampled", classes=classes)
+    seen = [method.weights_of(task, state, i) for i in range(len(federation.seen.clients))]
+    for place, score in enumerate(scores):
+        clients = federation.novel.clients
+        support, query = clients.support_of(place), clients.query_of(place)
+        known = torch.zeros(10, dtype=torch.bool)
+        known[support.labels()] = True
+        logits = torch.stack([task.logits(weights, query.x) for weights in seen])
+        wrong = (MASKS[classes](logits, known).argmax(2) != query.labels()).double().sum(1)
+        assert score.n_wrong == pytest.approx(float(wrong.mean()), rel=1e-12)
+        assert score.error == score.n_wrong / score.n_query
+        losses = [torch.nn.functional.cross_entropy(one, query.labels()).item() for one in logits]
+        assert score.loss == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    # One draw for each client is another number, and hangs on the seed; the mean does not.
+    assert any(score.n_wrong != round(score.n_wrong) for score in scores)
+    again = scores_of(trained, task, federation.novel, "pfl_sampled", classes=classes, seed=1)
+    assert again == scores
+
+
+def test_a_group_off_the_cpu_is_scored_side_by_side(
+    federation, task, trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def spied(*given, **options):
+        asked.append(options)
+        return score_side_by_side(*given, **options)
+
+    monkeypatch.setattr("latecomer.eval.scoring.serving.score_side_by_side", spied)
+    expected = scores_of(trained, task, federation.novel, "pefll", classes="known")
+    assert not asked
+    # No other device is at hand: the clients say that they lie on one, their tensors do not.
+    elsewhere = property(lambda clients: torch.device("meta"))
+    monkeypatch.setattr(type(federation.novel.clients), "device", elsewhere)
+    found = scores_of(trained, task, federation.novel, "pefll", classes="known")
+    assert asked == [{"on_support": False}]
+    assert [score.n_wrong for score in found] == [score.n_wrong for score in expected]

@@ -1,0 +1,115 @@
+"""Splits frozen to a file: read again as they were, refused when they are not what they claim."""
+
+import numpy as np
+import pytest
+
+from latecomer.eval.datasets import load_dataset, make_dataset
+from latecomer.eval.errors import InputError
+from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.results.artifacts import write_artifact
+from latecomer.eval.splits.build import deal_extrapolated, draw_clients, make_split, split_of
+from latecomer.eval.splits.split import frozen_hash, read_split, write_split
+from latecomer.eval.studies.checking import parse_study
+
+DIGITS = load_dataset({"name": "digits"})
+KINDS = [
+    {"kind": "by_class", "classes_per_client": 2, "reserve": 0.2},
+    {"kind": "dirichlet", "alpha": 0.5, "form": "draws"},
+    {"kind": "environment", "classes_per_client": 2, "reserve": 0.1},
+]
+
+
+def frozen(tmp_path, **options):
+    split = make_split(DIGITS, clients=20, certify=4, novel=3, seed=7, **options)
+    write_split(tmp_path / "split.npz", split, DIGITS)
+    return split, tmp_path / "split.npz"
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_a_split_comes_back_as_it_was(tmp_path, options):
+    split, path = frozen(tmp_path, **options)
+    again = split_of(DIGITS, {"kind": "frozen", "path": str(path), "hash": split.content_hash})
+    assert (again.kind, again.seed, again.content_hash) == (split.kind, 7, split.content_hash)
+    assert frozen_hash(path) == split.content_hash
+    for name in ("seen", "certification", "novel"):
+        for a, b in zip(getattr(split, name), getattr(again, name), strict=True):
+            assert a.id == b.id
+            for role in ("support", "validation", "query"):
+                np.testing.assert_array_equal(a.rows(role), b.rows(role))
+    if split.reserve:
+        pair = [
+            deal_extrapolated(DIGITS, s, alpha=1.0, seed=0, n_clients=3) for s in (split, again)
+        ]
+        assert [c.support.tolist() for c in pair[0]] == [c.support.tolist() for c in pair[1]]
+    if split.law:
+        pair = [draw_clients(DIGITS, s, n_clients=3, seed=0) for s in (split, again)]
+        assert [c.support.tolist() for c in pair[0]] == [c.support.tolist() for c in pair[1]]
+
+
+def refusal(path, dataset=DIGITS, **more):
+    with pytest.raises(InputError) as caught:
+        read_split(path, dataset, **more)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_is_not_the_split_it_claims_to_be_is_refused(tmp_path):
+    split, path = frozen(tmp_path, **KINDS[0])
+    assert "there is no file" in refusal(tmp_path / "absent.npz")
+    assert f"split.hash must be {split.content_hash}" in refusal(path, expected="abc")
+    other = make_dataset("other", DIGITS.x[::-1].copy(), DIGITS.y, provenance="")
+    assert "was made for other data than other" in refusal(path, other)
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    for name, change in (
+        ("rows", arrays["rows"][::-1]),
+        ("rows", arrays["rows"] + 10_000),
+        ("rows", arrays["rows"].astype(float)),
+        ("sizes", arrays["sizes"][:-1]),
+        ("groups", arrays["groups"] + 1),
+        ("reserve_sizes", arrays["reserve_sizes"] + 1),
+        ("ids", arrays["ids"] + 1),
+    ):
+        np.savez(path, **(arrays | {name: change}))
+        assert "is damaged" in refusal(path), name
+    np.savez(path, **(arrays | {"about": np.array('{"format": "x"}')}))
+    assert "is no frozen split" in refusal(path)
+    path.write_bytes(b"not a file of this kind")
+    assert "is no frozen split" in refusal(path)
+    path.write_bytes(b"")
+    assert "is no frozen split" in refusal(path)
+
+
+def test_every_run_leaves_its_split_and_the_next_can_start_from_it(tmp_path):
+    config = {
+        "kind": "split",
+        "data": {"name": "digits"},
+        "split": {"kind": "by_class", "clients": 12, "novel": 3, "classes_per_client": 2},
+        "shifts": {},
+    }
+    first = evaluate_cell(config)
+    path = write_artifact(tmp_path, "split", first.artifacts["split"])
+    again = evaluate_cell(config | {"split": {"kind": "frozen", "path": str(path)}})
+    assert again.rows == first.rows
+    assert again.artifacts["label_counts"].table == first.artifacts["label_counts"].table
+    distances = first.artifacts["label_distances"]
+    assert set(distances.arrays) == {"kl", "tv", "js", "hellinger"}
+    assert distances.arrays["tv"].shape == (3, 9)
+
+
+def test_a_study_pins_the_file_it_was_given(tmp_path):
+    split, path = frozen(tmp_path, **KINDS[2])
+    raw = {
+        "study": "s",
+        "data": {"name": "digits"},
+        "split": {"kind": "frozen", "path": str(path)},
+        "methods": ["fedavg"],
+        "certificates": [{"rule": "wsr_averaged"}],
+    }
+    study = parse_study(raw)
+    assert study.resolved()["split"]["hash"] == split.content_hash
+    assert parse_study(study.resolved()) == study
+    with pytest.raises(InputError, match=r"split\.path: there is no file"):
+        parse_study(raw | {"split": {"kind": "frozen", "path": "nowhere.npz"}})
+    with pytest.raises(InputError, match=r"split\.clients is no setting of a frozen split"):
+        parse_study(raw | {"split": {"kind": "frozen", "path": str(path), "clients": 3}})

@@ -1,0 +1,147 @@
+"""Shares, shards, drawn labels, superclasses: what each kind of split promises."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latecomer.eval.datasets import load_dataset, make_dataset
+from latecomer.eval.errors import InputError
+from latecomer.eval.splits.build import label_counts, make_split
+from latecomer.eval.splits.dealing import log_dirichlet, stable_order
+from latecomer.eval.splits.dirichlet import draw_labels
+
+DIGITS = load_dataset({"name": "digits"})
+
+
+def balanced(n_classes=10, each=500, tests=100):
+    y = np.repeat(np.arange(n_classes), each + tests)
+    test = np.tile(np.arange(each + tests) >= each, n_classes)
+    x = np.zeros((len(y), 1), np.uint8)
+    return make_dataset("balanced", x, y, provenance="", test=test, coarse=y // 5)
+
+
+def counts_of(data, split):
+    train = label_counts(data.y, split.clients, data.n_classes, role="support")
+    train = train + label_counts(data.y, split.clients, data.n_classes, role="validation")
+    return train, label_counts(data.y, split.clients, data.n_classes, role="query")
+
+
+def test_uniform_shares_lie_between_four_and_six_tenths_and_hold_for_test_rows_too():
+    data = balanced()
+    split = make_split(data, kind="by_class", clients=20, classes_per_client=2, shares="uniform")
+    train, query = counts_of(data, split)
+    assert train.sum() == 5000
+    for column in train.T:
+        held = column[column > 0]
+        assert len(held) == 4
+        # The ratio of two U(.4, .6) variables is at most 1.5, plus the rounding of each count.
+        assert held.max() / held.min() <= 1.5 + 0.03
+        assert np.ptp(held) > 2
+    assert np.abs(query - train / 5).max() <= 1
+
+
+def test_shards_are_cut_from_samples_sorted_by_label():
+    data = balanced()
+    split = make_split(data, kind="pathological", clients=50, shards_per_client=2)
+    train, query = counts_of(data, split)
+    # 100 shards of 50 samples, ten of each class; a client holds two, perhaps of one class.
+    assert set(np.unique(train).tolist()) == {0, 50, 100}
+    assert (train.sum(axis=1) == 100).all()
+    np.testing.assert_array_equal(train.sum(axis=0), np.full(10, 500))
+    np.testing.assert_array_equal(query, train // 5)
+
+
+def test_shards_that_do_not_divide_evenly_differ_by_one():
+    split = make_split(DIGITS, kind="pathological", clients=31, shards_per_client=3)
+    counts = label_counts(DIGITS.y, split.clients, 10)
+    assert counts.sum() == len(DIGITS)
+    assert set((counts.sum(axis=1)).tolist()) <= {57, 58, 59, 60}
+    assert (counts > 0).sum(axis=1).max() <= 6
+
+
+def test_drawn_labels_follow_each_clients_proportions():
+    # With classes that never run out a client's labels are a multinomial draw from its own q.
+    rng = np.random.default_rng(0)
+    logs = log_dirichlet(400, 5, 1.0, rng)
+    counts = draw_labels(logs, np.full(400, 50), np.full(5, 20_000), rng)
+    expected = 50 * np.exp(logs)
+    chi = np.where(expected > 5, (counts - expected) ** 2 / np.maximum(expected, 1e-9), np.nan)
+    n = np.isfinite(chi).sum()
+    # Each term is (1 - q) times a chi-square of one degree; the mean of 1 - q is known.
+    wanted = np.nanmean(np.where(np.isfinite(chi), 1 - np.exp(logs), np.nan))
+    assert abs(np.nanmean(chi) - wanted) < 4 * np.sqrt(2 / n)
+
+
+@given(
+    clients=st.integers(1, 12),
+    alpha=st.floats(1e-4, 100),
+    seed=st.integers(0, 1000),
+    data=st.data(),
+)
+def test_drawn_labels_never_exceed_what_there_is(clients, alpha, seed, data):
+    totals = np.array(data.draw(st.lists(st.integers(0, 20), min_size=1, max_size=6)))
+    rng = np.random.default_rng(seed)
+    size = int(totals.sum()) // clients
+    logs = log_dirichlet(clients, len(totals), alpha, rng)
+    counts = draw_labels(logs, np.full(clients, size), totals, rng)
+    assert (counts.sum(axis=1) == size).all()
+    assert (counts.sum(axis=0) <= totals).all()
+    assert counts.min() >= 0
+
+
+def test_drawn_labels_leave_all_clients_equally_large_and_shares_do_not():
+    by = {
+        form: make_split(DIGITS, kind="dirichlet", clients=30, alpha=0.1, form=form)
+        for form in ("shares", "draws")
+    }
+    sizes = {f: [len(c.rows("all")) for c in split.clients] for f, split in by.items()}
+    assert set(sizes["draws"]) == {1797 // 30}
+    assert np.ptp(sizes["shares"]) > 20
+    few = make_split(
+        DIGITS, kind="dirichlet", clients=30, alpha=0.1, form="draws", samples_per_client=20
+    )
+    assert {len(c.rows("all")) for c in few.clients} == {20}
+
+
+def test_each_superclass_goes_to_as_many_clients_and_whole():
+    data = balanced(n_classes=20, each=50, tests=10)
+    split = make_split(data, kind="coarse", clients=12)
+    train, query = counts_of(data, split)
+    holds = train.reshape(12, 4, 5)
+    assert ((holds > 0).all(axis=2).sum(axis=1) == 1).all()
+    assert ((holds > 0).any(axis=2).sum(axis=0) == 3).all()
+    assert np.abs(query - train / 5).max() <= 1
+
+
+def test_iid_clients_are_equal_in_size_and_in_no_class_alike():
+    split = make_split(DIGITS, kind="iid", clients=50)
+    counts = label_counts(DIGITS.y, split.clients, 10)
+    assert set(counts.sum(axis=1).tolist()) == {35, 36}
+    share = np.bincount(DIGITS.y) / len(DIGITS)
+    expected = counts.sum(axis=1)[:, None] * share
+    chi = ((counts - expected) ** 2 / expected).sum()
+    # Chi-square of 49 * 9 degrees: mean 441, standard deviation 30.
+    assert 441 - 4 * 30 < chi < 441 + 4 * 30
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=50))
+def test_stable_order_is_argsort(keys):
+    array = np.array(keys, dtype=np.int64)
+    np.testing.assert_array_equal(stable_order(array), np.argsort(array, kind="stable"))
+
+
+def test_a_client_without_test_rows_is_refused():
+    y = np.repeat([0, 1], 50)
+    data = make_dataset(
+        "few tests", np.zeros((100, 1)), y, provenance="", test=np.arange(100) % 25 == 0
+    )
+    for kind, more in (
+        ("by_class", {"classes_per_client": 1}),
+        ("pathological", {"shards_per_client": 2}),
+        ("iid", {}),
+        ("dirichlet", {"alpha": 1.0, "form": "draws"}),
+        ("environment", {"classes_per_client": 1, "novel": 3}),
+    ):
+        with pytest.raises(InputError, match="0 test samples"):
+            make_split(data, kind=kind, clients=10, **more)

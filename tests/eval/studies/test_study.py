@@ -1,0 +1,306 @@
+import subprocess
+import sys
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.studies.cells import content_id
+from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.studies.loading import load_study
+from latecomer.eval.studies.shipped import shipped_studies
+
+SMALL = """
+study: small
+data: {name: digits}
+split: {kind: by_class, clients: 20, classes_per_client: 2}
+methods: [fedavg]
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text):
+        path = tmp_path / "study.yaml"
+        path.write_text(text)
+        return path
+
+    return written
+
+
+def quickstart(*overrides):
+    return load_study("quickstart", overrides)
+
+
+def mistake(*overrides):
+    with pytest.raises(InputError) as caught:
+        quickstart(*overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_defaults(write):
+    study = load_study(write(SMALL))
+    assert study.train.model_dump() == {
+        "rounds": 5000,
+        "cohort": 5,
+        "local_steps": 50,
+        "batch_size": 32,
+        "path": "auto",
+        "selection": "last",
+        "device": None,
+        "precision": None,
+        "tune_newcomers": None,
+    }
+    assert study.evaluation.classes == "all"
+    assert study.seeds == (0,)
+    assert (study.split.seed, study.split.query, study.split.validation) == (0, 0.25, 0.2)
+    assert (study.split.certify, study.split.novel, study.split.reserve) == (0, 0, 0.0)
+    assert study.bounds == study.certificates == ()
+    assert not any(severities for _, severities in study.shifts)
+    assert [(m.name, m.label, m.hyper()) for m in study.methods] == [("fedavg", "fedavg", {})]
+    assert study.model.model_dump() == {
+        "target": "auto",
+        "encoder": "auto",
+        "hypernetwork": {"hidden": "auto", "width": "auto", "spectral": False},
+    }
+
+
+def test_reserve_depends_on_extrapolation():
+    assert quickstart().split.reserve == 0.2
+    assert quickstart("shifts.extrapolation=[]").split.reserve == 0.0
+    assert quickstart("split.reserve=0.3").split.reserve == 0.3
+    assert "split.reserve above 0" in mistake("split.reserve=0")
+    natural = ("split={kind: natural, certify: 3, novel: 3}", "shifts={blur: [1.0]}")
+    assert quickstart(*natural).split.reserve == 0.0
+    assert "must be 0 for a natural split" in mistake(*natural, "split.reserve=0.1")
+    assert "natural split cannot have" in mistake(*natural, "shifts.extrapolation=[1.0]")
+
+
+def test_study_is_frozen():
+    with pytest.raises(ValueError, match="frozen"):
+        quickstart().seeds = (1,)
+
+
+def test_resolved_loads_back_to_the_same_study():
+    study = quickstart("methods.5.alpha_h=1e-3", "evaluation={classes: known, class_set: given}")
+    text = yaml.safe_dump(study.resolved())
+    again = parse_study(yaml.safe_load(text))
+    assert again == study
+    assert again.resolved() == study.resolved()
+    stochastic = study.resolved()["methods"][5]
+    assert stochastic["label"] == "pefll-stochastic"
+    assert (stochastic["posterior"], stochastic["alpha_h"]) == ("gaussian", 1e-3)
+
+
+def test_published_counterparts_are_no_part_of_a_cell():
+    study, bare = (
+        load_study("quickstart", ["paper=['odpfl:Table 1:dirichlet 10']"]),
+        load_study("quickstart"),
+    )
+    assert study.resolved()["paper"] == ["odpfl:Table 1:dirichlet 10"]
+    assert "paper" not in bare.resolved()
+    assert [cell.id for cell in study.cells()] == [cell.id for cell in bare.cells()]
+    with pytest.raises(InputError, match=r"^paper\.0: must be source:item"):
+        load_study("quickstart", ["paper=[Table 1]"])
+
+
+def test_every_shipped_study_loads_under_its_own_name():
+    names = [shipped.name for shipped in shipped_studies()]
+    assert "quickstart" in names
+    for shipped in shipped_studies():
+        assert load_study(shipped.name).study == shipped.name
+        assert shipped.question.endswith("?")
+
+
+def test_listing_studies_loads_no_torch():
+    code = (
+        "import sys; from latecomer.eval.studies.shipped import shipped_studies; shipped_studies();"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_overrides_reach_into_sections_and_lists():
+    study = quickstart(
+        "train.rounds=300", "seeds=[0]", "methods.4.posterior=gaussian", "methods.0.label=alone"
+    )
+    assert study.train.rounds == 300
+    assert study.seeds == (0,)
+    assert study.methods[4].hyper()["posterior"] == "gaussian"
+    assert study.methods[0].label == "alone"
+    assert quickstart("model.hypernetwork.width=64").model.hypernetwork.width == 64
+    assert quickstart("methods=[fedavg]").methods[0].name == "fedavg"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("train.ruonds=5", "train.ruonds is no setting; did you mean train.rounds?"),
+        ("rounds=5", "rounds is no setting; did you mean train.rounds?"),
+        ("certify=0.2", "did you mean split.certify?"),
+        ("clients=20", "did you mean split.clients?"),
+        ("draws=2", "did you mean denoising.draws?"),
+        ("model.hypernetwork.widht=1", "did you mean model.hypernetwork.width?"),
+        ("certificates.0.dleta=.1", "did you mean certificates.0.delta?"),
+        ("split.class_per_client=2", "did you mean split.classes_per_client?"),
+        ("split.alpha=1.0", "split.alpha is no setting of a by_class split"),
+        ("split.kind=byclass", "got 'byclass'; did you mean 'by_class'?"),
+        (
+            "train.path=fast",
+            "train.path: must be 'auto', 'serial' or 'vectorised', got 'fast'",
+        ),
+        ("train.rounds=0", "train.rounds: must be greater than or equal to 1, got 0"),
+        ("train.rounds=true", "train.rounds: must be a valid integer, got True"),
+        ("train=", "train: must be a mapping of keys to values, got None"),
+        ("seeds=0", "seeds: must be a list, got 0"),
+        ("seeds=[]", "seeds: must not be empty"),
+        ("seeds=[1, 1]", "seeds: must not repeat an entry"),
+        ("split.novel=1.0", "split.novel: must be a count of at least 0 or a fraction in [0, 1)"),
+        ("split.novel=true", "split.novel: must be a count"),
+        ("split.novel=60", "leave no seen client of 60"),
+        ("split.novel=0.9", "leave no seen client"),
+        ("split.novel=0", "shifts.blur needs novel clients"),
+        ("split.certify=0", "split.certify must be above 0"),
+        ("model.hypernetwork.hidden=6", "hidden: must be 'auto' or an integer from 1 to 5, got 6"),
+        ("model.hypernetwork.spectral=1", "model.hypernetwork.spectral: must be a"),
+        ("methods.0=fedavf", "methods.0: no method is called 'fedavf'; did you mean 'fedavg'?"),
+        ("methods.1=local", "methods.0 is already called 'local'"),
+        ("methods.4.posteriur=gaussian", "did you mean 'posterior'?"),
+        ("methods.9=x", "its entries are numbered 0 to 5"),
+        ("data.name.x=3", "data.name.x is no setting: data.name holds 'digits'"),
+        ("train.rounds", "an override reads key=value"),
+        ("train.rounds=[", "'[' is no YAML value"),
+        ("shifts.blur=[0]", "shifts.blur.0: must be greater than 0, got 0"),
+        ("shifts.extrapolation=[-1]", "shifts.extrapolation.0: must be greater than 0"),
+        ("bounds=[pefll]", "did you mean 'pefll_32'?"),
+        ("certificates.0.rule=wsr_averaged", "use product_wor"),
+        ("certificates.0.alpha=0.1", "certificates.0.alpha is no setting of rule product"),
+        ("certificates.0.delta=1", "certificates.0.delta: must be less than 1"),
+        ("certificates.1.delta=0.1", "certificates.1.delta is no setting of rule conformal"),
+        ("study=a/b", "study: must be letters"),
+        ("evaluation.classes=known", "which classes a client has: say evaluation.class_set: given"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(override, said):
+    assert said in mistake(override)
+
+
+def test_rotation_may_go_either_way_and_certificates_have_defaults():
+    assert quickstart("shifts.rotation=[-30, 30]").shifts.rotation == (-30.0, 30.0)
+    study = quickstart("certificates=[{rule: wsr_wor}, {rule: conformal}]")
+    assert [(c.route, c.delta, c.alpha) for c in study.certificates] == [
+        ("r0", 0.05, None),
+        ("r0", None, 0.1),
+    ]
+
+
+def test_masked_classes_are_fine_for_methods_that_see_labels():
+    study = quickstart("methods=[pefll, local]", "evaluation.classes=zero")
+    assert study.evaluation.classes == "zero"
+
+
+def test_unknown_names_and_paths(tmp_path):
+    with pytest.raises(InputError, match="did you mean 'quickstart'"):
+        load_study("quickstrat")
+    with pytest.raises(InputError, match="there is no study file"):
+        load_study(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("study: x\nseeds: [0\n", "line 3: broken YAML"),
+        ("study: x\nstudy: y\n", "line 2: broken YAML: key 'study' is given twice"),
+        ("study: x\n\tdata: y\n", "line 2: broken YAML"),
+        ("- x\n", "a study is a mapping"),
+        ("", "a study is a mapping"),
+        ("1: x\n", "line 1: broken YAML: 1 is no key"),
+        ("study: x\n", "data must be given"),
+        (SMALL.replace("methods", "methds"), "methds is no setting; did you mean methods?"),
+        (SMALL.replace("kind: by_class, ", ""), "split.kind must be given"),
+        (SMALL.replace(", classes_per_client: 2", ""), "split.classes_per_client must be given"),
+        (SMALL.replace("[fedavg]", "[{label: x}]"), "methods.0.name must be given"),
+        (SMALL.replace("clients: 20", "clients: 3.5"), "split.clients: must be a valid integer"),
+    ],
+)
+def test_broken_files_name_the_line_or_the_key(write, text, said):
+    with pytest.raises(InputError) as caught:
+        load_study(write(text))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_small_exponents_are_numbers(write):
+    study = load_study(write(SMALL.replace("[fedavg]", "[{name: fedavg, local_lr: 1e-3}]")))
+    assert study.methods[0].hyper() == {"local_lr": 0.001}
+
+
+def test_cells_are_the_split_and_every_method_and_seed():
+    study = quickstart()
+    cells = study.cells("abc")
+    assert [cell.kind for cell in cells] == ["split"] + ["method"] * 18
+    assert len({cell.id for cell in cells}) == 19
+    config = cells[-1].config
+    assert set(config) == {
+        *("study", "kind", "data", "split", "model", "method", "train", "evaluation", "shifts"),
+        *("bounds", "certificates", "seed", "data_hash", "rows_schema", "numbers_version"),
+    }
+    assert (cells[-1].label, cells[-1].seed, cells[-1].rounds) == ("pefll-stochastic", 2, 150)
+    assert (cells[0].label, cells[0].seed, cells[0].rounds) == ("split", None, None)
+    assert config["method"]["posterior"] == "gaussian"
+    assert config["data_hash"] == "abc"
+
+
+def test_ids_change_with_what_numbers_depend_on_and_nothing_else():
+    def ids(*overrides, data_hash="abc"):
+        return [cell.id for cell in quickstart(*overrides).cells(data_hash)]
+
+    base = ids()
+    assert ids() == base
+    assert not set(ids(data_hash="abd")) & set(base)
+    assert ids("question=Why?") == base
+    changed = ids("train.rounds=151")
+    assert changed[0] == base[0]
+    assert not set(changed[1:]) & set(base)
+    fewer = ids("seeds=[1]")
+    assert set(fewer) < set(base)
+    assert ids("methods.0.label=alone")[2:7] == base[2:7]
+
+
+def test_a_target_whose_numbers_changed_makes_new_cells_of_its_own_only():
+    def versions(*overrides):
+        return [cell.config["numbers_version"] for cell in quickstart(*overrides).cells("abc")]
+
+    assert all("target" not in version for version in versions())
+    split, *trained = versions("model.target=dense500")
+    assert "target" not in split
+    assert {version["target"] for version in trained} == {2}
+
+
+def test_a_route_whose_numbers_changed_makes_new_cells_of_its_own_only():
+    def versions(*entries):
+        asked = ", ".join(entries)
+        cells = quickstart(f"certificates=[{asked}]").cells("abc")
+        return [cell.config["numbers_version"] for cell in cells if cell.seed == 0]
+
+    held = "{route: r0, rule: product}"
+    plain = versions(held)
+    assert all(not {"r2", "r3", "routes"} & set(version) for version in plain)
+    assert all(version["r3"] == 2 for version in versions(held, "{route: r3}"))
+    own = "first: 20, clients: 16, methods: [pefll]"
+    for route, version in (("r1, weights: [hyper]", 2), ("r4", 1), ("r5, weights: [hyper]", 2)):
+        *others, last = versions(held, "{route: r3}", f"{{route: {route}, {own}}}")
+        assert last["routes"] == version
+        assert "r3" not in last, "nothing of the entries of other cells"
+        assert all("routes" not in other for other in others)
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), st.randoms())
+def test_content_id_ignores_the_order_of_keys(config, random):
+    items = list(config.items())
+    random.shuffle(items)
+    assert content_id(dict(items)) == content_id(config)
+    assert content_id({**config, "new key": 1}) != content_id(config) or config.get("new key") == 1

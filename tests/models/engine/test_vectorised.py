@@ -1,0 +1,360 @@
+"""The vectorised path: the serial path's results, method by method and net by net."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from latecomer.eval.devices import claim
+from latecomer.models.engine.local_steps import LocalSGD, local_sgd
+from latecomer.models.engine.method import Context, Method, Predictor, predict_with
+from latecomer.models.engine.phases import Phase, Stage
+from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.training import DivergedError, RoundLog, train
+from latecomer.models.engine.vectorised import choose_path, cohort_sgd
+from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.methods import METHODS, make_method
+from latecomer.models.methods.fedavg import FedAvg
+from latecomer.models.task import client_axis, targets
+from latecomer.models.task.heads import body_names, head_names
+from latecomer.models.task.state import Params, State, part, row, stack
+from latecomer.models.task.targets import TARGETS
+from latecomer.models.task.task import Clients, Samples, Task, make_task
+
+CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
+SIZES = (3, 20, 7, 11, 5, 1, 9)
+# Other variants whose objective or state differs from the defaults'.
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("per_fedavg", {"variant": "hessian_free"}),
+    ("pefll", {"posterior": "gaussian"}),
+    ("pfedhn", {"descriptors": "class_proportions"}),
+    ("fedprox", {"mu": 2.0}),
+    ("fedavg", {"clip_norm": 0.3}),
+]
+NEEDS_GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+DEVICES = ["cpu", pytest.param("cuda", marks=NEEDS_GPU)]
+CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + VARIANTS
+
+Population = Callable[..., Clients]
+
+
+def images(sizes: tuple[int, ...] = SIZES, dtype: torch.dtype = torch.float64) -> Clients:
+    """Noisy images of side 8 around four class means, two classes a client."""
+    draw, each = torch.Generator().manual_seed(0), max(sizes) + 4
+    n = len(sizes)
+    client = torch.arange(n).repeat_interleave(each)
+    y = (torch.arange(each).repeat(n) % 2 + client) % 4
+    centres = torch.randn(4, 1, 8, 8, generator=draw, dtype=torch.float64)
+    noise = torch.randn(n * each, 1, 8, 8, generator=draw, dtype=torch.float64)
+    rows = torch.arange(n * each).view(n, each)
+    return Clients(
+        x=(centres[y] + 0.5 * noise).to(dtype),
+        y=y,
+        support=rows[:, : max(sizes)].contiguous(),
+        support_sizes=torch.tensor(sizes),
+        query=rows[:, max(sizes) :].contiguous(),
+        query_sizes=torch.full((n,), 4),
+        ids=torch.arange(100, 100 + n),
+        mean=torch.zeros((), dtype=dtype),
+        sd=torch.ones((), dtype=dtype),
+    )
+
+
+def on(device: str, clients: Clients) -> Clients:
+    """Put all tensors but the names on a device, with float32 as exact as the name says."""
+    claim(device)
+    names = [one.name for one in fields(clients) if isinstance(getattr(clients, one.name), Tensor)]
+    there = {name: getattr(clients, name).to(device) for name in names if name != "ids"}
+    return replace(clients, **there)
+
+
+def image_task(dtype: torch.dtype = torch.float64) -> Task:
+    size = {"hidden": 1, "width": 10}
+    return make_task(input_shape=(1, 8, 8), n_classes=4, hypernetwork=size, dtype=dtype)
+
+
+def tables(state: State) -> Iterator[tuple[str, Tensor]]:
+    yield from state.server.items()
+    yield from ((f"client {key}", value) for key, value in state.clients.items())
+
+
+def assert_alike(left: State, right: State, tolerance: float) -> None:
+    found = dict(tables(right))
+    assert [key for key, _ in tables(left)] == list(found)
+    for key, value in tables(left):
+        torch.testing.assert_close(
+            found[key], value, rtol=tolerance, atol=tolerance, msg=lambda m, key=key: f"{key}: {m}"
+        )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_three_rounds_in_double_precision(name: str, settings: dict[str, Any], device: str) -> None:
+    method, clients, logs = make_method(name, **settings), on(device, images()), []
+    states = [
+        train(
+            method,
+            image_task(),
+            clients,
+            CONFIG,
+            seed=4,
+            path=path,
+            chunk_size=size,
+            on_round=logs.append,
+        )
+        for path, size in (("serial", None), ("vectorised", None), ("vectorised", 2))
+    ]
+    assert_alike(states[0], states[1], 1e-9)
+    assert_alike(states[1], states[2], 1e-9)
+    taken = "serial" if method.serial_only else "vectorised"
+    assert [log.path for log in logs] == ["serial"] * 3 + [taken] * 6
+    assert all(bool(log.reason) == (log.path == "serial") for log in logs[3:])
+    for serial, other in zip(logs[:3] * 2, logs[3:], strict=True):
+        assert other.loss == pytest.approx(serial.loss, rel=1e-9)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", METHODS)
+def test_first_change_of_the_weights_in_single_precision(
+    name: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, changes = make_method(name), []
+    finish = type(method).finish
+
+    def recorded(self: Method, task: Task, state: State, cohort: Any, start: Any, final: Params):  # type: ignore[no-untyped-def]
+        changes.append(torch.cat([(final[k] - v).flatten(1) for k, v in start.params.items()], 1))
+        return finish(self, task, state, cohort, start, final)
+
+    monkeypatch.setattr(type(method), "finish", recorded)
+    config, clients = replace(CONFIG, rounds=1), on(device, images(dtype=torch.float32))
+    for path in ("serial", "vectorised"):
+        train(method, image_task(torch.float32), clients, config, seed=1, path=path)
+    serial, vectorised = changes[0], changes[len(changes) // 2]
+    assert float(serial.norm(dim=1).min()) > 0
+    assert float(((vectorised - serial).norm(dim=1) / serial.norm(dim=1)).max()) <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("fedavg", {"local_lr": 0.02}), ("pefll", {"local_lr": 0.02, "server_lr": 2e-3})],
+)
+def test_accuracy_after_training_in_single_precision(name: str, settings: dict[str, Any]) -> None:
+    method, clients = make_method(name, **settings), images((20,) * 25, torch.float32)
+    task, config = image_task(torch.float32), replace(CONFIG, rounds=25)
+    right = []
+    for path in ("serial", "vectorised"):
+        state = train(method, task, clients, config, seed=0, path=path)
+        draw, found = torch.Generator().manual_seed(0), 0
+        for index in range(len(clients)):
+            query = clients.query_of(index)
+            predict = method.serve(task, state, index, clients.support_of(index), generator=draw)
+            found += int((predict(query.x).argmax(1) == query.labels()).sum())
+        right.append(found)
+    assert right[0] > 60
+    assert abs(right[0] - right[1]) <= 1
+
+
+def buildable() -> list[tuple[str, tuple[int, ...]]]:
+    """Every net with every shape of input that it takes."""
+    found: list[tuple[str, tuple[int, ...]]] = []
+    for name in TARGETS:
+        for shape in [(7,), (1, 8, 8), (1, 28, 28), (3, 32, 32)]:
+            try:
+                targets.build(name, shape, 5)
+            except ValueError:
+                continue
+            found.append((name, shape))
+    assert {name for name, _ in found} == set(TARGETS)
+    return found
+
+
+@pytest.mark.parametrize(("name", "shape"), buildable())
+def test_nets_over_the_client_axis(name: str, shape: tuple[int, ...]) -> None:
+    task = make_task(input_shape=shape, n_classes=5, target=name, dtype=torch.float64)
+    check_net(task.target, shape)
+
+
+class Foreign(nn.Module):
+    """A net of somebody else's, with a parameter that is a single number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Conv2d(1, 3, 3, stride=2)
+        self.norm = nn.GroupNorm(1, 3)
+        self.head = nn.Linear(27, 4)
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.scale)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.head(self.norm(self.body(x)).tanh().flatten(1))
+        return self.scale * made
+
+
+def check_net(net: nn.Module, shape: tuple[int, ...]) -> None:
+    draw = torch.Generator().manual_seed(0)
+    own = [targets.initial(net, draw) for _ in range(3)]
+    params = {key: value.requires_grad_() for key, value in stack(own).items()}
+    x = torch.randn(3, 5, *shape, generator=draw, dtype=torch.float64)
+    y = torch.randint(0, 4, (3, 5), generator=draw)
+    losses = client_axis.losses(net, params, x, y)
+    slopes = torch.autograd.grad(losses.sum(), list(params.values()))
+    logits = client_axis.logits(net, params, x)
+    for place in range(3):
+        single = {k: v.detach().requires_grad_() for k, v in row(params, place).items()}
+        expected = targets.apply(net, single, x[place])
+        torch.testing.assert_close(logits[place], expected, rtol=1e-10, atol=1e-12)
+        loss = nn.functional.cross_entropy(expected, y[place])
+        assert losses[place].item() == pytest.approx(loss.item(), rel=1e-10)
+        for found, slope in zip(
+            slopes, torch.autograd.grad(loss, list(single.values())), strict=True
+        ):
+            torch.testing.assert_close(found[place], slope, rtol=1e-9, atol=1e-12)
+
+
+def test_foreign_nets_train_alike() -> None:
+    net = Foreign().double()
+    check_net(net, (1, 8, 8))
+    task = make_task(input_shape=(1, 8, 8), n_classes=4, target=net, dtype=torch.float64)
+    states = [
+        train(FedAvg(), task, images(), CONFIG, seed=0, path=path)
+        for path in ("serial", "vectorised")
+    ]
+    assert_alike(*states, 1e-9)
+
+
+def test_clipping_is_each_clients_own() -> None:
+    draw = torch.Generator().manual_seed(0)
+    start = {
+        "a": torch.randn(4, 3, 2, generator=draw, dtype=torch.float64),
+        "b": torch.randn(4, generator=draw, dtype=torch.float64),
+    }
+    steep = torch.tensor([0.01, 1.0, 30.0, 1000.0], dtype=torch.float64)
+    rule = LocalSGD(lr=0.01, momentum=0.9, weight_decay=0.1, clip=1.5)
+
+    def bumpy(p: Params, step: int) -> Tensor:
+        return (step + 1) * (p["a"].sin().sum((-1, -2)) + p["b"] ** 2)
+
+    reached, sums = cohort_sgd(lambda p, t: steep * bumpy(p, t), start, n_steps=5, rule=rule)
+    for place in range(4):
+
+        def own(p: Params, step: int, factor: Tensor = steep[place]) -> Tensor:
+            return factor * bumpy(p, step)
+
+        expected, mean = local_sgd(own, row(start, place), n_steps=5, rule=rule)
+        assert sums[place].item() == pytest.approx(5 * mean.item())
+        for key, value in expected.items():
+            torch.testing.assert_close(reached[key][place], value, rtol=1e-12, atol=1e-14)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outsider(AveragedWeights):
+    """Two phases, stages in one of them, and contexts of both kinds in the objective."""
+
+    name: ClassVar[str] = "outsider"
+    paper: ClassVar[str] = "none"
+    personalization: ClassVar = "global"
+    needs_labels: ClassVar[bool] = False
+
+    def phases(self, task: Task) -> tuple[Phase, ...]:
+        body, head = Stage(body_names(task), 2.0), Stage(head_names(task))
+        return (Phase("one", 1.0, (head,)), Phase("two", 2.0, (body, head)))
+
+    def start(self, *given: Any) -> Any:
+        begun, cohort = super().start(*given), given[3]
+        return replace(
+            begun,
+            own={"pull": cohort.members.double()},
+            shared={**begun.shared, "round": torch.tensor(float(cohort.round))},
+        )
+
+    def objective(
+        self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
+    ) -> Tensor:
+        assert list(params) == list(task.shapes)
+        loss = task.loss(params, batches[0].x, batches[0].labels())
+        pull = 0.01 * (context.own["pull"] + context.shared["round"] + step)
+        return loss + pull * params["head.weight"].square().sum()
+
+    def personalize(self, task: Task, state: State, support: Samples, **given: Any) -> Predictor:
+        return predict_with(task, part(state.server, "target"))
+
+
+def test_phases_stages_and_contexts() -> None:
+    states = [
+        train(Outsider(), image_task(), images(), CONFIG, seed=0, path=path, chunk_size=3)
+        for path in ("serial", "vectorised")
+    ]
+    assert_alike(*states, 1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branching(Outsider):
+    """Looks at a number, which no vmap allows."""
+
+    name: ClassVar[str] = "branching"
+    serial_only: ClassVar[str] = "its objective depends on the loss's size"
+
+    def objective(self, *given: Any) -> Tensor:
+        loss = super().objective(*given)
+        return loss * 2 if loss.item() > 1 else loss
+
+
+def test_what_cannot_be_vectorised_trains_serially_and_says_why() -> None:
+    logs: list[RoundLog] = []
+    states = [
+        train(Branching(), image_task(), images(), CONFIG, seed=0, path=path, on_round=logs.append)
+        for path in ("serial", "vectorised")
+    ]
+    assert_alike(*states, 0)
+    assert [log.reason for log in logs[:3]] == ["", "", ""]
+    for log in logs[3:]:
+        assert (log.path, log.reason) == (
+            "serial",
+            "branching trains client by client: its objective depends on the loss's size",
+        )
+
+
+def test_divergence_names_the_client() -> None:
+    clients = images()
+    errors = []
+    for path in ("serial", "vectorised"):
+        with pytest.raises(DivergedError) as caught:
+            train(FedAvg(local_lr=1e200), image_task(), clients, CONFIG, seed=0, path=path)
+        errors.append((caught.value.method, caught.value.round, caught.value.client))
+    assert errors[0] == errors[1]
+
+
+def test_auto_follows_the_device() -> None:
+    task, method = image_task(), FedAvg()
+    assert choose_path("auto", None, method, task, torch.device("cpu")) == ("serial", "")
+    assert choose_path("auto", None, method, task, torch.device("cuda")) == ("vectorised", "")
+    assert choose_path("serial", 3, method, task, torch.device("cuda")) == ("serial", "")
+    mixed = Foreign()
+    mixed.head.double()
+    odd = replace(task, target=mixed)
+    assert choose_path("vectorised", 3, method, odd, torch.device("cpu")) == (
+        "serial",
+        "the target's weights have several floating types",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"path": "fast"}, r"path must be one of auto, serial, vectorised, got path='fast'"),
+        ({"chunk_size": 0}, r"chunk_size must be a whole number >= 1 or None, got chunk_size=0"),
+        ({"chunk_size": True}, r"chunk_size must be .* got chunk_size=True"),
+        ({"chunk_size": 2.0}, r"chunk_size must be .* got chunk_size=2.0"),
+    ],
+)
+def test_mistakes_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(FedAvg(), image_task(), images(), CONFIG, seed=0, **given)

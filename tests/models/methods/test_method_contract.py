@@ -1,0 +1,359 @@
+"""What every registered method must do."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import latecomer.models.methods as package
+from latecomer.models.engine.method import Context, Method
+from latecomer.models.engine.schedule import Schedule, TrainConfig
+from latecomer.models.engine.training import train
+from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.methods import METHODS, make_method
+from latecomer.models.task.objectives import gradients
+from latecomer.models.task.state import Params, State, row
+from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.traffic import random_population
+
+CONFIG = TrainConfig(rounds=60, cohort=4, local_steps=5, batch_size=6)
+# Small enough to be quick, large enough to learn the toy in 60 rounds.
+QUICK = {
+    "local": {"local_lr": 0.05, "novel_steps": 60},
+    "fedavg": {"local_lr": 0.05},
+    "fedprox": {"local_lr": 0.05, "mu": 0.1},
+    "fedma": {"local_lr": 0.05},
+    "fedper": {"local_lr": 0.05, "novel_steps": 40},
+    "fedrep": {"local_lr": 0.05, "novel_steps": 40},
+    "lg_fedavg": {"local_lr": 0.05, "novel_steps": 10},
+    "per_fedavg": {"outer_lr": 0.05, "inner_lr": 0.05},
+    "pfedme": {"local_lr": 0.05, "inner_lr": 0.03, "finetune_steps": 40},
+    "knn_per": {"local_lr": 0.05},
+    # At 0.1 the last bits decide whether newcomers are served well.
+    "pfedhn": {"local_lr": 0.05, "server_lr": 0.05, "novel_rounds": 10, "novel_steps": 5},
+    "pfedhn_pc": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
+    "pfl_sampled": {"local_lr": 0.05, "server_lr": 0.1},
+    "pfl_nearest": {"local_lr": 0.05, "server_lr": 0.1},
+    "pfl_ensemble": {"local_lr": 0.05, "server_lr": 0.1},
+    "odpfl_hn": {"local_lr": 0.05, "server_lr": 3e-3},
+    "pefll": {"local_lr": 0.05, "server_lr": 2e-3},
+}
+NAMES = list(METHODS)
+# Methods that by design serve newcomers with models made for others.
+LEAST_ACCURACY = {"pfl_sampled": 0.35, "pfl_nearest": 0.35, "pfl_ensemble": 0.5}
+# Default predictors that are not deterministic.
+PREDICTOR = {"pfl_sampled": "gibbs"}
+# A method at the end of its range, and what it is then: (name, settings, parent, settings, and
+# whether newcomers too are served alike, given the same generator).
+DEGENERATE: list[tuple[str, dict[str, Any], str, dict[str, Any], bool]] = [
+    ("fedprox", {"mu": 0}, "fedavg", {}, True),
+    ("fedper", {"head_layers": 0}, "fedavg", {}, True),
+    ("fedper", {"head_layers": 3}, "local", {}, False),
+    ("fedrep", {"head_layers": 0}, "fedavg", {}, True),
+    ("fedrep", {"head_layers": 3}, "local", {}, False),
+    ("lg_fedavg", {"local_share": 0, "novel_steps": 0}, "fedavg", {}, True),
+    (
+        "pfedhn_pc",
+        {"head_layers": 0, "server_lr": 1e-2, "novel_rounds": 2, "novel_steps": 3},
+        "pfedhn",
+        {"novel_rounds": 2, "novel_steps": 3},
+        True,
+    ),
+    ("pfl_sampled", {}, "pfedhn", {}, False),
+    ("pfl_nearest", {}, "pfedhn", {}, False),
+    ("pfl_ensemble", {}, "pfedhn", {}, False),
+]
+
+Trained = Callable[[str], tuple[Method, State]]
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def short(task: Task, make_population: Callable[..., Clients]) -> Trained:
+    def run(name: str) -> tuple[Method, State]:
+        method = make_method(name, **QUICK[name])
+        config = replace(CONFIG, rounds=2)
+        return method, train(method, task, make_population(), config, seed=0)
+
+    return run
+
+
+def test_every_method_file_is_registered() -> None:
+    files = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")}
+    assert files - {"__init__", "registry"} == set(METHODS)
+    assert all(METHODS[name].name == name for name in METHODS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_learns_and_serves_newcomers(
+    task: Task, make_population: Callable[..., Clients], name: str
+) -> None:
+    seen = make_population((12,) * 16)
+    novel = make_population((12,) * 8, seed=1)
+    method = make_method(name, **QUICK[name])
+    state = train(method, task, seen, CONFIG, seed=0)
+    for clients in (seen, novel):
+        right = total = 0
+        for index in range(len(clients)):
+            support, query = clients.support_of(index), clients.query_of(index)
+            predict = (
+                method.serve(task, state, index, support, generator=generator(index))
+                if clients is seen
+                else method.personalize(task, state, support, generator=generator(index))
+            )
+            right += int((predict(query.x).argmax(1) == query.labels()).sum())
+            total += len(query)
+        least = 0.85 if clients is seen else LEAST_ACCURACY.get(name, 0.85)
+        assert right / total >= least, (name, clients is seen, right / total)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_objective_is_the_same_for_one_client_and_for_many(name: str) -> None:
+    task = make_task(input_shape=(1, 8, 8), n_classes=4, dtype=torch.float64)
+    method, draw, clients = (
+        make_method(name, **QUICK[name]),
+        generator(1),
+        random_population(task, 6),
+    )
+    cohort = Schedule(0, clients, replace(CONFIG, cohort=3)).cohort(0, method.batches_per_step)
+    state = method.init(task, clients, cohort, draw)
+    start = method.start(task, state, clients, cohort, draw)
+    params = {
+        key: value.detach() + 0.1 * torch.randn(value.shape, generator=draw, dtype=value.dtype)
+        for key, value in start.params.items()
+    }
+    own, sent = start.own, start.shared
+    x = torch.randn(3, 3, 5, 1, 8, 8, generator=draw, dtype=torch.float64)
+    y = torch.randint(0, 4, (3, 3, 5), generator=draw)
+
+    def slopes(context: Context, p: Params, x: Tensor, y: Tensor, differentiate: Any) -> Params:
+        batches = tuple(Samples(x[i], y[i]) for i in range(3))
+        found: Params = differentiate(
+            lambda q: method.objective(task, q, context, batches[: method.batches_per_step], 0), p
+        )
+        return found
+
+    def functional(objective: Any, p: Params) -> Params:
+        found: Params = torch.func.grad(objective)(p)
+        return found
+
+    many = torch.func.vmap(
+        lambda p, o, a, b: slopes(
+            Context(own=o, shared=sent, gradients=functional), p, a, b, functional
+        )
+    )(params, own, x, y)
+    for place in range(3):
+        context = Context(own=row(own, place), shared=sent)
+        one = slopes(context, row(params, place), x[place], y[place], gradients)
+        for key, value in one.items():
+            torch.testing.assert_close(many[key][place], value, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_training_follows_its_seed(
+    task: Task, make_population: Callable[..., Clients], name: str
+) -> None:
+    method, config = make_method(name, **QUICK[name]), replace(CONFIG, rounds=2)
+
+    def tables(seed: int) -> dict[str, Tensor]:
+        torch.manual_seed(torch.seed())
+        state = train(method, task, make_population(), config, seed=seed)
+        return {**state.server, **{f"client.{k}": v for k, v in state.clients.items()}}
+
+    first, again, other = tables(3), tables(3), tables(4)
+    assert list(first) == list(again)
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert any(not torch.equal(first[key], other[key]) for key in first)
+    assert all(isinstance(v, Tensor) and not v.requires_grad for v in first.values())
+
+
+@pytest.mark.parametrize(("name", "settings", "parent", "own", "novel_too"), DEGENERATE)
+def test_a_degenerate_setting_is_the_parent(
+    task: Task,
+    make_population: Callable[..., Clients],
+    name: str,
+    settings: dict[str, Any],
+    parent: str,
+    own: dict[str, Any],
+    novel_too: bool,
+) -> None:
+    clients, config = make_population((3, 20, 7, 11, 5, 1)), replace(CONFIG, rounds=4)
+    pair = (make_method(name, **settings), make_method(parent, **own))
+    states = [train(method, task, clients, config, seed=2) for method in pair]
+    everyone = [(clients, index) for index in range(len(clients))]
+    everyone += [(make_population(seed=3), 0)] * novel_too
+    for population, index in everyone:
+        support, x = population.support_of(index), population.query_of(index).x
+        logits = [
+            (
+                method.serve(task, state, index, support, generator=generator())
+                if population is clients
+                else method.personalize(task, state, support, generator=generator())
+            )(x)
+            for method, state in zip(pair, states, strict=True)
+        ]
+        assert torch.equal(*logits), (population is clients, index)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_clients_that_were_not_drawn_keep_their_state(
+    task: Task, make_population: Callable[..., Clients], name: str
+) -> None:
+    # The server's table of embeddings moves as a whole unless told otherwise.
+    pfedhn = issubclass(METHODS[name], EmbeddedClients)
+    stay = {"resting_embeddings": "stay"} if pfedhn else {}
+    clients, method = make_population(), make_method(name, **QUICK[name], **stay)
+    config = replace(CONFIG, rounds=3, cohort=2)
+    schedule = Schedule(0, clients, config)
+    first = schedule.cohort(0, method.batches_per_step)
+    initial = method.init(task, clients, first, schedule.initial_noise())
+    trained = train(method, task, clients, config, seed=0)
+    drawn = {int(m) for number in range(3) for m in schedule.cohort(number).members}
+    changed = {
+        index
+        for key, value in trained.clients.items()
+        for index in range(8)
+        if not torch.equal(value[index], initial.clients[key][index])
+    }
+    assert all(len(value) == 8 for value in trained.clients.values())
+    assert changed <= drawn < set(range(8))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_serving_is_pure_and_follows_its_generator(
+    task: Task, make_population: Callable[..., Clients], short: Trained, name: str
+) -> None:
+    method, state = short(name)
+    server = {key: value.clone() for key, value in state.server.items()}
+    own = {key: value.clone() for key, value in state.clients.items()}
+    clients = make_population(seed=5)
+    support, x = clients.support_of(0), clients.query_of(0).x
+    first = method.personalize(task, state, support, generator=generator(1))(x)
+    again = method.personalize(task, state, support, generator=generator(1))(x)
+    assert first.shape == (8, task.n_classes)
+    assert not first.requires_grad
+    assert torch.equal(first, again)
+    method.serve(task, state, 7, support, generator=generator(1))(x)
+    assert all(torch.equal(state.server[key], server[key]) for key in server)
+    assert all(torch.equal(state.clients[key], own[key]) for key in own)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("size", [1, 2, 12])
+def test_smallest_newcomers_are_served(
+    task: Task, make_population: Callable[..., Clients], short: Trained, name: str, size: int
+) -> None:
+    method, state = short(name)
+    clients = make_population((size,), classes_per_client=1)
+    support, x = clients.support_of(0), clients.query_of(0).x
+    assert len(support.labels().unique()) == 1
+    logits = method.personalize(task, state, support, generator=generator())(x)
+    assert logits.shape == (8, task.n_classes)
+    assert bool(logits.isfinite().all())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_smallest_clients_can_train(
+    task: Task, make_population: Callable[..., Clients], name: str
+) -> None:
+    method = make_method(name, **QUICK[name])
+    clients = make_population((1, 2, 1, 9), classes_per_client=1)
+    state = train(method, task, clients, replace(CONFIG, rounds=3), seed=0)
+    tables = [*state.server.values(), *state.clients.values()]
+    assert tables
+    assert all(bool(value.isfinite().all()) for value in tables)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unlabelled_newcomers(
+    task: Task, make_population: Callable[..., Clients], short: Trained, name: str
+) -> None:
+    method, state = short(name)
+    clients = make_population(seed=5)
+    support, x = clients.support_of(0), clients.query_of(0).x
+    bare = Samples(support.x, None)
+    if method.needs_labels:
+        with pytest.raises(ValueError, match="support must be labelled"):
+            method.personalize(task, state, bare, generator=generator())
+        return
+    poisoned = Samples(support.x, (support.labels() + 1) % task.n_classes)
+    expected = method.personalize(task, state, support, generator=generator())(x)
+    for other in (bare, poisoned):
+        found = method.personalize(task, state, other, generator=generator())(x)
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_predictors_are_those_declared(
+    task: Task, make_population: Callable[..., Clients], short: Trained, name: str
+) -> None:
+    method, state = short(name)
+    assert method.predictors == (PREDICTOR.get(name, "deterministic"),)
+    support = make_population().support_of(0)
+    for serve in (
+        lambda word: method.personalize(
+            task, state, support, predictor=word, generator=generator()
+        ),
+        lambda word: method.serve(task, state, 0, support, predictor=word, generator=generator()),
+    ):
+        with pytest.raises(ValueError, match=rf"predictor must be .* for {name}, got 'other'"):
+            serve("other")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hyper_parameters_out_of_range_are_refused(name: str) -> None:
+    for declared in fields(METHODS[name]):
+        assert declared.metadata, declared.name
+        for value in (-1, "x", float("nan"), True):
+            with pytest.raises(ValueError, match=rf"^{declared.name} must be .*, got "):
+                make_method(name, **{declared.name: value})
+
+
+def test_mistakes_in_names_point_to_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"got 'fedagv'; did you mean 'fedavg'\?"):
+        make_method("fedagv")
+    with pytest.raises(ValueError, match=r"'server_rl'; did you mean 'server_lr'\?"):
+        make_method("pefll", server_rl=0.1)
+    with pytest.raises(ValueError, match="posterior must be one of none, gaussian, got"):
+        make_method("pefll", posterior="normal")
+
+
+def test_published_defaults() -> None:
+    pefll = make_method("pefll")
+    expected = {
+        "server_lr": 2e-4,
+        "local_lr": 2e-3,
+        "lambda_h": 1e-3,
+        "lambda_v": 1e-3,
+        "lambda_theta": 2.5e-5,
+        "alpha_h": 1e-4,
+        "alpha_v": 1e-4,
+        "alpha_theta": 1e-4,
+        "local_momentum": 0.9,
+        "clip_norm": 50.0,
+    }
+    assert {key: getattr(pefll, key) for key in expected} == expected
+    pfedhn = make_method("pfedhn")
+    assert (pfedhn.server_lr, pfedhn.server_weight_decay) == (1e-2, 1e-3)  # type: ignore[attr-defined]
+    assert (pfedhn.novel_rounds, pfedhn.novel_steps) == (20, 50)  # type: ignore[attr-defined]
+    personal = make_method("pfedhn_pc")
+    assert (personal.server_lr, personal.server_weight_decay) == (5e-2, 1e-3)  # type: ignore[attr-defined]
+
+
+def test_names_are_listed_without_torch() -> None:
+    code = (
+        "import sys, latecomer.models, latecomer.models.methods as m; print(*m.METHODS);"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == NAMES

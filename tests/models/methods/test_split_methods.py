@@ -1,0 +1,129 @@
+"""FedPer, FedRep and LG-FedAvg: what is shared, what is personal, who trains what."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from latecomer.models.engine.schedule import Schedule, TrainConfig
+from latecomer.models.engine.training import train
+from latecomer.models.methods import make_method
+from latecomer.models.task.state import State, part, row
+from latecomer.models.task.task import Clients, Task
+
+CONFIG = TrainConfig(rounds=6, cohort=3, local_steps=4, batch_size=5)
+HEAD = {"head.weight", "head.bias"}
+BODY = {"dense1.weight", "dense1.bias", "dense2.weight", "dense2.bias"}
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("name", ["fedper", "fedrep"])
+def test_bodies_are_shared_and_heads_are_kept(
+    task: Task, make_population: Callable[..., Clients], name: str
+) -> None:
+    clients, method = make_population(), make_method(name, local_lr=0.05)
+    state = train(method, task, clients, CONFIG, seed=0)
+    assert set(part(state.server, "body")) == BODY
+    assert set(state.clients) == HEAD
+    support, x = clients.support_of(0), clients.query_of(0).x
+    for index in (0, 3):
+        own = {**part(state.server, "body"), **row(state.clients, index)}
+        predict = method.serve(task, state, index, support, generator=generator())
+        assert torch.equal(predict(x), task.logits(own, x))
+    drawn = Schedule(0, clients, CONFIG).cohort(0).members
+    assert not torch.equal(*state.clients["head.weight"][drawn[:2]])
+
+
+def test_one_head_layer_of_fedrep_trains_first_and_the_body_under_the_new_head(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    # A single step each: the body's gradient is taken at the head that has already moved.
+    config = replace(CONFIG, rounds=1, cohort=1, local_steps=2)
+    clients = make_population(dtype=torch.float64)
+    task = replace(task, target=task.target.to(torch.float64))
+    method = make_method("fedrep", local_lr=0.1, local_weight_decay=0, head_epochs=1)
+    schedule = Schedule(0, clients, config)
+    cohort = schedule.cohort(0)
+    before = task.initial(schedule.initial_noise())
+    state = train(method, task, clients, config, seed=0)
+    weights = dict(before)
+    for step, names in enumerate((HEAD, BODY)):
+        point = {k: v.clone().requires_grad_() for k, v in weights.items()}
+        rows = cohort.rows[0, step, 0]
+        task.loss(point, clients.inputs(rows), clients.labels(rows)).backward()
+        slopes = {k: point[k].grad for k in names}
+        weights |= {k: weights[k] - 0.1 * g for k, g in slopes.items() if g is not None}
+    for name in HEAD:
+        torch.testing.assert_close(state.clients[name][cohort.members[0]], weights[name])
+    for name in BODY:
+        torch.testing.assert_close(part(state.server, "body")[name], weights[name])
+
+
+@pytest.mark.parametrize("name", ["fedper", "fedrep"])
+def test_a_newcomer_trains_a_head_of_its_own_on_the_body_as_it_is(
+    task: Task, make_population: Callable[..., Clients], name: str
+) -> None:
+    clients = make_population()
+    method = make_method(name, local_lr=0.05, novel_steps=1)
+    state = train(method, task, clients, CONFIG, seed=0)
+    support = make_population(seed=1).support_of(0)
+    x = support.x
+
+    def served(state: State, seed: int) -> torch.Tensor:
+        return method.personalize(task, state, support, generator=generator(seed))(x)
+
+    swapped = State(state.server, {k: torch.full_like(v, 9.0) for k, v in state.clients.items()})
+    assert torch.equal(served(state, 0), served(swapped, 0))
+    assert not torch.equal(served(state, 0), served(state, 1))
+    dead = {k: torch.zeros_like(v) for k, v in state.server.items()}
+    # With a dead body, frozen, only the bias of the head can differ: the same logits everywhere.
+    logits = served(State(dead, state.clients), 0)
+    assert torch.equal(logits, logits[:1].expand_as(logits))
+
+
+def test_lg_fedavg_is_fedavg_and_then_trains_bodies_under_a_shared_head(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population()
+    method = make_method("lg_fedavg", local_lr=0.05, local_share=0.5)
+    state = train(method, task, clients, CONFIG, seed=0)
+    fedavg = make_method("fedavg", local_lr=0.05)
+    halfway = train(fedavg, task, clients, replace(CONFIG, rounds=3), seed=0)
+    shared, global_ = part(state.server, "target"), part(halfway.server, "target")
+    assert all(torch.equal(shared[k], global_[k]) for k in BODY)
+    assert not any(torch.equal(shared[k], global_[k]) for k in HEAD)
+    schedule = Schedule(0, clients, CONFIG)
+    drawn = {int(m) for number in (3, 4, 5) for m in schedule.cohort(number).members}
+    assert 3 <= len(drawn) < 8
+    assert {i for i in range(8) if state.clients["has_body"][i]} == drawn
+    support, x = clients.support_of(0), clients.query_of(0).x
+    for index in range(8):
+        served = method.serve(task, state, index, support, generator=generator())(x)
+        assert torch.equal(served, task.logits(shared, x)) == (index not in drawn)
+
+
+def test_a_newcomer_of_lg_fedavg_starts_from_the_mean_body(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, support = make_population(), make_population(seed=1).support_of(0)
+    method = make_method("lg_fedavg", local_lr=0.05, local_share=0.5, novel_steps=0)
+    state = train(method, task, clients, CONFIG, seed=0)
+    shared, owned = part(state.server, "target"), state.clients["has_body"]
+    mean = {
+        k: torch.stack([state.clients[k][i] if owned[i] else shared[k] for i in range(8)]).mean(0)
+        for k in BODY
+    }
+    served = method.personalize(task, state, support, generator=generator())(support.x)
+    torch.testing.assert_close(served, task.logits({**shared, **mean}, support.x))
+    longer = replace(method, novel_steps=60)  # type: ignore[call-arg]
+    tuned = longer.personalize(task, state, support, generator=generator())(support.x)
+    loss = torch.nn.functional.cross_entropy
+    assert loss(tuned, support.labels()) < 0.7 * loss(served, support.labels())
+    # A dead frozen head stays dead whatever the body learns.
+    dead = {k: v * 0 if "head" in k else v for k, v in state.server.items()}
+    lost = longer.personalize(task, State(dead, state.clients), support, generator=generator())
+    assert not bool(lost(support.x).any())

@@ -1,0 +1,310 @@
+"""Local steps in less precision: what is rounded, what is not, and what they come to."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from latecomer.eval.devices import claim
+from latecomer.models.engine.checkpoint import Checkpoint
+from latecomer.models.engine.growing import train_on
+from latecomer.models.engine.method import Method
+from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.training import train
+from latecomer.models.methods import METHODS, make_method
+from latecomer.models.methods.fedavg import FedAvg
+from latecomer.models.methods.pefll import PeFLL
+from latecomer.models.task import targets
+from latecomer.models.task.precision import tf32_products
+from latecomer.models.task.state import State, part
+from latecomer.models.task.targets import apply
+from latecomer.models.task.task import Clients, Task, make_task
+
+Population = Callable[..., Clients]
+
+BF16 = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4, precision="bf16")
+FLOAT32 = replace(BF16, precision=None)
+EPS = torch.finfo(torch.bfloat16).eps
+NEEDS_GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+SWITCHES = (torch.backends.cuda.matmul, torch.backends.cudnn)
+
+
+def image_task(dtype: torch.dtype = torch.float32) -> Task:
+    size = {"hidden": 1, "width": 10}
+    return make_task(input_shape=(1, 8, 8), n_classes=4, hypernetwork=size, dtype=dtype)
+
+
+def images(n: int = 7, each: int = 20) -> Clients:
+    """Noisy images of side 8 around four class means, two classes a client."""
+    draw = torch.Generator().manual_seed(0)
+    client = torch.arange(n).repeat_interleave(each)
+    y = (torch.arange(each).repeat(n) % 2 + client) % 4
+    centres = torch.randn(4, 1, 8, 8, generator=draw)
+    rows = torch.arange(n * each).view(n, each)
+    return Clients(
+        x=centres[y] + 0.5 * torch.randn(n * each, 1, 8, 8, generator=draw),
+        y=y,
+        support=rows[:, :-8].contiguous(),
+        support_sizes=torch.full((n,), each - 8),
+        query=rows[:, -8:].contiguous(),
+        query_sizes=torch.full((n,), 8),
+        ids=torch.arange(100, 100 + n),
+        mean=torch.zeros(()),
+        sd=torch.ones(()),
+    )
+
+
+def tables(state: State) -> Iterator[tuple[str, Tensor]]:
+    yield from state.server.items()
+    yield from ((f"client {key}", value) for key, value in state.clients.items())
+
+
+def assert_same(left: State, right: State) -> None:
+    found = dict(tables(right))
+    for key, value in tables(left):
+        assert torch.equal(found[key], value), key
+
+
+def changes_of_a_round(
+    name: str,
+    patch: pytest.MonkeyPatch,
+    *runs: tuple[str, str | None],
+    task: Task | None = None,
+) -> list[Tensor]:
+    """Return what a round changes of each client's weights, ``[c, n]``, by path and precision."""
+    method, changes = make_method(name), list[Tensor]()
+    finish = type(method).finish
+
+    def recorded(
+        self: Method, task: Task, state: State, cohort: Any, start: Any, final: Any
+    ) -> Any:
+        changes.append(torch.cat([(final[k] - v).flatten(1) for k, v in start.params.items()], 1))
+        return finish(self, task, state, cohort, start, final)
+
+    patch.setattr(type(method), "finish", recorded)
+    for path, precision in runs:
+        config = replace(BF16, rounds=1, precision=precision)
+        train(method, task or image_task(), images(), config, seed=1, path=path)
+    each = len(changes) // len(runs)
+    return changes[::each]
+
+
+def spied(hook: Callable[..., Any], look: Callable[[Any], None]) -> Callable[..., Any]:
+    """Return a hook that shows what it is given."""
+
+    def shown(*given: Any, **options: Any) -> Any:
+        look(given)
+        return hook(*given, **options)
+
+    return shown
+
+
+def apart(left: Tensor, right: Tensor) -> float:
+    return float(((left - right).norm(dim=1) / right.norm(dim=1)).max())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_both_paths_round_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within what bfloat16 allows: half an eps for each of three layers, both ways, on each path.
+
+    Both multiply the same rounded factors; what they sum in another order may round differently.
+    """
+    runs = ("serial", "bf16"), ("vectorised", "bf16"), ("serial", None)
+    serial, vectorised, exact = changes_of_a_round(name, monkeypatch, *runs)
+    assert apart(vectorised, serial) <= 3 * 2 * EPS
+    # It is rounding that they agree on.
+    assert apart(serial, exact) > EPS / 10
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedprox"])
+def test_a_net_of_another_package_rounds_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch casts its products itself: with a cache that is not the weights' of an earlier step."""
+    net = nn.Sequential(nn.Flatten(), nn.LayerNorm(64), nn.Linear(64, 16), nn.GELU())
+    net.append(nn.Linear(16, 4))
+    task = make_task(input_shape=(1, 8, 8), n_classes=4, target=net)
+    runs = ("serial", "bf16"), ("vectorised", "bf16"), ("serial", None)
+    serial, vectorised, exact = changes_of_a_round(name, monkeypatch, *runs, task=task)
+    assert apart(vectorised, serial) <= 2 * 2 * EPS
+    assert EPS / 10 < apart(serial, exact) <= 2 * 2 * EPS
+
+
+@pytest.mark.parametrize("path", ["serial", "vectorised"])
+def test_weights_are_rounded_anew_at_every_step(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as casting weights and inputs by hand; weights and the rest stay float32."""
+    seen = set()
+
+    def by_hand(self: Task, params: Any, x: Tensor) -> Tensor:
+        narrow = {key: value.bfloat16() for key, value in params.items()}
+        made = apply(self.target, narrow, x.bfloat16())
+        seen.add(made.dtype)
+        return made.float()
+
+    method, clients = FedAvg(local_lr=0.05), images()
+    found = train(method, image_task(), clients, BF16, seed=0, path=path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Task, "logits", by_hand)
+        expected = train(method, image_task(), clients, FLOAT32, seed=0, path="serial")
+    assert seen == {torch.bfloat16}
+    for key, value in part(expected.server, "target").items():
+        assert found.server[f"target.{key}"].dtype == torch.float32
+        torch.testing.assert_close(found.server[f"target.{key}"], value, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("path", ["serial", "vectorised"])
+def test_only_local_steps_are_rounded(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the networks that make weights, nor fine-tuning, nor what is served."""
+    tasks = []
+    for hook in ("start", "finish", "aggregate"):
+        seen = spied(getattr(PeFLL, hook), lambda given: tasks.append(given[1].narrow))
+        monkeypatch.setattr(PeFLL, hook, seen)
+    steps = []
+    seen = spied(PeFLL.objective, lambda given: steps.append(given[1].narrow))
+    monkeypatch.setattr(PeFLL, "objective", seen)
+    task, clients = image_task(), images()
+    state = train(make_method("pefll"), task, clients, BF16, seed=0, path=path)
+    assert tasks == [None] * 3 * BF16.rounds
+    assert set(steps) == {torch.bfloat16}
+    assert {value.dtype for _, value in tables(state)} == {torch.float32}
+    assert task.narrow is None
+    logits = make_method("pefll").personalize(
+        task, state, clients.support_of(0), generator=torch.Generator().manual_seed(0)
+    )(clients.query_of(0).x)
+    assert logits.dtype == torch.float32
+    assert not torch.equal(logits, logits.bfloat16().float())
+
+
+@pytest.mark.parametrize("path", ["serial", "vectorised"])
+def test_left_out_it_changes_nothing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch is asked for nothing, and a task of local steps is the task."""
+
+    def refused(*given: Any, **options: Any) -> None:
+        raise AssertionError("nothing may be narrowed")
+
+    monkeypatch.setattr(torch, "autocast", refused)
+    monkeypatch.setattr(targets, "rounded", refused)
+    before = [switch.allow_tf32 for switch in SWITCHES]
+    stepped = []
+    seen = spied(FedAvg.objective, lambda given: stepped.append(given[1]))
+    monkeypatch.setattr(Method, "objective", seen)
+    task = image_task()
+    train(make_method("fedavg"), task, images(), FLOAT32, seed=0, path=path)
+    assert all(one is task for one in stepped)
+    assert [switch.allow_tf32 for switch in SWITCHES] == before
+    assert TrainConfig() == TrainConfig(precision=None)
+
+
+@pytest.mark.parametrize("path", ["serial", "vectorised"])
+@pytest.mark.parametrize("name", ["fedavg", "per_fedavg", "pfedhn_pc", "pefll"])
+def test_resumed_training_is_uninterrupted_training(name: str, path: str) -> None:
+    method, kept = make_method(name), list[Checkpoint]()
+    parts = method, image_task(), images(), BF16
+    whole = train(*parts, seed=3, path=path, on_checkpoint=kept.append)
+    for stop in (1, 2):
+        assert_same(train(*parts, seed=3, path=path, resume=kept[stop - 1]), whole)
+    exact = train(*parts[:3], FLOAT32, seed=3, path=path)
+    assert any(not torch.equal(dict(tables(exact))[key], value) for key, value in tables(whole))
+
+
+def test_training_on_is_in_the_same_precision() -> None:
+    method, task, clients = make_method("fedavg"), image_task(), images()
+    state = train(method, task, clients, FLOAT32, seed=0)
+    further = [
+        train_on(method, task, state, clients, config, seed=0, first_round=3)
+        for config in (BF16, BF16, FLOAT32)
+    ]
+    assert_same(further[0], further[1])
+    with pytest.raises(AssertionError, match="target"):
+        assert_same(further[0], further[2])
+
+
+@pytest.mark.parametrize("name", ["fedavg", "pefll"])
+def test_it_learns_as_much(name: str, task: Task, make_population: Population) -> None:
+    """Toy clients of 2 of 4 classes, 32 of them x 8 test samples: within two standard errors."""
+    clients = make_population((12,) * 32)
+    config = TrainConfig(rounds=30, cohort=5, local_steps=8, batch_size=8)
+    accuracies = []
+    for precision in (None, "bf16"):
+        method = make_method(name)
+        budget = replace(config, precision=precision)
+        state = train(method, task, clients, budget, seed=0)
+        right = []
+        for index in range(len(clients)):
+            draw, query = torch.Generator().manual_seed(0), clients.query_of(index)
+            served = method.serve(task, state, index, clients.support_of(index), generator=draw)
+            right.append((served(query.x).argmax(1) == query.labels()).double().mean())
+        accuracies.append(float(torch.stack(right).mean()))
+    chance, samples = 0.25, len(clients) * 8
+    assert accuracies[0] > 2 * chance
+    error = (accuracies[0] * (1 - accuracies[0]) / samples) ** 0.5
+    assert abs(accuracies[1] - accuracies[0]) <= 2 * error
+
+
+def test_what_cannot_be_had_is_refused(make_population: Population, task: Task) -> None:
+    with pytest.raises(ValueError, match=r"^precision must be bf16, tf32 or None, got precision='"):
+        TrainConfig(precision="fp16")
+    clients = make_population()
+    method, config = make_method("fedavg"), replace(BF16, precision="tf32")
+    said = r"^precision must be bf16 or left out on a cpu device, got precision='tf32'$"
+    with pytest.raises(ValueError, match=said):
+        train(method, task, clients, config, seed=0)
+    state = train(method, task, clients, FLOAT32, seed=0)
+    with pytest.raises(ValueError, match=said):
+        train_on(method, task, state, clients, config, seed=0, first_round=3)
+    exact = image_task(torch.float64)
+    with pytest.raises(ValueError, match=r"must be left out for weights of torch\.float64, got"):
+        train(method, exact, images(), BF16, seed=0)
+
+
+@pytest.mark.parametrize("found", [(False, False), (True, False)])
+def test_switches_are_left_as_they_were(found: tuple[bool, bool]) -> None:
+    before = [switch.allow_tf32 for switch in SWITCHES]
+    try:
+        for switch, value in zip(SWITCHES, found, strict=True):
+            switch.allow_tf32 = value
+        with tf32_products(allowed=False):
+            assert tuple(switch.allow_tf32 for switch in SWITCHES) == found
+        with pytest.raises(KeyError), tf32_products(allowed=True):  # noqa: PT012
+            assert [switch.allow_tf32 for switch in SWITCHES] == [True, True]
+            raise KeyError
+        assert tuple(switch.allow_tf32 for switch in SWITCHES) == found
+    finally:
+        for switch, value in zip(SWITCHES, before, strict=True):
+            switch.allow_tf32 = value
+
+
+@pytest.mark.parametrize("device", [pytest.param("cuda", marks=NEEDS_GPU)])
+@pytest.mark.parametrize("path", ["serial", "vectorised"])
+def test_tf32_is_of_local_steps_alone(
+    device: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim(device)
+    names = [one.name for one in fields(Clients) if isinstance(getattr(images(), one.name), Tensor)]
+    here = images()
+    there = {name: getattr(here, name).to(device) for name in names if name != "ids"}
+    clients, method = replace(here, **there), make_method("pefll")
+    seen: list[tuple[bool, bool]] = []
+
+    def look(given: Any) -> None:
+        seen.append((SWITCHES[0].allow_tf32, SWITCHES[1].allow_tf32))
+
+    monkeypatch.setattr(PeFLL, "objective", spied(PeFLL.objective, look))
+    config = replace(BF16, precision="tf32")
+    told: list[tuple[bool, bool]] = []
+    train(
+        method,
+        image_task(),
+        clients,
+        config,
+        seed=0,
+        path=path,
+        on_checkpoint=lambda _: told.append((SWITCHES[0].allow_tf32, SWITCHES[1].allow_tf32)),
+    )
+    assert set(seen) == {(True, True)}
+    assert told == [(False, False)] * config.rounds
+    assert [switch.allow_tf32 for switch in SWITCHES] == [False, False]

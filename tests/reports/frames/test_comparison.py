@@ -1,0 +1,81 @@
+"""Comparing methods: every pair, ranks and their critical difference, against independent sums."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from latecomer.reports import pair_frame, rank_test_frame
+from latecomer.reports.frames.comparison import holm
+
+
+def errors_of(table, seeds=1):
+    """A frame of errors from clients x models; every seed repeats it."""
+    return pd.DataFrame(
+        [
+            {"label": model, "predictor": "deterministic", "seed": seed, "client": str(i),
+             "error": table[i][k]}
+            for seed in range(seeds) for i in range(len(table))
+            for k, model in enumerate("abcdefghij"[: len(table[0])])
+        ]
+    )  # fmt: skip
+
+
+def test_every_pair_once_with_its_own_t_test_and_holm_over_all():
+    table = np.random.default_rng(1).random((14, 4)) + np.array([0, 0.1, 0.2, 0.6])
+    frame = pair_frame(errors_of(table))
+    pairs = list(zip(frame["label"], frame["other"], strict=True))
+    assert pairs == [("a", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "d")]
+    for row in frame.itertuples():
+        one, other = ("abcd".index(name) for name in (row.label, row.other))
+        test = stats.ttest_rel(table[:, one], table[:, other])
+        interval = test.confidence_interval(0.95)
+        assert row.difference == pytest.approx((table[:, one] - table[:, other]).mean())
+        assert row.p == pytest.approx(test.pvalue)
+        assert (row.lower, row.upper) == pytest.approx((interval.low, interval.high))
+        assert (row.n_clients, row.n_seeds) == (14, 1)
+    assert frame["p_holm"].tolist() == pytest.approx(holm(frame["p"].to_numpy()))
+
+
+def test_seeds_are_averaged_before_clients_are_counted():
+    errors = errors_of([[0.1, 0.2], [0.3, 0.2], [0.5, 0.9]], seeds=3)
+    frame = pair_frame(errors)
+    assert (frame["n_clients"].item(), frame["n_seeds"].item()) == (3, 3)
+    assert frame["p"].item() == pytest.approx(pair_frame(errors[errors["seed"] == 0])["p"].item())
+
+
+def test_a_pair_uses_the_seeds_both_have():
+    errors = errors_of([[0.1, 0.2], [0.3, 0.2]], seeds=2)
+    kept = errors[(errors["label"] != "b") | (errors["seed"] == 1)]
+    assert pair_frame(kept)["n_seeds"].item() == 1
+
+
+def test_critical_difference_is_that_of_the_tables():
+    # Demsar (2006), section 3.2.2: four methods on 14 data sets, q = 2.569, CD = 1.25.
+    frame = rank_test_frame(errors_of(np.random.default_rng(0).random((14, 4))))
+    assert frame["critical_difference"].iloc[0] == pytest.approx(1.2536, abs=2e-3)
+    # Table 5(a) there: q at 5% is 3.164 for ten methods.
+    frame = rank_test_frame(errors_of(np.random.default_rng(0).random((20, 10))))
+    assert frame["critical_difference"].iloc[0] == pytest.approx(
+        3.164 * (110 / 120) ** 0.5, abs=2e-3
+    )
+
+
+def test_ranks_and_friedman_agree_with_scipy_and_ties_share():
+    table = np.array([[0.1, 0.1, 0.3], [0.2, 0.1, 0.3], [0.0, 0.1, 0.2], [0.1, 0.2, 0.2]])
+    frame = rank_test_frame(errors_of(table))
+    ranks = stats.rankdata(table, axis=1).mean(axis=0)
+    assert dict(zip(frame["label"], frame["mean_rank"], strict=True)) == pytest.approx(
+        dict(zip("abc", ranks, strict=True))
+    )
+    assert frame["mean_rank"].is_monotonic_increasing
+    assert frame["p"].iloc[0] == pytest.approx(stats.friedmanchisquare(*table.T).pvalue)
+
+
+def test_all_alike_is_no_difference_and_too_little_is_no_test():
+    frame = rank_test_frame(errors_of(np.full((5, 3), 0.2)))
+    assert set(frame["p"]) == {1.0}
+    assert set(frame["mean_rank"]) == {2.0}
+    assert rank_test_frame(errors_of([[0.1, 0.2]])).empty
+    assert rank_test_frame(errors_of([[0.1, 0.2, 0.3]])).empty
+    assert pair_frame(errors_of([[0.1]])).empty

@@ -1,0 +1,203 @@
+"""Frames and figures about other data, class maps, and shares of badly served clients."""
+
+import numpy as np
+import pytest
+
+from latecomer import reports
+from latecomer.eval.results.rows import make_row, read_rows, write_rows
+from latecomer.reports.display.style import looks
+from latecomer.reports.errors.comparison_tables import effect_table, lacks_table
+from latecomer.reports.errors.shift import severity_places
+from latecomer.reports.guarantees.shares import curve_frame, fraction_table, price_table
+from latecomer.reports.sections.captions import shift_answers
+from latecomer.reports.sections.descriptions import (
+    describe_classes,
+    describe_distribution,
+    describe_training,
+    shift_caption,
+)
+from latecomer.reports.words import MINUS
+
+
+@pytest.fixture
+def read(tmp_path):
+    def make(rows):
+        write_rows(tmp_path / "rows.csv", rows)
+        return read_rows(tmp_path / "rows.csv")
+
+    return make
+
+
+def error(client, value, shift="none", seed=0, group="novel", label="pefll", **more):
+    return make_row(label=label, method="pefll", predictor="deterministic", seed=seed, group=group,
+                    client=client, shift=shift, metric="error", value=value, n_query=10,
+                    cell=f"{label}{seed}", status="done", **more)  # fmt: skip
+
+
+@pytest.fixture
+def other_data(read):
+    rows = [error(i, 0.1) for i in (7, 8, 9)]
+    for seed in (0, 1):
+        # Client 9 could not be filled: it is under neither the shift nor its control.
+        rows += [error(i, 0.5 + 0.1 * seed, "natural", seed) for i in (7, 8)]
+        rows += [error(i, 0.1 * (i - 6), "natural-control", seed) for i in (7, 8)]
+    lack = {"metric": "samples_missing", "message": "no counterpart of class 6"}
+    rows.append(make_row(cell="split", group="novel", shift="natural", client=9, value=12, **lack))
+    return read(rows)
+
+
+def test_effect_is_paired_with_the_control_client_by_client(other_data):
+    frame = reports.effect_frame(other_data)
+    one = frame.iloc[0]
+    assert len(frame) == 1
+    assert (one["shift"], one["n_clients"], one["n_seeds"]) == ("natural", 2, 2)
+    # Seed 0: 0.4, 0.3; seed 1: 0.5, 0.4.
+    assert one["effect"] == pytest.approx(0.4)
+    assert one["sd_seeds"] == pytest.approx(np.std([0.35, 0.45], ddof=1))
+    half = 12.7062 * np.std([0.45, 0.35], ddof=1) / np.sqrt(2)
+    assert (one["lower"], one["upper"]) == pytest.approx((0.4 - half, 0.4 + half), abs=1e-4)
+    table = effect_table(frame, ["pefll"])
+    assert table.shown["effect (points)"].item().startswith("+40.0")
+
+
+def test_answers_judge_a_shift_where_it_is_strongest_and_other_data_by_their_control(read):
+    rows = [
+        error(i, value, label=label) for i in (7, 8) for label, value in (("a", 0.1), ("b", 0.2))
+    ]
+    rows += [
+        error(i, value, shift, label=label, **more)
+        for i in (7, 8)
+        for label, shift, value, more in (
+            ("a", "blur", 0.9, {"severity": 1.0}), ("b", "blur", 0.9, {"severity": 1.0}),
+            ("a", "blur", 0.6, {"severity": 2.0}), ("b", "blur", 0.5, {"severity": 2.0}),
+            ("a", "natural", 0.5, {}), ("a", "natural-control", 0.3, {}),
+        )
+    ]  # fmt: skip
+    blur, natural = shift_answers(read(rows))
+    assert blur == (
+        "Blur 2: b serves best, with 50.0% error; against no shift, b +30.0 to a +50.0 points."
+    )
+    assert natural == "Natural: a has 50.0% error; against the control, +20.0 points."
+
+
+def test_samples_missing_are_listed_once_per_client(other_data):
+    frame = reports.lacks_frame(other_data)
+    assert frame[["client", "n_missing"]].to_numpy().tolist() == [["9", 12.0]]
+    assert "no counterpart" in lacks_table(frame).shown["why"].item()
+
+
+def test_control_stands_before_the_other_data_and_is_named(other_data):
+    frame = reports.shift_frame(other_data)
+    assert severity_places(frame, "natural") == {"": 0.0, "-control": 1.0, "nan": 2.0}
+    axes = reports.shift_figure(frame, "natural", looks(["pefll"])).axes[0]
+    words = [text.get_text() for text in axes.get_xticklabels()]
+    assert words == ["unshifted", "control", "natural"]
+    dashed = [line for line in axes.get_lines() if list(line.get_xdata()) == [1.0, 2.0]]
+    assert list(dashed[0].get_ydata()) == pytest.approx([15.0, 55.0])
+    assert "refilled" in shift_caption(frame, "natural")
+    alone = frame[frame["shift"] != "natural-control"]
+    assert shift_caption(alone, "natural") == "2 novel clients, 2 seeds."
+
+
+COUNTS = [
+    {"client": 3, "group": "novel", "class_0": 0, "class_1": 6, "class_2": 2},
+    {"client": 1, "group": "seen", "class_0": 0, "class_1": 0, "class_2": 4},
+    {"client": 2, "group": "seen", "class_0": 5, "class_1": 5, "class_2": 0},
+]
+
+
+def test_classes_are_shares_of_a_client_in_order_of_groups():
+    frame = reports.class_frame(COUNTS)
+    assert frame["client"].tolist() == [2, 2, 2, 1, 1, 1, 3, 3, 3]
+    assert frame.groupby("client")["share"].sum().tolist() == pytest.approx([1, 1, 1])
+    assert frame[frame["client"] == 3]["n"].tolist() == [0, 6, 2]
+    assert "2 seen clients, 1 novel client" in describe_classes(frame)
+    assert "1 to 2 classes" in describe_classes(frame)
+    assert reports.class_frame([]).empty
+
+
+def test_class_map_draws_an_even_choice_of_many_clients():
+    many = [{"client": i, "group": "seen", "class_0": 1, "class_1": i} for i in range(1000)]
+    axes = reports.class_figure(reports.class_frame(many)).axes[0]
+    assert "one in 4 drawn" in axes.get_xlabel()
+
+
+def test_distribution_is_the_share_of_measurements_above_each_level(read):
+    values = [0.0, 0.0, 0.2, 0.4]
+    rows = read([error(i, value) for i, value in enumerate(values)])
+    frame = reports.error_distribution_frame(rows)
+    for level in (0.0, 0.1, 0.2, 0.3, 0.4, 1.0):
+        share = frame.loc[frame["level"] <= level, "share"].iloc[-1]
+        assert share == pytest.approx(np.mean(np.array(values) > level))
+    assert set(frame["n_clients"]) == {4}
+    assert "50% and 50%" in describe_distribution(frame, None)
+
+
+def test_distribution_of_many_models_has_eight_panels_and_a_band_where_certified(read):
+    rows = read([error(i, 0.1 * k * (i % 2), label=f"m{k}") for k in range(10) for i in range(4)])
+    frame = reports.error_distribution_frame(rows)
+    step = {"bound": "r0:error_curve", "shift": "none", "severity": "", "sampling": "iid",
+            "predictor": "deterministic", "delta": 0.05}  # fmt: skip
+    curves = curve_frame(
+        [("m1", 0, [{**step, "threshold": t, "sampled": 0.5 - t, "upper": 0.9 - t}
+                    for t in (0.0, 0.3)])]
+    )  # fmt: skip
+    assert curves["level"].tolist() == [0.0, 0.3]
+    figure = reports.error_distribution_figure(frame, looks(list(set(frame["label"]))), band=curves)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title(loc="left") for axes in panels] == [f"m{k}" for k in range(8)]
+    certified = panels[1].get_lines()[0]
+    assert max(certified.get_ydata()) == pytest.approx(90.0)
+
+
+def test_certified_fractions_stand_beside_the_novel_clients_share(read):
+    rows = [error(i, value) for i, value in enumerate([0.0, 0.3, 0.5, 0.1])]
+    told = {"label": "pefll", "method": "pefll", "predictor": "deterministic", "seed": 0,
+            "cell": "pefll0", "metric": "certified_fraction", "bound": "r0:fraction_above@0.2",
+            "group": "certification", "shift": "none", "delta": 0.025, "n_clients": 30}  # fmt: skip
+    rows += [make_row(**told, value=0.61), make_row(**told, term="price", value=0.2)]
+    frame = reports.fraction_frame(read(rows))
+    assert len(frame) == 1
+    one = frame.iloc[0]
+    assert (one["threshold"], one["value"], one["measured"], one["n_novel"]) == (0.2, 0.61, 0.5, 4)
+    cells = fraction_table(frame, ["pefll"]).shown.iloc[0]
+    assert cells["with probability"] == "97.5%"
+
+
+def test_prices_are_a_row_per_certificate_with_references_side_by_side(read):
+    told = {"label": "pefll", "method": "pefll", "predictor": "deterministic", "cell": "pefll0",
+            "metric": "certificate_price", "bound": "r0:product", "group": "certification",
+            "shift": "none", "delta": 0.05, "n_clients": 30}  # fmt: skip
+    rows = [
+        make_row(**told, seed=seed, term=term, value=value + 0.01 * seed)
+        for seed in (0, 1) for term, value in (("paid", 0.09), ("reference", 0.08))
+    ]  # fmt: skip
+    frame = reports.price_frame(read(rows))
+    assert frame["paid"].tolist() == pytest.approx([0.09, 0.10])
+    assert frame["reference_pool"].isna().all()
+    cells = price_table(frame, ["pefll"]).shown.iloc[0]
+    assert (cells["paid (points)"], cells["seeds"]) == ("9.0 to 10.0", "2")
+
+
+def test_frames_of_nothing_are_empty(read):
+    rows = read([])
+    for frame in ("effect_frame", "lacks_frame", "error_distribution_frame", "fraction_frame",
+                  "price_frame"):  # fmt: skip
+        assert getattr(reports, frame)(rows).empty
+    assert curve_frame([]).empty
+    assert MINUS != "-"
+
+
+def test_training_curves_are_means_over_seeds_by_group():
+    def table(shift):
+        return [
+            {"round": r, "group": g, "n_clients": 5, "error": e + shift, "loss": 1.0, "kept": 0}
+            for r in (5, 10) for g, e in (("seen", 0.1), ("novel", 0.2), ("validation", 0.3))
+        ]  # fmt: skip
+
+    frame = reports.training_frame([("pefll", 0, table(0.0)), ("pefll", 1, table(0.1))])
+    assert len(frame) == 12
+    lines = reports.training_figure(frame, looks(["pefll"])).axes[0].get_lines()
+    ends = sorted(float(line.get_ydata()[-1]) for line in lines)
+    assert ends == pytest.approx([15.0, 25.0, 35.0])
+    assert "pefll novel 25.0% to 25.0%" in describe_training(frame)
