@@ -74,3 +74,21 @@ def test_readme_quotes_the_mended_methods():
     assert newcomers["seen"] - newcomers["novel"] <= 0.12
     assert novel[0] >= 0.60
     assert novel[0] > max(others)
+
+
+def test_readme_quotes_newcomers_without_labels():
+    path = ROOT / "reports" / "reference" / "without-labels-digits" / "rows.csv"
+    found = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if (row["metric"], row["aggregation"]) == ("accuracy", "per-client"):
+                found.setdefault((row["label"], row["group"]), []).append(float(row["value"]))
+    means = {key: sum(values) / len(values) for key, values in found.items()}
+    page = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    begin = page.index("On digits (`without-labels-digits`")
+    told = page[begin : begin + 400]
+    for key in (("odpfl_hn", "novel"), ("fedavg", "novel"), ("odpfl_hn", "seen")):
+        assert f"{means[key]:.3f}"[1:] in told
+    # Seen clients choose the rate that newcomers do better with.
+    assert means["odpfl_hn", "seen"] > means["odpfl_hn slow", "seen"]
+    assert means["odpfl_hn", "novel"] > means["fedavg", "novel"] > means["odpfl_hn slow", "novel"]
