@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from latecomer import moved
 
 if TYPE_CHECKING:
-    from latecomer.eval.certificates.from_losses import certify_losses as certify
+    from latecomer.eval.certificates.from_losses import certify_losses
+    from latecomer.eval.certificates.from_predictor import certify_predictor
     from latecomer.eval.runs.runner import run
     from latecomer.eval.studies.loading import load_study
     from latecomer.reports.page.html import report
@@ -23,21 +24,21 @@ moved.install()
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "certify", "load_study", "report", "run"]
+__all__ = ["__version__", "certify_losses", "certify_predictor", "load_study", "report", "run"]
 
 _HOME = {
-    "certify": ("latecomer.eval.certificates.from_losses", "certify_losses"),
-    "load_study": ("latecomer.eval.studies.loading", "load_study"),
-    "report": ("latecomer.reports.page.html", "report"),
-    "run": ("latecomer.eval.runs.runner", "run"),
+    "certify_losses": "eval.certificates.from_losses",
+    "certify_predictor": "eval.certificates.from_predictor",
+    "load_study": "eval.studies.loading",
+    "report": "reports.page.html",
+    "run": "eval.runs.runner",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        module, attribute = _HOME[name]
-        return getattr(import_module(module), attribute)
-    raise AttributeError(f"module 'latecomer' has no attribute {name!r}")
+        return getattr(import_module(f"latecomer.{_HOME[name]}"), name)
+    return moved.old_name("latecomer", name)
 
 
 def __dir__() -> list[str]:

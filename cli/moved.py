@@ -1,8 +1,9 @@
-"""Where modules went: every old import path works, and warns with the new one.
+"""Where modules and names went: every old import path works, and warns with the new one.
 
 A finder is asked before all others, so that no file left over from an older version answers.
 Where the old name of a module is now that of a folder, the folder's ``__init__`` uses
-``old_names``; so does a module that is where it was, but for some of its names.
+``old_names``; so does a module that is where it was, but for some of its names.  Of a name that is
+another one now, where it was, a module asks ``old_name``.
 """
 
 import sys
@@ -14,7 +15,14 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MOVED", "install", "old_names"]
+__all__ = ["MOVED", "RENAMED", "install", "old_name", "old_names"]
+
+# Names that are others now; the old ones go with the next version.
+RENAMED: dict[str, str] = {
+    "latecomer.certify": "latecomer.certify_losses",
+    "latecomer.eval.certificates.from_predictor.certify": "latecomer.certify_predictor",
+    "latecomer.eval.certify": "latecomer.certify_predictor",
+}
 
 # Old module: the new ones that hold its names, all below `latecomer`.
 MOVED: dict[str, str] = {
@@ -277,6 +285,31 @@ def old_names(package: str) -> Callable[[str], Any]:
         return found
 
     return forwarded
+
+
+def old_name(module: str, name: str) -> Any:
+    """Return what an old name of a module stands for, and warn with the new one.
+
+    Raises
+    ------
+    AttributeError
+        When the module never had the name.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True, action="always") as told:
+    ...     from latecomer import certify
+    >>> str(told[0].message)
+    'latecomer.certify is now latecomer.certify_losses'
+    """
+    old = f"{module}.{name}"
+    if old not in RENAMED:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    new = RENAMED[old]
+    warnings.warn(f"{old} is now {new}", DeprecationWarning, stacklevel=3)
+    home, _, attribute = new.rpartition(".")
+    return getattr(import_module(home), attribute)
 
 
 class _Forwarder:  # not an importlib.abc.Loader: that module takes as long as all the rest

@@ -1,13 +1,15 @@
 """The last lines of ``latecomer run``: measured error and certificate of every model."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from latecomer.eval.results.rows import read_rows
 from latecomer.render import number
+from latecomer.reports.frames.errors import accuracy_frame, by_model
 
 __all__ = ["summary_lines"]
 
@@ -22,18 +24,14 @@ _ABOUT = {
 def summary_lines(directory: Path, *, labels: Sequence[str] = ()) -> list[str]:
     """Show novel error and certificates, a line per model, and what the columns mean.
 
-    A certificate is the largest over the seeds: each holds for its own trained model.  Models
-    come in the order of ``labels``, others after them.
+    Errors are those of the report.  A certificate is the largest over the seeds: each holds for
+    its own trained model.  Models come in the order of ``labels``, others after them.
     """
     rows = read_rows(directory / "rows.csv")
     done = rows[(rows["status"] != "failed") & (rows["method"] != "")]
-    errors = done[
-        (done["metric"] == "error")
-        & (done["group"] == "novel")
-        & (done["client"] == "")
-        & done["shift"].isin(["", "none"])
-        & (done["aggregation"] == "per-client")
-    ]
+    errors = accuracy_frame(rows)
+    errors = errors[errors["group"] == "novel"]
+    novel = by_model(errors)
     proved = done[
         (done["metric"] == "certificate")
         & (done["group"] == "certification")
@@ -49,7 +47,7 @@ def summary_lines(directory: Path, *, labels: Sequence[str] = ()) -> list[str]:
         model = (done["label"] == label) & (done["predictor"] == predictor)
         line = [name]
         if len(errors):
-            line.append(_error(errors[model.loc[errors.index]]["value"]))
+            line.append(_error(novel.get((label, predictor))))
         for bound in bounds:
             values = proved[model.loc[proved.index] & (proved["bound"] == bound)]["value"]
             line.append(f"<= {number(values.max(), decimals=3, up=True)}" if len(values) else "-")
@@ -89,11 +87,11 @@ def _models(rows: pd.DataFrame, labels: Sequence[str]) -> dict[tuple[str, str], 
     }
 
 
-def _error(values: "pd.Series[float]") -> str:
-    if values.empty:
+def _error(told: Mapping[str, Any] | None) -> str:
+    if told is None:
         return "-"
-    spread = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
-    return f"{values.mean():.3f}{spread}"
+    spread = f" ± {told['sd_seeds']:.3f}" if told["n_seeds"] > 1 else ""
+    return f"{told['mean']:.3f}{spread}"
 
 
 def _legend(
@@ -101,7 +99,7 @@ def _legend(
 ) -> list[str]:
     lines = []
     if len(errors):
-        seeds = errors["seed"].nunique()
+        seeds = int(errors["n_seeds"].max())
         spread = f", ± sd over {seeds} seeds" if seeds > 1 else ", 1 seed"
         clients = int(errors["n_clients"].max())
         lines.append(f" novel error  mean over {clients} clients that joined late{spread}")

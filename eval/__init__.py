@@ -6,12 +6,14 @@ Every public name is imported on first use; the package itself loads no torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from latecomer.moved import old_name
+
 if __name__ != "latecomer.eval":
     raise ImportError("import latecomer.eval, not the folder eval")
 
 if TYPE_CHECKING:
     from latecomer.eval.certificates.from_losses import certify_losses as certify_losses
-    from latecomer.eval.certificates.from_predictor import certify as certify
+    from latecomer.eval.certificates.from_predictor import certify_predictor as certify_predictor
     from latecomer.eval.errors import CannotWriteError as CannotWriteError
     from latecomer.eval.errors import InputError as InputError
     from latecomer.eval.results.rows import Artifact as Artifact
@@ -39,8 +41,8 @@ _HOME = {
     "RunResult": "runs.runner",
     "RunStatus": "runs.status",
     "Study": "studies.settings",
-    "certify": "certificates.from_predictor",
     "certify_losses": "certificates.from_losses",
+    "certify_predictor": "certificates.from_predictor",
     "load_run": "results.rows",
     "load_study": "studies.loading",
     "make_split": "splits.build",
@@ -56,7 +58,7 @@ __all__ = [*sorted(_HOME)]
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"latecomer.eval.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'latecomer.eval' has no attribute {name!r}")
+    return old_name("latecomer.eval", name)
 
 
 def __dir__() -> list[str]:

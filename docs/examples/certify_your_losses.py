@@ -1,13 +1,13 @@
 """Certify a model that latecomer did not train, from one loss a client."""
 
-from latecomer import certify
+from latecomer import certify_losses
 from latecomer.bounds import dkw_band, reference_price
 
 # Error rates of thirty clients that the model never met: not in training, not in its selection.
 errors = [0.06, 0.11, 0.00, 0.14, 0.09, 0.05, 0.20, 0.08, 0.12, 0.03] * 3
 losses = {f"client-{i:02d}": error for i, error in enumerate(errors)}
 
-found = certify(losses, delta=0.05, rule="product")
+found = certify_losses(losses, delta=0.05, rule="product")
 assert found.certificate is not None  # only the rule "conformal" bounds no mean
 print(f"{found.n_clients} clients, mean error {found.mean:.3f}")
 print(f"mean error of clients like these: at most {found.certificate.value:.3f}")

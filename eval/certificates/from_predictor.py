@@ -13,15 +13,16 @@ from latecomer.eval.certificates.from_losses import LossCertificate, certify_los
 from latecomer.eval.certificates.rules import LEAST_OUTSIDE
 from latecomer.eval.errors import InputError
 from latecomer.eval.scoring.cross_fitting import client_folds
+from latecomer.moved import old_name
 
-__all__ = ["certify"]
+__all__ = ["certify_predictor"]
 
 Points = tuple[NDArray[Any], NDArray[Any]]
 Predictor = Callable[[Points, NDArray[Any]], ArrayLike]
 Loss = Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
 
 
-def certify(
+def certify_predictor(
     predictor: Predictor,
     clients: Mapping[Any, tuple[Any, Any]],
     *,
@@ -84,7 +85,7 @@ def certify(
     >>> model = LogisticRegression(max_iter=300).fit(x[:900], y[:900])
     >>> clients = {i: ((x[a:a + 15], y[a:a + 15]), (x[a + 15:a + 29], y[a + 15:a + 29]))
     ...            for i, a in enumerate(range(900, 1770, 29))}
-    >>> found = certify(lambda support, query_x: model.predict(query_x), clients)
+    >>> found = certify_predictor(lambda support, query_x: model.predict(query_x), clients)
     >>> found.n_clients, round(found.mean, 3), round(float(found.certificate), 3)
     (30, 0.069, 0.159)
     """
@@ -130,6 +131,10 @@ def certify(
         about += f" (losses average over {folds} folds of a client's own points)"
     certificate = found.certificate and _about(found.certificate, about)
     return replace(found, certificate=certificate, next_client=_about(found.next_client, about))
+
+
+def __getattr__(name: str) -> Any:
+    return old_name(__name__, name)
 
 
 def _about(issued: Certificate, text: str) -> Certificate:

@@ -22,6 +22,7 @@ import yaml
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.files import write_atomic
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
+from latecomer.eval.results.kept_cells import cells_of
 
 __all__ = [
     "COLUMNS",
@@ -273,7 +274,7 @@ class RunRecord:
 
 
 def load_run(path: str | Path) -> RunRecord:
-    """Read a run directory.
+    """Read a run directory, whose cells may be packed.
 
     Raises
     ------
@@ -283,13 +284,14 @@ def load_run(path: str | Path) -> RunRecord:
     folder = Path(path)
     if not (folder / "study.yaml").is_file():
         raise InputError(f"{folder} is no run directory: it has no study.yaml")
+    places = cells_of(folder)
     try:
         study = yaml.safe_load((folder / "study.yaml").read_text("utf-8"))
         if not isinstance(study, dict):
             raise ValueError("study.yaml is no mapping")
         env = _json(folder / "env.json")
         wanted = _json(folder / "cells.json").get("cells", [])
-        cells = tuple(_cell(folder / "cells" / str(name)) for name in wanted)
+        cells = tuple(_cell(places / str(name)) for name in wanted)
         artifacts = tuple(
             ArtifactFile(
                 cell.id, Path(about["file"]).stem, about["kind"], file.parent / about["file"]

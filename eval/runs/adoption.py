@@ -1,12 +1,8 @@
 """Taking over finished cells of other run directories."""
 
 import json
-import lzma
-import tarfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from latecomer.eval.errors import InputError
@@ -14,12 +10,10 @@ from latecomer.eval.files import write_atomic
 from latecomer.eval.jobs.cell_directory import is_done, tidy
 from latecomer.eval.jobs.job import Job
 from latecomer.eval.jobs.lock import HeldError, held
+from latecomer.eval.results.kept_cells import packed_cells
 from latecomer.eval.studies.cells import content_id
 
-__all__ = ["ARCHIVE", "adopt", "check_sources"]
-
-ARCHIVE = "cells.tar.xz"
-"""Finished cells of a run directory that is kept for its rows; read where it has no ``cells``."""
+__all__ = ["adopt", "check_sources"]
 
 _FILES = ("config.json", "progress.jsonl", "rows.csv", "timing.json")
 
@@ -34,12 +28,7 @@ def check_sources(sources: Sequence[Path]) -> None:
     for source in sources:
         if not (source / "study.yaml").is_file():
             raise InputError(f"cannot adopt {source}: it is no run directory (no study.yaml)")
-        if (archive := source / ARCHIVE).is_file():
-            try:
-                with tarfile.open(archive, "r:xz") as packed:
-                    packed.getnames()
-            except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-                raise InputError(f"cannot adopt {archive}: it is damaged ({error})") from None
+        packed_cells(source)
 
 
 def adopt(
@@ -55,8 +44,7 @@ def adopt(
     jobs : sequence of Job
         Cells that are not done.
     sources : sequence of Path
-        Run directories, the first that has a cell counts; their cells may be packed
-        (``tar -cJf cells.tar.xz cells``).
+        Run directories, the first that has a cell counts; their cells may be packed.
     note : callable
         Called with a job and a line when a cell there cannot be used.
 
@@ -67,9 +55,13 @@ def adopt(
     """
     if not jobs:
         return []
-    with ExitStack() as opened:
-        stocks = [(source, opened.enter_context(_cells_of(source))) for source in sources]
-        return [job for job in jobs if _adopted(job, stocks, note)]
+    stocks = [
+        (source, cells)
+        for source in sources
+        for cells in (source / "cells", packed_cells(source))
+        if cells is not None
+    ]
+    return [job for job in jobs if _adopted(job, stocks, note)]
 
 
 def _adopted(
@@ -88,31 +80,6 @@ def _adopted(
             return False  # somebody computes it at this moment
         return True
     return False
-
-
-@contextmanager
-def _cells_of(source: Path) -> Iterator[Path]:
-    """Give the folder of a run directory's cells, unpacked if they are."""
-    cells, archive = source / "cells", source / ARCHIVE
-    if cells.is_dir() or not archive.is_file():
-        yield cells
-        return
-    with TemporaryDirectory() as folder:
-        _unpack(archive, Path(folder))
-        yield Path(folder) / "cells"
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    """Write an archive's regular files below ``cells``, and nothing else, into a folder."""
-    with tarfile.open(archive, "r:xz") as packed:
-        for member in packed:
-            place = PurePosixPath(member.name)
-            content = packed.extractfile(member) if member.isreg() else None
-            if content is None or place.parts[0] != "cells" or ".." in place.parts:
-                continue
-            path = folder / place
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.read())
 
 
 def _id_of(place: Path) -> str:

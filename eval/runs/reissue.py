@@ -24,6 +24,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
 from latecomer.eval.jobs.cell_directory import seal
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
+from latecomer.eval.results.kept_cells import cells_of
 from latecomer.eval.results.rows import COLUMNS, make_row, read_records, rows_to_text
 from latecomer.eval.routes.caveats import unproven
 from latecomer.eval.routes.r0_held_out import Drawn, issue_certificates
@@ -360,7 +361,7 @@ def _write(
 def _copy_others(folder: Path, there: _Source, issued: list[str]) -> list[str]:
     """Copy the cells without such certificates as they are; return all, in the old order."""
     found = []
-    for place in sorted((there.path / "cells").glob("*/done")):
+    for place in sorted(cells_of(there.path).glob("*/done")):
         name = place.parent.name
         if name not in issued:
             passing = shutil.ignore_patterns("checkpoints", "lock.*")
@@ -382,7 +383,7 @@ def _write_cell(
     curves: Sequence[Row],
 ) -> None:
     """Write what a report reads of one cell; its configuration is no cell's of any study."""
-    place, old = folder / "cells" / cell, there.path / "cells" / cell
+    place, old = folder / "cells" / cell, cells_of(there.path) / cell
     if (old / "artifacts").is_dir():
         shutil.copytree(old / "artifacts", place / "artifacts")
     if (old / "timing.json").is_file():

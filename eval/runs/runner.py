@@ -13,6 +13,7 @@ from latecomer.eval.jobs.cell_directory import failure_of, is_done, says_storage
 from latecomer.eval.jobs.job import Job
 from latecomer.eval.jobs.lock import Watch
 from latecomer.eval.jobs.sigterm import sigterm_interrupts
+from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.runs.adoption import check_sources
 from latecomer.eval.runs.run_directory import check_directory, count_scorings, declare, merge
 from latecomer.eval.runs.tally import Event, Failure, Tally
@@ -118,7 +119,8 @@ def run(
     if workers is not None and (isinstance(workers, bool) or workers < 1):
         raise InputError(f"workers must be an integer of at least 1, got {workers!r}")
     folder = Path(out) if out is not None else Path("runs") / study.study
-    sources = [Path(source) for source in adopt]
+    # A directory whose cells are packed goes on from those.
+    sources = [*map(Path, adopt), *([folder] if (folder / ARCHIVE).is_file() else [])]
     check_sources(sources)
     study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
     check_directory(folder, study, extend=extend)

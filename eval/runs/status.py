@@ -14,6 +14,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.jobs.cell_directory import failure_of, is_done
 from latecomer.eval.jobs.lock import STALE_AFTER, owner_of
 from latecomer.eval.jobs.progress import last_entry
+from latecomer.eval.results.kept_cells import cells_of
 
 __all__ = ["CellStatus", "RunStatus", "run_status"]
 
@@ -99,11 +100,12 @@ def run_status(path: str | Path) -> RunStatus:
     folder = Path(path)
     if not (folder / "study.yaml").is_file():
         raise InputError(f"{folder} is no run directory: it has no study.yaml")
+    places = cells_of(folder)
     try:
         study = yaml.safe_load((folder / "study.yaml").read_text("utf-8"))
         index = json.loads((folder / "cells.json").read_text("utf-8"))
         about = index.get("about") or {}
-        cells = [_cell(folder / "cells" / name, about.get(name) or {}) for name in index["cells"]]
+        cells = [_cell(places / name, about.get(name) or {}) for name in index["cells"]]
         name = str(study["study"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
         cause = " ".join(str(error).split())
@@ -120,8 +122,9 @@ def _cell(place: Path, about: Mapping[str, Any]) -> CellStatus:
         rounds=about.get("rounds"),
     )
     if is_done(place):
-        timing = json.loads((place / "timing.json").read_text("utf-8"))
-        seconds = float(timing["seconds"])
+        timing = place / "timing.json"  # a cell that was issued anew may have none
+        told = json.loads(timing.read_text("utf-8")) if timing.is_file() else {}
+        seconds = float(told["seconds"]) if told else None
         return replace(found, state="done", round=found.rounds, seconds=seconds, seconds_left=0.0)
     message = failure_of(place)
     if message is not None:

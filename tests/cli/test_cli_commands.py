@@ -222,7 +222,7 @@ def test_certify_options(five: str) -> None:
 def test_certify_json_agrees_with_python(five: str) -> None:
     found = record("certify", five, "--delta", ".1")
     assert len(found.pop("statements")) == 2
-    assert found == latecomer.certify(five, delta=0.1).to_dict()
+    assert found == latecomer.certify_losses(five, delta=0.1).to_dict()
 
 
 def test_one_client_and_a_loss_of_one(tmp_path: Path) -> None:

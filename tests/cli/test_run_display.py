@@ -43,10 +43,15 @@ def rows_of(model: dict[str, Any], errors: list[float], bounds: list[float]) -> 
         made += [
             make_row(**novel, aggregation="per-client", value=error),
             make_row(**novel, aggregation="pooled", value=0.99),
-            make_row(
-                **novel | {"shift": "blur", "severity": 1.0}, aggregation="per-client", value=0.9
+            *(
+                make_row(**novel | given, client=f"{client}", n_query=10, value=value)
+                for client in range(12)
+                for given, value in (
+                    ({}, error + (client - 5.5) / 1000),
+                    ({"shift": "blur", "severity": 1.0}, 0.9),
+                    ({"group": "seen"}, 0.8),
+                )
             ),
-            make_row(**novel, client="7", value=0.8),
         ]
         proof = {
             **shared,

@@ -11,8 +11,8 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
+from latecomer import certify_predictor
 from latecomer.bounds.held_out.losses import product
-from latecomer.eval import certify
 from latecomer.eval.errors import InputError
 
 X, Y = load_digits(return_X_y=True)
@@ -41,7 +41,7 @@ def nearest(support, query_x):
 
 
 def test_a_model_of_scikit_learn() -> None:
-    found = certify(nearest, CLIENTS)
+    found = certify_predictor(nearest, CLIENTS)
     losses = [float((nearest(own, held[0]) != held[1]).mean()) for own, held in CLIENTS.values()]
     assert found.mean == pytest.approx(np.mean(losses))
     assert float(found.certificate) == pytest.approx(float(product(losses=losses, delta=0.05)))
@@ -77,11 +77,11 @@ def test_a_plain_torch_loop() -> None:
             return net(torch.as_tensor(query_x).float()).argmax(dim=1).numpy()
 
     untrained = dict(everybody[30:])
-    found = certify(finetuned, untrained)
+    found = certify_predictor(finetuned, untrained)
     assert found.n_clients == 30
     assert found.mean < 0.1
     assert found.mean < float(found.certificate) < 0.25
-    backwards = certify(finetuned, dict(reversed(untrained.items())))
+    backwards = certify_predictor(finetuned, dict(reversed(untrained.items())))
     assert backwards.to_dict() == found.to_dict()
 
 
@@ -98,21 +98,22 @@ def test_folds_score_every_point_by_a_model_that_never_saw_it() -> None:
         seen.setdefault("calls", []).append((own, held))
         return nearest(support, query_x)
 
-    certify(spy, {name: CLIENTS[name]}, folds=4)
+    certify_predictor(spy, {name: CLIENTS[name]}, folds=4)
     assert len(seen["calls"]) == 4
     assert set().union(*(held for _, held in seen["calls"])) == points
     assert all(own | held == points for own, held in seen["calls"])
 
 
 def test_folds_come_from_the_seed_and_the_client_alone() -> None:
-    base = certify(nearest, CLIENTS, folds=4, seed=1)
-    assert certify(nearest, dict(reversed(CLIENTS.items())), folds=4, seed=1).mean == base.mean
-    assert certify(nearest, CLIENTS, folds=4, seed=2).mean != base.mean
+    base = certify_predictor(nearest, CLIENTS, folds=4, seed=1)
+    backwards = dict(reversed(CLIENTS.items()))
+    assert certify_predictor(nearest, backwards, folds=4, seed=1).mean == base.mean
+    assert certify_predictor(nearest, CLIENTS, folds=4, seed=2).mean != base.mean
     together = {
         name: ((np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])), None)
         for name, (a, b) in CLIENTS.items()
     }
-    assert certify(nearest, together, folds=4, seed=1).to_dict() == base.to_dict()
+    assert certify_predictor(nearest, together, folds=4, seed=1).to_dict() == base.to_dict()
     assert any("4 folds" in text for text in base.certificate.assumptions)
     assert any("with 18 to 18 support points" in text for text in base.certificate.assumptions)
 
@@ -126,18 +127,19 @@ def test_labels_to_be_predicted_never_reach_the_predictor(folds: int) -> None:
         given.append(nearest(support, query_x))
         return given[-1]
 
-    certify(recording, CLIENTS, folds=folds)
+    certify_predictor(recording, CLIENTS, folds=folds)
     honest, given = given, []
     if folds == 1:
         poisoned = {k: (own, (held[0], (held[1] + 1) % 10)) for k, (own, held) in CLIENTS.items()}
-        found = certify(recording, poisoned)
+        found = certify_predictor(recording, poisoned)
         np.testing.assert_equal(given, honest)
         assert found.mean > 0.9
     else:
         # Beyond a label a fold: another client's poison must not reach this one.
         names = list(CLIENTS)
         (x, y), held = CLIENTS[names[0]]
-        certify(recording, CLIENTS | {names[0]: ((x * 1e6, (y + 3) % 10), held)}, folds=folds)
+        moved = {names[0]: ((x * 1e6, (y + 3) % 10), held)}
+        certify_predictor(recording, CLIENTS | moved, folds=folds)
         np.testing.assert_equal(given[folds:], honest[folds:])
 
 
@@ -146,7 +148,7 @@ def test_the_example_of_the_readme_runs(capsys) -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
     exec(compile(code, "README.md", "exec"), {"clients": CLIENTS})
     shown = [float(number) for number in capsys.readouterr().out.split()]
-    found = certify(nearest, CLIENTS, folds=5)
+    found = certify_predictor(nearest, CLIENTS, folds=5)
     assert shown == [found.mean, float(found.certificate), float(found.next_client)]
 
 
@@ -154,7 +156,7 @@ def test_a_loss_of_ones_own() -> None:
     def squared(predicted, y):
         return (predicted - y / 9) ** 2
 
-    found = certify(
+    found = certify_predictor(
         lambda support, x: np.full(len(x), 0.5), CLIENTS, loss=squared, rule="wsr_averaged"
     )
     expected = np.mean([((0.5 - held[1] / 9) ** 2).mean() for _, held in CLIENTS.values()])
@@ -192,21 +194,21 @@ PAIR = ((X[:4], Y[:4]), (X[4:6], Y[4:6]))
 )
 def test_bad_input_is_refused_in_one_line(clients, options, said) -> None:
     with pytest.raises(InputError) as caught:
-        certify(zeros, clients, **options)
+        certify_predictor(zeros, clients, **options)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_predictor_must_answer_every_point() -> None:
     with pytest.raises(InputError, match="one prediction for each of 2 points, got shape"):
-        certify(lambda support, x: np.zeros(3), {"a": PAIR})
+        certify_predictor(lambda support, x: np.zeros(3), {"a": PAIR})
 
 
 def test_no_torch_is_loaded() -> None:
     code = (
-        "import sys, numpy as np; from latecomer.eval import certify;"
+        "import sys, numpy as np; from latecomer import certify_predictor;"
         "p = (np.zeros((4, 2)), np.zeros(4));"
-        "certify(lambda s, x: np.zeros(len(x)), {'a': (p, p), 'b': (p, None)}, folds=2);"
+        "certify_predictor(lambda s, x: np.zeros(len(x)), {'a': (p, p), 'b': (p, None)}, folds=2);"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

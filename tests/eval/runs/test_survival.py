@@ -188,13 +188,21 @@ def test_packed_cells_are_adopted_and_nothing_else_of_their_archive(double, stud
         packed.add(source / "cells", "cells")
     elsewhere.unlink()
     shutil.rmtree(source / "cells")
+    before = rows(source)
+    assert run_status(source).count("done") == 5
+    assert [cell.status for cell in load_run(source).cells] == ["done"] * 5
     result = run(study, out=out, adopt=[source], **double("saves"))
     assert (result.n_adopted, result.n_skipped) == (5, 0)
-    assert rows(out) == rows(source)
+    assert rows(out) == before
     assert not elsewhere.exists()
+    assert not (source / "cells").exists()
+    # The directory itself goes on from its own.
+    shutil.copytree(source, tmp_path / "kept")
+    assert run(study, out=tmp_path / "kept", **double("saves")).n_adopted == 5
+    assert rows(tmp_path / "kept") == before
     whole = (source / "cells.tar.xz").read_bytes()
     (source / "cells.tar.xz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"cannot adopt .*cells.tar.xz: it is damaged"):
+    with pytest.raises(InputError, match=r"cells.tar.xz is damaged: "):
         run(study, out=tmp_path / "other", adopt=[source], **double("saves"))
     assert not (tmp_path / "other").exists()
 

@@ -27,7 +27,7 @@ def directory(tmp_path):
                 make_row(**seen, metric="model_spread", value=spreads[seed], message=told),
                 make_row(**seen, metric="swap_cost", value=costs[seed]),
                 make_row(**own, group="novel", shift="none", metric="error", value=0.1,
-                         aggregation="per-client", n_clients=10),
+                         client="7", n_query=10),
             ]  # fmt: skip
     chosen = {**seen, "label": "pefll", "n_clients": 10, "metric": "novel_lr", "value": 0.3}
     write_rows(tmp_path / "rows.csv", [*rows, make_row(**chosen)])

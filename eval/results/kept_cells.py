@@ -1,0 +1,65 @@
+"""The cells of a finished run: a folder, or one archive beside the rows that is kept instead."""
+
+import atexit
+import lzma
+import shutil
+import tarfile
+from functools import cache
+from pathlib import Path, PurePosixPath
+from tempfile import mkdtemp
+
+from latecomer.eval.errors import InputError
+
+__all__ = ["ARCHIVE", "cells_of", "packed_cells"]
+
+ARCHIVE = "cells.tar.xz"
+"""Holds the folder ``cells`` of a finished run; CONTRIBUTING.md has the command that makes it."""
+
+
+def cells_of(directory: Path) -> Path:
+    """Return the folder of a run's cells; where only their archive is kept, a copy unpacked.
+
+    Raises
+    ------
+    InputError
+        When the archive is damaged.
+    """
+    cells = directory / "cells"
+    return cells if cells.is_dir() else packed_cells(directory) or cells
+
+
+def packed_cells(directory: Path) -> Path | None:
+    """Unpack the archive of a run's cells, once in a process, and None where there is none.
+
+    The copy is removed when the process ends.
+
+    Raises
+    ------
+    InputError
+        When the archive is damaged.
+    """
+    archive = directory / ARCHIVE
+    if not archive.is_file():
+        return None
+    about = archive.stat()
+    return _unpacked(archive.resolve(), about.st_mtime_ns, about.st_size)
+
+
+@cache
+def _unpacked(archive: Path, written: int, size: int) -> Path:
+    """Write an archive's regular files below ``cells``, and nothing else, to a new folder."""
+    folder = Path(mkdtemp(prefix="latecomer-cells-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        with tarfile.open(archive, "r:xz") as packed:
+            for member in packed:
+                place = PurePosixPath(member.name)
+                content = packed.extractfile(member) if member.isreg() else None
+                if content is None or place.parts[0] != "cells" or ".." in place.parts:
+                    continue
+                path = folder / place
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())
+    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+        raise InputError(f"{archive} is damaged: {error}") from None
+    return folder / "cells"

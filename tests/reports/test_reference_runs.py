@@ -1,0 +1,49 @@
+"""Finished runs are kept as CONTRIBUTING says: an archive of cells that add up to the rows."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from latecomer.eval.jobs.cell_directory import is_done
+from latecomer.eval.results.kept_cells import ARCHIVE
+from latecomer.eval.results.rows import COLUMNS, load_run, read_records
+from latecomer.eval.runs.reissue import MARK
+from latecomer.eval.runs.status import run_status
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "reports" / "reference"
+KEPT = sorted(path.parent for path in REFERENCE.glob(f"*/{ARCHIVE}"))
+# Runs that another one still takes its finished cells from.
+IN_USE = {"certificates-independent-cifar10", "certificates-no-holdout-cifar10"}
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda path: path.name)
+def test_an_archive_holds_the_cells_that_the_rows_come_from(kept):
+    run = load_run(kept)
+    assert run.cells
+    assert all(cell.status == "done" and is_done(cell.path) for cell in run.cells)
+    packed = [record for cell in run.cells for record in read_records(cell.path / "rows.csv")]
+    merged = read_records(kept / "rows.csv")
+    if (kept / MARK).is_file():  # made from rows alone: the split's own cell may not be there
+        ids = {cell.id for cell in run.cells}
+        merged = [record for record in merged if record[COLUMNS.index("cell")] in ids]
+    assert sorted(packed) == sorted(merged)
+    assert all(file.load().kind == file.kind for file in run.artifacts)
+    status = run_status(kept)
+    assert status.count("done") == len(status.cells) == len(run.cells)
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda path: path.name)
+def test_an_archive_says_nothing_of_who_made_it_and_when(kept):
+    with tarfile.open(kept / ARCHIVE) as packed:
+        members = packed.getmembers()
+    names = [member.name.split("/") for member in members]
+    assert names == sorted(names)
+    assert {(m.uid, m.gid, m.uname, m.gname, m.mtime) for m in members} == {(0, 0, "", "", 0)}
+    assert all(member.isdir() or member.isreg() for member in members)
+
+
+def test_cells_lie_in_archives():
+    assert KEPT
+    assert {path.parent.name for path in REFERENCE.glob("*/cells")} <= IN_USE
