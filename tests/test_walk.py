@@ -19,7 +19,11 @@ STEP = re.compile(r"^( *)- `([\w.]+)`: \S", re.MULTILINE)
 STEPS = [(len(indent) // 2, name) for indent, name in STEP.findall(WALK)]
 SMALL = (
     "methods=[{name: pefll, server_lr: 0.002, local_lr: 0.05}]",
-    *("train.rounds=2", "seeds=[0]", "shifts={}", "bounds=[]", "certificates=[]"),
+    "train.rounds=2",
+    "seeds=[0]",
+    "shifts={}",
+    "bounds=[]",
+    "certificates=[]",
 )
 
 

@@ -131,8 +131,14 @@ def rounds():
 @pytest.mark.parametrize(
     "quotes",
     [
-        *(held_out, one_data_set, learning_to_learn, routes, privacy, domain_adaptation),
-        *(losses_of_five_and_thirty, rounds),
+        held_out,
+        one_data_set,
+        learning_to_learn,
+        routes,
+        privacy,
+        domain_adaptation,
+        losses_of_five_and_thirty,
+        rounds,
     ],
 )
 def test_pages_quote_what_is_computed(quotes):

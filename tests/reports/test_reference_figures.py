@@ -141,7 +141,7 @@ def pefll_figure4():
     labels = ("pefll", "knn_per", "fedrep", "local")
     assert min(labels, key=loss) == "pefll"
     pefll, knn, fedrep, local = percents(*map(loss, labels))
-    yield f"PeFLL least ({pefll} points; kNN-Per {knn}, FedRep {fedrep}, Local {local})"
+    yield f"PeFLL loses least ({pefll} points; kNN-Per {knn}, FedRep {fedrep}, Local {local})"
 
 
 def odpfl_figure3b():
@@ -193,7 +193,7 @@ def independent_clients():
     novel = float(row["value"])
     deviation = half_width(row) / stats.t.ppf(0.975, int(row["n_clients"]) - 1)
     assert 0 < novel - bound < deviation
-    yield f"had {rate(novel)} with a standard error of {rate(deviation)}: above the bound by less"
+    yield f"had {rate(novel)} with a standard error of {rate(deviation)}: above the bound, by less"
 
 
 def certificates_cifar10():
