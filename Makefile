@@ -28,7 +28,7 @@ types: $(VENV)/test.stamp build/links
 docs: $(VENV)/docs.stamp build/links
 	$(BIN)/mkdocs build --strict
 
-dist: $(VENV)/torch.stamp
+dist: $(BIN)/python
 	$(BIN)/python -m pip install --quiet build
 	$(BIN)/python -m build --outdir dist
 
@@ -43,10 +43,12 @@ bench: $(VENV)/test.stamp
 build/links: tests/check.py
 	$(PYTHON) tests/check.py links
 
-# torch first, from a build without CUDA where the index has one, and never replaced afterwards.
-$(VENV)/torch.stamp:
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# torch first, from a build without CUDA where the index has one, and never replaced afterwards.
+$(VENV)/torch.stamp: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet "torch==2.13.0"
 	touch $@
 

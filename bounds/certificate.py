@@ -24,7 +24,7 @@ _OUTWARD = 64.0 * float(np.finfo(np.float64).eps)
 
 
 def rounded_up(value: Array) -> Array:
-    """``value`` moved up by more than the rounding errors of a closed form of well-set terms."""
+    """``value`` moved up by more than the rounding of a closed form of well-conditioned terms."""
     return np.asarray(value + np.abs(value) * _OUTWARD)
 
 

@@ -12,7 +12,7 @@ __all__ = ["LinearOptimum", "linear_optimum"]
 
 
 class LinearOptimum(NamedTuple):
-    """The best linear hypernetwork: its weights, the clients' descriptors, what it loses."""
+    """The best linear hypernetwork: its weights, the clients' descriptors and its loss."""
 
     weights: Array
     descriptors: Array

@@ -82,34 +82,35 @@ def run_study(
         Path | None, typer.Option(help="Run directory; runs/<study> unless given.")
     ] = None,
     scale: Annotated[
-        str | None, typer.Option(help="smoke, reduced or paper; as the study is written if not.")
+        str | None,
+        typer.Option(help="smoke, reduced or paper; unless given, as the study is written."),
     ] = None,
     variant: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A variant that the study names; may be repeated."),
     ] = None,
     workers: Annotated[
-        int | None, _whole("--workers", "Processes; one per core unless given, one on a GPU.")
+        int | None, _whole("--workers", "Processes; unless given one per core, or one on a GPU.")
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option(help="cpu, cuda or auto, as train.device; cpu if the study does not say."),
+        typer.Option(help="cpu, cuda or auto, in place of train.device; cpu if neither is given."),
     ] = None,
     executor: Annotated[
         str, typer.Option(help="Where cells are carried out: local, slurm or ray.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster; found by Ray unless given.")
+        str | None, typer.Option(help="Address of the Ray cluster; Ray finds it unless given.")
     ] = None,
     gpus_per_cell: Annotated[
-        float | None, _real("--gpus-per-cell", "GPUs of a cell, for slurm and ray.")
+        float | None, _real("--gpus-per-cell", "GPUs that a cell gets, with slurm and ray.")
     ] = None,
     memory_per_cell: Annotated[
-        float | None, _real("--memory-per-cell", "GiB of memory of a cell.")
+        float | None, _real("--memory-per-cell", "GiB of memory that a cell needs.")
     ] = None,
     executor_option: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="More of an executor, as in partition=gpu."),
+        typer.Option(metavar="KEY=VALUE", help="Another setting of the executor: partition=gpu."),
     ] = None,
     adopt: Annotated[
         list[Path] | None,
@@ -126,13 +127,13 @@ def run_study(
         float, _real("--checkpoint-seconds", "Time between two checkpoints of a training.")
     ] = 60.0,
     checkpoint_rounds: Annotated[
-        int | None, _whole("--checkpoint-rounds", "Rounds between two, if that comes sooner.")
+        int | None, _whole("--checkpoint-rounds", "Rounds between two checkpoints, if sooner.")
     ] = None,
 ) -> None:
     """Run a study: train, evaluate, certify, report.
 
-    Finished cells are never run again; the same command continues an interrupted run, from the
-    last checkpoint of each cell.  Several may work in one directory at a time.
+    Finished cells are never run again: the same command continues an interrupted run from the
+    last checkpoint of each cell.  Several commands may work in one directory at a time.
     """
     from latecomer.eval.training.checkpoint_slots import CheckpointEvery
     from latecomer.executor_options import choose_executor
@@ -194,7 +195,7 @@ def make_report(
 ) -> None:
     """Write the report of a run.
 
-    Makes report.html, figures and tables, of an unfinished run too.
+    Makes report.html, figures and tables.  The run need not be finished.
     """
     from latecomer.reports.page.html import report
 
@@ -228,8 +229,9 @@ def list_studies(as_json: Json = False) -> None:
 def list_methods(as_json: Json = False) -> None:
     """List the methods: how each serves a new client, what it sends and keeps.
 
-    Bytes up and down are of one client in one round, and the numbers kept for each client are
-    those between rounds: on the net for digits (4538 weights), 40 seen clients, default settings.
+    Bytes up and down are what one client sends and receives in one round; the last number counts
+    what is kept for a client between rounds.  All for the digits' network (4538 weights), 40 seen
+    clients and default settings.
     """
     from latecomer.listings import methods
 
@@ -309,11 +311,11 @@ def certify_file(
     ] = "product",
     alpha: Annotated[float, _real("--alpha", "Failure probability for the next client.")] = 0.1,
     pool_size: Annotated[
-        int | None, _whole("--pool-size", "Untrained clients these were drawn from, if finite.")
+        int | None, _whole("--pool-size", "Size of the pool of untrained clients, if finite.")
     ] = None,
     loss_max: Annotated[float, _real("--loss-max", "Largest possible loss.")] = 1.0,
     seed: Annotated[
-        int, _whole("--seed", "Draws the orders that some rules bet along; choose beforehand.")
+        int, _whole("--seed", "Seed of the orders in which some rules bet; choose it beforehand.")
     ] = 0,
     as_json: Json = False,
 ) -> None:
@@ -324,7 +326,7 @@ def certify_file(
     from latecomer.eval.certificates.from_losses import certify_losses
     from latecomer.render import loss_certificate_lines, loss_statements, plain
 
-    found = certify_losses(
+    proved = certify_losses(
         file,
         delta=delta,
         rule=rule,
@@ -334,9 +336,9 @@ def certify_file(
         seed=seed,
     )
     if as_json:
-        show_json(plain(found.to_dict() | {"statements": loss_statements(found)}))
+        show_json(plain(proved.to_dict() | {"statements": loss_statements(proved)}))
     else:
-        _print(loss_certificate_lines(found))
+        _print(loss_certificate_lines(proved))
 
 
 @app.command("recertify")
@@ -345,15 +347,15 @@ def recertify(
         Path, typer.Argument(metavar="DIR", help="Finished run directory; it is only read.")
     ],
     certificates: Annotated[
-        Path, typer.Option(metavar="FILE", help="YAML with certificates, a study file for one.")
+        Path, typer.Option(metavar="FILE", help="YAML file with certificates, as a study is.")
     ],
     out: Annotated[
         Path | None, typer.Option(help="New run directory; DIR-reissued unless given.")
     ] = None,
-    note: Annotated[str, typer.Option(help="Why these certificates, to stand beside them.")] = "",
+    note: Annotated[str, typer.Option(help="Why these certificates; shown beside them.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Issue a run's held-out certificates anew from its scores, nothing trained.
+    """Issue a run's held-out certificates anew from its scores, without training.
 
     Entries that were not declared before the scores existed are marked as no proof.
     """
@@ -362,11 +364,11 @@ def recertify(
     from latecomer.render import plain
 
     place = out or directory.with_name(f"{directory.resolve().name}-reissued")
-    found = reissue(directory, declared_entries(certificates), out=place, note=note)
+    reissued = reissue(directory, declared_entries(certificates), out=place, note=note)
     if as_json:
-        show_json(plain(found.table.to_dict("records")))
+        show_json(plain(reissued.table.to_dict("records")))
     else:
-        _print(reissued_lines(found))
+        _print(reissued_lines(reissued))
 
 
 app.add_typer(data_app)

@@ -69,7 +69,7 @@ def list_data(root: Root = None, as_json: Json = False) -> None:
 
 @data_app.command("fetch")
 def fetch_data(name: Name, root: Root = None) -> None:
-    """Download a data set, or go on with a download that stopped.
+    """Download a data set; a download that stopped is resumed.
 
     The file is kept only when it is the published one.
     """
@@ -85,7 +85,7 @@ def fetch_data(name: Name, root: Root = None) -> None:
 
 @data_app.command("verify")
 def verify_data(name: Name, root: Root = None) -> None:
-    """Compare a data set with what its publisher says of it."""
+    """Compare a data set's files with the sums and counts that its publisher gives."""
     from latecomer.eval.datasets.fetching import verify
 
     for line in verify(name, root=root).lines:
@@ -94,7 +94,7 @@ def verify_data(name: Name, root: Root = None) -> None:
 
 @data_app.command("info")
 def explain_data(name: Name, root: Root = None, as_json: Json = False) -> None:
-    """Tell what a data set is, where it comes from and what to put where."""
+    """Say what a data set is, where it comes from and which file goes where."""
     from latecomer.eval.datasets.fetching import source_of
     from latecomer.eval.datasets.locations import ENVIRONMENT, data_root
     from latecomer.eval.datasets.registry import DATASETS

@@ -43,7 +43,7 @@ def methods() -> list[dict[str, Any]]:
     for name in known_names():
         try:
             method = make_method(name)
-            found = traffic(method, task)
+            sent = traffic(method, task)
         except (ValueError, TypeError) as error:
             if name in METHODS and name not in offered():
                 raise
@@ -56,9 +56,9 @@ def methods() -> list[dict[str, Any]]:
                 "personalization": method.personalization,
                 "needs_labels": method.needs_labels,
                 "predictors": list(method.predictors),
-                "bytes_up": found.up,
-                "bytes_down": found.down,
-                "kept_per_client": found.kept,
+                "bytes_up": sent.up,
+                "bytes_down": sent.down,
+                "kept_per_client": sent.kept,
                 "paper": method.paper,
             }
         )

@@ -280,9 +280,9 @@ def old_names(package: str) -> Callable[[str], Any]:
         is_folder = "__path__" in vars(sys.modules[package])
         if is_folder and not name.startswith("__") and find_spec(f"{package}.{name}"):
             raise AttributeError(f"module {package!r} has not loaded {name!r}")
-        found = look_up(name)
+        value = look_up(name)
         _told(package, stacklevel=2)
-        return found
+        return value
 
     return forwarded
 

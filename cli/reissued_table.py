@@ -8,7 +8,7 @@ from latecomer.render import number
 __all__ = ["reissued_lines"]
 
 
-def reissued_lines(found: Reissued) -> list[str]:
+def reissued_lines(reissued: Reissued) -> list[str]:
     """Show certificates before and now, and what declaring them late means."""
     heads = (
         "label",
@@ -22,7 +22,7 @@ def reissued_lines(found: Reissued) -> list[str]:
         "declared",
     )
     table: list[tuple[str, ...]] = [heads]
-    for row in found.table.to_dict("records"):
+    for row in reissued.table.to_dict("records"):
         cells = {"mean_error": number(row["mean_error"], decimals=4)}
         for name in ("before", "now", "others"):
             value = float(row[name])
@@ -34,6 +34,6 @@ def reissued_lines(found: Reissued) -> list[str]:
         for line in table
     ]
     lines.append("others: what a pool's certificate leaves for its clients that were not scored")
-    if found.n_late:
+    if reissued.n_late:
         lines.append(f"after the scores: no proof; {LATE}")
-    return [*lines, str(found.path)]
+    return [*lines, str(reissued.path)]

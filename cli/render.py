@@ -144,28 +144,28 @@ def entry_record(entry: Entry, usage: str) -> dict[str, Any]:
     }
 
 
-def loss_certificate_lines(found: LossCertificate) -> list[str]:
+def loss_certificate_lines(proved: LossCertificate) -> list[str]:
     """Show what the losses of untrained clients prove, in words, and the plan that proves it."""
-    clients = "1 client" if found.n_clients == 1 else f"{found.n_clients} clients"
-    spread = f" (sd {number(found.sd, decimals=3)})" if found.n_clients > 1 else ""
+    clients = "1 client" if proved.n_clients == 1 else f"{proved.n_clients} clients"
+    spread = f" (sd {number(proved.sd, decimals=3)})" if proved.n_clients > 1 else ""
     lines = [
-        f"{clients}, mean loss {number(found.mean, decimals=3)}{spread}",
-        f"Plan, to be fixed before the first loss is seen: {_plan(found)}.",
+        f"{clients}, mean loss {number(proved.mean, decimals=3)}{spread}",
+        f"Plan, to be fixed before the first loss is seen: {_plan(proved)}.",
     ]
     spent = []
-    if found.certificate is not None and found.price_paid is not None:
-        lines += _mean_lines(found, found.certificate, clients)
-        spent.append(f"{_ledger(found.certificate)} for the mean loss")
+    if proved.certificate is not None and proved.price_paid is not None:
+        lines += _mean_lines(proved, proved.certificate, clients)
+        spent.append(f"{_ledger(proved.certificate)} for the mean loss")
     which = (
-        f"conformal quantile (rank {found.rank} of {found.n_clients})"
-        if found.rank <= found.n_clients
-        else f"says nothing: needs {found.clients_needed} clients or more at this alpha"
+        f"conformal quantile (rank {proved.rank} of {proved.n_clients})"
+        if proved.rank <= proved.n_clients
+        else f"says nothing: needs {proved.clients_needed} clients or more at this alpha"
     )
-    lines.append(f"  {'loss of the next client':<34} <= {_up(found.next_client)}   {which}")
-    spent.append(f"{found.alpha:g} on the next client (alpha), a statement of its own")
-    lines += loss_statements(found)
-    held = [found.certificate] if found.certificate is not None else []
-    assumed = dict.fromkeys(a for c in [*held, found.next_client] for a in c.assumptions)
+    lines.append(f"  {'loss of the next client':<34} <= {_up(proved.next_client)}   {which}")
+    spent.append(f"{proved.alpha:g} on the next client (alpha), a statement of its own")
+    lines += loss_statements(proved)
+    held = [proved.certificate] if proved.certificate is not None else []
+    assumed = dict.fromkeys(a for c in [*held, proved.next_client] for a in c.assumptions)
     return [
         *lines,
         f"Holds if: {'; '.join(assumed)}.",
@@ -175,9 +175,12 @@ def loss_certificate_lines(found: LossCertificate) -> list[str]:
     ]
 
 
-def loss_statements(found: LossCertificate) -> list[str]:
+def loss_statements(proved: LossCertificate) -> list[str]:
     """Say in a sentence each what is proved of the mean loss and of the next client's."""
-    rules = [(found.rule, found.certificate, found.others), ("conformal", found.next_client, None)]
+    rules = [
+        (proved.rule, proved.certificate, proved.others),
+        ("conformal", proved.next_client, None),
+    ]
     return [
         statement(
             {
@@ -188,54 +191,54 @@ def loss_statements(found: LossCertificate) -> list[str]:
                 "rigorous": issued.rigorous,
                 "reason": issued.reason,
                 "delta": float(issued.delta_total),
-                "n_clients": found.n_clients,
-                "pool": found.pool_size,
+                "n_clients": proved.n_clients,
+                "pool": proved.pool_size,
             },
             _up(issued),
         )
-        + (f" {_left(found, others)}." if others is not None else "")
+        + (f" {_left(proved, others)}." if others is not None else "")
         for rule, issued, others in rules
         if issued is not None
     ]
 
 
-def _plan(found: LossCertificate) -> str:
-    told = [f"rule {found.rule}"]
-    if found.certificate is not None:
-        told.append(f"delta {float(found.certificate.delta_total):g}")
-    told.append(f"alpha {found.alpha:g}")
-    if found.orders:
-        orders = "1 order" if found.orders == 1 else f"{found.orders} orders"
-        told.append(f"{orders} of the losses drawn by seed {found.seed}")
-    if found.pool_size is not None:
-        told.append(f"a pool of {found.pool_size} clients")
+def _plan(proved: LossCertificate) -> str:
+    told = [f"rule {proved.rule}"]
+    if proved.certificate is not None:
+        told.append(f"delta {float(proved.certificate.delta_total):g}")
+    told.append(f"alpha {proved.alpha:g}")
+    if proved.orders:
+        orders = "1 order" if proved.orders == 1 else f"{proved.orders} orders"
+        told.append(f"{orders} of the losses drawn by seed {proved.seed}")
+    if proved.pool_size is not None:
+        told.append(f"a pool of {proved.pool_size} clients")
     return ", ".join(told)
 
 
-def _left(found: LossCertificate, others: float) -> str:
-    left = (found.pool_size or 0) - found.n_clients
+def _left(proved: LossCertificate, others: float) -> str:
+    left = (proved.pool_size or 0) - proved.n_clients
     whom = "the 1 client" if left == 1 else f"the {left} clients"
     return f"For {whom} of the pool that were not scored it leaves a mean of at most " + number(
         others, decimals=3, up=True
     )
 
 
-def _mean_lines(found: LossCertificate, issued: Certificate, clients: str) -> list[str]:
-    pool = found.pool_size
+def _mean_lines(proved: LossCertificate, issued: Certificate, clients: str) -> list[str]:
+    pool = proved.pool_size
     who = "clients like these" if pool is None else f"the pool of {pool} clients"
-    paid = float(found.price_paid or 0.0)
+    paid = float(proved.price_paid or 0.0)
     # What equal losses of independent clients cost at least; a pool can be had for less.
-    least = number(found.reference_price, decimals=3)
+    least = number(proved.reference_price, decimals=3)
     reference = f" reference price for {clients} {least}," if pool is None else ""
     lines = [
         f"  {f'mean loss of {who}':<34} <= {_up(issued)}"
         f"   {_RULE[issued.name]};{reference}"
         f" paid {number(paid, decimals=3)}{_empty(issued)}"
     ]
-    if found.others is not None:
-        whose = f"mean loss of the {(pool or 0) - found.n_clients} not scored"
+    if proved.others is not None:
+        whose = f"mean loss of the {(pool or 0) - proved.n_clients} not scored"
         lines.append(
-            f"  {whose:<34} <= {number(found.others, decimals=3, up=True)}   what the line above"
+            f"  {whose:<34} <= {number(proved.others, decimals=3, up=True)}   what the line above"
             " leaves for them"
         )
     return lines

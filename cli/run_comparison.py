@@ -17,15 +17,15 @@ _COLUMNS = ("method", "seed", "first", "second", "difference", "interval", "clie
 
 def show_comparison(first: Path, second: Path, *, as_json: bool) -> None:
     """Print a comparison of two run directories; JSON has every group and condition."""
-    found = compare_runs(first, second)
-    settings, differences = found["settings"], found["differences"]
+    compared = compare_runs(first, second)
+    settings, differences = compared["settings"], compared["differences"]
     if as_json:
         plain = [
             {str(k): None if _missing(v) else v for k, v in row.items()}
             for row in differences.to_dict("records")
         ]
         told = settings.to_dict("records")
-        show_json({"settings": told, "paired": found["paired"], "differences": plain})
+        show_json({"settings": told, "paired": compared["paired"], "differences": plain})
         return
     typer.echo(f"first   {first}\nsecond  {second}\n")
     if settings.empty:
@@ -47,7 +47,7 @@ def show_comparison(first: Path, second: Path, *, as_json: bool) -> None:
     show_table([_line(row) for row in novel.to_dict("records")], _COLUMNS)
     typer.echo(
         "Intervals are 95% t-intervals over clients, who are the same in both runs."
-        if found["paired"]
+        if compared["paired"]
         else "Data or split differ, so that clients are not paired and there is no interval."
     )
 

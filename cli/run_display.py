@@ -52,9 +52,9 @@ def run_and_report(
 ) -> bool:
     """Run a study, write its report and print what came out; False when a cell failed.
 
-    ``options`` are those of `latecomer.eval.runs.runner.run`; ``where`` says where its executor
-    carries out cells when that is not this machine. A run at a scale that was asked for has a
-    directory of its own unless told where.
+    ``options`` are those of `latecomer.eval.runs.runner.run`; ``where`` names the place where the
+    executor runs cells if that is not this machine. With ``scale`` and without ``out`` the run gets
+    a directory named after both.
     """
     study = load_study(name, overrides, variants=variants, scale=scale)
     if out is None and scale is not None:
@@ -77,20 +77,20 @@ def plan_line(study: Study, event: Event, where: str = "") -> str:
     """Say what there is to do, before it starts, and where if not on this machine."""
     trained = f"{_count(len(study.methods), 'method')} x {_count(len(study.seeds), 'seed')}"
     routed = sum(hasattr(entry, "kind") for entry in study.certificates)
-    own = f", {_count(routed, 'certificate')} each that trains for itself" if routed else ""
+    certified = f", {_count(routed, 'certificate')} each that trains for itself" if routed else ""
     simulated = ", 1 simulation" if study.denoising else ""
     left = event.total - event.done
     failed = f", {event.failed} failed before" if event.failed else ""
     place = where or _count(event.workers, "worker")
     work = f"{left} to run on {place}" if left else "nothing to run"
     return (
-        f"{study.study}: {_count(event.total, 'cell')} ({trained}{own}, 1 split{simulated}),"
+        f"{study.study}: {_count(event.total, 'cell')} ({trained}{certified}, 1 split{simulated}),"
         f" {event.done - event.failed} done{failed}, {work}"
     )
 
 
 def opening(study: Study, event: Event, where: str = "") -> list[str]:
-    """Return the lines a run begins with: the plan, and what the study does not make use of."""
+    """Return the lines a run begins with: the plan, and a hint when a GPU stands idle."""
     lines = [plan_line(study, event, where)]
     if event.done < event.total and not where and leaves_gpu_idle(study):
         lines.append(" on the CPU: the study names no device, --device auto uses the GPU here")
@@ -174,7 +174,7 @@ def _closing(result: RunResult) -> list[str]:
     took = duration(result.seconds)
     lines = [f" {finished}, {result.n_failed} failed{adopted}, {took}"]
     if result.n_failed:
-        lines.append(" failed cells stay failed; the same command with --retry-failed tries them")
+        lines.append(" failed cells stay failed; add --retry-failed to try them again")
     return lines
 
 

@@ -25,10 +25,10 @@ GROUP = "latecomer.methods"
 @lru_cache(maxsize=1)
 def offered() -> dict[str, tuple[EntryPoint, ...]]:
     """Return the entry points of installed packages by name; imports none of them."""
-    found: dict[str, tuple[EntryPoint, ...]] = {}
+    by_name: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=GROUP):
-        found[entry.name] = (*found.get(entry.name, ()), entry)
-    return found
+        by_name[entry.name] = (*by_name.get(entry.name, ()), entry)
+    return by_name
 
 
 def is_path(name: str) -> bool:
@@ -84,14 +84,14 @@ def import_method(name: str, taken: tuple[str, ...] = ()) -> "type[Method]":
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise ValueError(f"importing {module_name} for method {cls} failed: {said}") from error
-    found = _checked(getattr(module, cls, None), f"{cls} of {module_name}")
-    if found.name in taken:
+    method = _checked(getattr(module, cls, None), f"{cls} of {module_name}")
+    if method.name in taken:
         raise ValueError(
-            f"{cls} of {module_name} needs a name of its own: {found.name!r} is built in"
+            f"{cls} of {module_name} needs a name of its own: {method.name!r} is built in"
         )
-    if not is_path(name) and found.name != name:
-        raise ValueError(f"entry point {name!r} must offer a method of that name, {found.name!r}")
-    return found
+    if not is_path(name) and method.name != name:
+        raise ValueError(f"entry point {name!r} must offer a method of that name, {method.name!r}")
+    return method
 
 
 def source_hash(method: "type[Method]") -> str:
@@ -133,27 +133,27 @@ def _from_file(file: Path) -> ModuleType:
     return module
 
 
-def _checked(found: object, called: str) -> "type[Method]":
+def _checked(method: object, called: str) -> "type[Method]":
     from latecomer.models.engine.method import Method, Personalization
 
-    if found is None:
+    if method is None:
         raise ValueError(f"there is no {called}")
-    if not (isinstance(found, type) and issubclass(found, Method)):
+    if not (isinstance(method, type) and issubclass(method, Method)):
         raise ValueError(f"{called} is not a subclass of latecomer.models.Method")
-    missing = sorted(found.__abstractmethods__)
+    missing = sorted(method.__abstractmethods__)
     missing += [
         name
         for name in ("name", "paper", "personalization", "needs_labels")
-        if not hasattr(found, name)
+        if not hasattr(method, name)
     ]
     if missing:
         raise ValueError(f"{called} must define {', '.join(missing)}")
-    decorated = "__dataclass_params__" in vars(found) and is_dataclass(found)
-    if not decorated or not vars(found)["__dataclass_params__"].frozen:
+    decorated = "__dataclass_params__" in vars(method) and is_dataclass(method)
+    if not decorated or not vars(method)["__dataclass_params__"].frozen:
         raise ValueError(f"{called} must be decorated with @dataclass(frozen=True, kw_only=True)")
-    if found.personalization not in get_args(Personalization):
+    if method.personalization not in get_args(Personalization):
         legal = ", ".join(get_args(Personalization))
         raise ValueError(
-            f"{called}: personalization must be one of {legal}, got {found.personalization!r}"
+            f"{called}: personalization must be one of {legal}, got {method.personalization!r}"
         )
-    return found
+    return method

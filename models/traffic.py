@@ -60,13 +60,13 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
     >>> traffic(make_method("fedavg"), task)
     Traffic(down=18152, up=18152, kept=0)
     """
-    found = list(traffic_by_size(method, task, clients).values())
+    by_size = list(traffic_by_size(method, task, clients).values())
 
     def mean(counts: list[int]) -> int:
         return round(sum(counts) / len(counts))
 
-    down, up = mean([one.down for one in found]), mean([one.up for one in found])
-    return Traffic(down, up, mean([one.kept for one in found]))
+    down, up = mean([one.down for one in by_size]), mean([one.up for one in by_size])
+    return Traffic(down, up, mean([one.kept for one in by_size]))
 
 
 def traffic_by_size(
@@ -118,10 +118,11 @@ def _count(method: Method, task: Task, clients: Clients, size: str) -> Traffic:
         received, sent, state = _one_round(method, task, clients, state, again)
         down += received * phase.share / total
         up += sent * phase.share / total
-    own = row(state.clients, int(first.members[0]))
-    heads = _real(method, task, state, first, part(own, "head"))
-    own = {k: v for k, v in own.items() if k.split(".")[0] != "head"} | nest("head", heads)
-    kept = sum(value.numel() for value in own.values() if value.is_floating_point())
+    client = row(state.clients, int(first.members[0]))
+    heads = _real(method, task, state, first, part(client, "head"))
+    body = {k: v for k, v in client.items() if k.split(".")[0] != "head"}
+    client = body | nest("head", heads)
+    kept = sum(value.numel() for value in client.values() if value.is_floating_point())
     return Traffic(round(down), round(up), kept)
 
 

@@ -1,4 +1,4 @@
-"""Adaptive bets whose result hangs on no order of the clients.
+"""Adaptive bets whose result does not depend on the order of the clients.
 
 ``wsr`` needs an order that has nothing to do with the scores.  Where none is known (an id, or a
 hash of it, may go together with the score: clients that came late may be the hard ones) orders are
@@ -40,8 +40,8 @@ def wsr_averaged(
     before j in an order.  A uniform order of a sample drawn without looking at the scores makes it
     i.i.d. again, whatever the clients' names: each order's last wealth has mean at most 1 at the
     true R, hence their average, and Markov's inequality holds over the choice of clients *and of
-    the orders*.  There is no maximum over prefixes, which an average has no right to.  Bets are at
-    least 0 and do not hang on R, so that the wealth grows with R.
+    the orders*.  No maximum over prefixes is taken: it would not hold for an average.  Bets are
+    at least 0 and do not depend on R, so that the wealth grows with R.
 
     Parameters
     ----------

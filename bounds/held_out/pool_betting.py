@@ -51,12 +51,12 @@ def _log_factors(scores: Array, pool: Array) -> Callable[[Array], Array]:
     good = 1.0 - scores
     taken = np.cumsum(good, axis=-1) - good
     with np.errstate(divide="ignore"):
-        own = np.log(good) + np.log(pool[..., None] - np.arange(scores.shape[-1]))
+        logs_taken = np.log(good) + np.log(pool[..., None] - np.arange(scores.shape[-1]))
 
     def logs(risk: Array) -> Array:
         # Below the largest mean a pool can have only rounding makes this fall to 0.
         left = np.maximum((pool * (1.0 - risk))[..., None] - taken, np.finfo(np.float64).tiny)
-        return np.asarray(own - np.log(left))
+        return np.asarray(logs_taken - np.log(left))
 
     return logs
 
@@ -253,8 +253,8 @@ def product_wor_averaged(
     Given which clients were sampled, an order drawn without looking at the scores is as good as the
     order in which they were sampled: each order's last wealth has mean 1 at the true R, hence
     their average, and Markov's inequality holds over the choice of clients *and of the orders*.
-    Averages have no such bound along prefixes, so that only the last wealth counts.  The losses are
-    sorted first, so that neither their order nor any id can matter.
+    An average over orders has no such bound along prefixes: only the last wealth counts.  The
+    losses are sorted first, so that neither their order nor any id can matter.
 
     Parameters
     ----------

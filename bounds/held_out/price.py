@@ -74,9 +74,9 @@ def reference_price(
 def reference_price_pool(*, n_clients: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -> Array:
     """Share b/N of the largest b with C(N - b, k) / C(N, k) >= delta.
 
-    So many of the pool's N clients could be hopeless and none of them among the k sampled ones
-    with probability delta: the finite counterpart of 1 - delta^(1/k). Times one minus the mean
-    score of all others, it is what they would add to the pool's mean.
+    With probability delta, b of the pool's N clients may have the largest loss and none of them be
+    among the k sampled ones: the finite counterpart of 1 - delta^(1/k). The share times one minus
+    the mean score of all others is what those b clients would add to the pool's mean.
 
     Parameters
     ----------
@@ -106,5 +106,5 @@ def reference_price_pool(*, n_clients: ArrayLike, pool_size: ArrayLike, delta: A
     pool = checks.count("pool_size", pool_size)
     checks.at_most("n_clients", k, "pool_size", pool)
     failure = checks.failure_probability("delta", delta)
-    found = pool_fraction(n_exceeding=0, n_sampled=k, pool_size=pool, delta=failure)
-    return found.value
+    bound = pool_fraction(n_exceeding=0, n_sampled=k, pool_size=pool, delta=failure)
+    return bound.value

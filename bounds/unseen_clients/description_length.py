@@ -56,10 +56,10 @@ def _aid(
 ) -> Certificate:
     scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
-    own = nonnegative("bits_clients", bits_clients)
-    total = per_client("bits_clients", own) * count("n_samples", n_samples).astype(np.float64)
+    each = nonnegative("bits_clients", bits_clients)
+    total = per_client("bits_clients", each) * count("n_samples", n_samples).astype(np.float64)
     failure = failure_probability("delta", delta)
-    bits = nonnegative("bits_shared", bits_shared) + own.sum(axis=-1)
+    bits = nonnegative("bits_shared", bits_shared) + each.sum(axis=-1)
     log_moment: Array = np.asarray(np.log(2.0) + 0.5 * np.log(total) if fast else 0.0 * total)
     budget = (bits * np.log(2.0) + log_moment - np.log(failure)) / total
     value = outward(kl_step(unit, budget), scale)

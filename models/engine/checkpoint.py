@@ -1,4 +1,4 @@
-"""Where training stands between two rounds: all it needs to go on as if it had never stopped."""
+"""The state of training between two rounds: all it takes to go on as if nothing had happened."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Checkpoint:
     state : State
         What they left, optimizer moments included.
     selection : mapping
-        What a rule that chooses among rounds remembers, as plain data; nothing does so yet.
+        Plain data for a rule that chooses among rounds; no rule uses it yet.
     """
 
     rounds_done: int

@@ -16,13 +16,13 @@ def number(
     above: float | None = None,
     below: float | None = None,
 ) -> Any:
-    """Declare a real number in ``[least, below)`` or ``(above, below)``; None only by default."""
+    """Declare a real number in ``[least, below)`` or ``(above, below)``; None only as default."""
     low, strict = (above, True) if least is None else (least, False)
     return field(default=default, metadata={"low": low, "strict": strict, "below": below})
 
 
 def count(default: int | None, *, least: int = 1) -> Any:
-    """Declare a whole hyper-parameter ``>= least``; None only where it is the default."""
+    """Declare a whole hyper-parameter ``>= least``; None only as its default."""
     return field(default=default, metadata={"least": least})
 
 

@@ -41,12 +41,12 @@ class LocalSGD:
 
 def clip_by_norm(slopes: list[Tensor], largest: float) -> list[Tensor]:
     """Scale tensors by one factor so that their joint Euclidean norm is at most ``largest``."""
-    found = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
-    if found.device.type != "cpu":
+    length = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
+    if length.device.type != "cpu":
         # The host would have to wait for the device.
-        scale = largest / found.clamp_min(largest)
+        scale = largest / length.clamp_min(largest)
         return [slope * scale for slope in slopes]
-    norm = float(found)
+    norm = float(length)
     # Comparing on the host costs less than multiplying by 1, which is what nearly every step does.
     return [slope * (largest / norm) for slope in slopes] if norm > largest else slopes
 
@@ -63,8 +63,8 @@ def local_sgd(
     Parameters
     ----------
     objective : callable
-        ``(params, step) -> loss``, a 0-d tensor. It is given the same tensors at every step, and
-        they move under it: what it keeps must be a copy.
+        ``(params, step) -> loss``, a 0-d tensor. It is given the same tensors at every step, which
+        are changed in place: what it wants to keep it must copy.
     params : mapping of str to Tensor
         Where to start; left as it is.
     n_steps : int
@@ -75,7 +75,7 @@ def local_sgd(
     Returns
     -------
     tuple of (dict, Tensor)
-        The parameters reached, and the mean loss on the way (0-d; not finite once any was).
+        The parameters reached, and the mean loss over the steps (0-d; not finite if one was not).
     """
     point = {name: _leaf(value) for name, value in params.items()}
     leaves = list(point.values())
@@ -143,8 +143,9 @@ def fine_tune(
     """Train ``params`` on one client's labelled support with cross-entropy.
 
     Minibatches are drawn from ``generator`` as in training, and so are the masks of a target with
-    dropout: fine-tuning is training, what comes out of it predicts without. Only the weights named
-    in ``trained`` move (None: all); ``penalty``, a function of all weights, is added to the loss.
+    dropout: fine-tuning is training, while the resulting model predicts without dropout. Only the
+    weights named in ``trained`` move (None: all); ``penalty``, a function of all weights, is added
+    to the loss.
     """
     y = support.labels()
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))

@@ -6,10 +6,10 @@ are given. Subclass :class:`Method` and never another method. The engine calls, 
 ``start`` (weights for the whole cohort) -> ``objective`` (one client's loss, each local step) ->
 ``finish`` (what clients send, what they keep) -> ``aggregate`` (the new server),
 
-and tables about the cohort carry its clients on axis 0 throughout, so that local training may run
-client by client or all at once. A method may divide its rounds into phases, of which ``start``,
-``finish`` and ``aggregate`` find the name in ``cohort.phase``, and a client's local steps into
-stages that train some of the weights.
+and every table about the cohort has its clients on axis 0, so that local training may run client
+by client or all at once. A method may divide its rounds into phases, whose name ``start``,
+``finish`` and ``aggregate`` read in ``cohort.phase``, and a client's local steps into stages that
+train some of the weights only.
 """
 
 from abc import ABC, abstractmethod
@@ -131,8 +131,8 @@ class Method(ABC):
     @property
     def trains_newcomers(self) -> bool:
         """Whether serving a newcomer takes training, at a rate ``novel_lr`` that can be chosen."""
-        own = {declared.name for declared in fields(self)}
-        return "novel_lr" in own and self.personalization in ("embedding", "finetune", "local")
+        settings = {declared.name for declared in fields(self)}
+        return "novel_lr" in settings and self.personalization in ("embedding", "finetune", "local")
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ class Method(ABC):
         """The rule of a local step."""
 
     def phases(self, task: Task) -> tuple[Phase, ...]:
-        """Return what trains when: everything all the time, here."""
+        """Return what trains when; by default everything, all the time."""
         return (Phase(),)
 
     @abstractmethod
@@ -181,13 +181,13 @@ class Method(ABC):
         batches: tuple[Samples, ...],
         step: int,
     ) -> Tensor:
-        """Return one client's loss on the minibatches of one local step; cross-entropy here."""
+        """Return a client's loss on the minibatches of one local step; by default cross-entropy."""
         return task.loss(params, batches[0].x, batches[0].labels())
 
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
     ) -> Finish:
-        """Return what clients upload and keep; the change of the weights, and nothing, here."""
+        """Return what clients upload and keep; by default the change of weights, and nothing."""
         return Finish(uploads=subtract(final, start.params))
 
     @abstractmethod
@@ -240,8 +240,8 @@ class Method(ABC):
     ) -> Tensor | None:
         """Return what stands for a client, ``[dim]``: its descriptor or embedding.
 
-        ``member`` is the number of a seen client, None for a newcomer. None, here: the method has
-        nothing of the kind, or must train to get it.
+        ``member`` is the number of a seen client, None for a newcomer. Here the answer is None: the
+        method has nothing of the kind, or would have to train for it.
         """
         return None
 
@@ -275,7 +275,7 @@ class FixedWeights:
 class DrawnModel:
     """The predictor that is one of several models, drawn uniformly.
 
-    What is measured of it is the mean over all the models: what the draw gives in expectation.
+    It is measured by the mean over all its models, which is what a draw gives in expectation.
 
     Attributes
     ----------

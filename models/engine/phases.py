@@ -14,7 +14,7 @@ class Stage:
     ----------
     trained : tuple of str or None
         Names of the weights that train; None: all. A stage that names none is skipped, and its
-        steps go to the other stages.
+        steps go to the others.
     share : float
         Share of the local steps, relative to the other stages.
     """

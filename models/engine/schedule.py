@@ -100,7 +100,7 @@ class Cohort:
         """Draw which units dropout keeps for the clients at ``places``; None without dropout.
 
         A client's masks, drawn step by step, depend on the seed, the round and the client alone:
-        not on who trains beside it, nor on how. Bool ``[c, local_steps, b, units]``.
+        neither on who trains beside it nor on the path. Bool ``[c, local_steps, b, units]``.
         """
         if not targets.dropout(task.target)[0]:
             return None
@@ -168,8 +168,8 @@ class Schedule:
         """Draw round ``number``.
 
         The first batch of each step is the same whatever ``batches_per_step`` is. The clients
-        ``include`` take part in any case, in place of as many that were drawn last. Off the CPU the
-        masks of a ``task`` with dropout are sent along; on it they are drawn as they are needed.
+        ``include`` always take part; as many that were drawn last make room for them. Off the CPU
+        the masks of a ``task`` with dropout are sent along; on it they are drawn when needed.
         """
         config = self._config
         drawn = self._numpy(_COHORT, number).choice(len(self._sizes), config.cohort, replace=False)
@@ -199,10 +199,10 @@ class Schedule:
         sent_table, kept = _sent_together(packed, masks, self._clients.device)
         there = torch.split(sent_table, [table.size for table in tables])
         members = there[0]
-        own = self._clients.support[members]
+        support_rows = self._clients.support[members]
 
         def absolute(places: Tensor, shape: tuple[int, ...]) -> Tensor:
-            return own.gather(1, places.view(len(drawn), -1)).view(shape)
+            return support_rows.gather(1, places.view(len(drawn), -1)).view(shape)
 
         return Cohort(
             round=number,
@@ -263,8 +263,8 @@ def minibatches(
 ) -> NDArray[np.int64]:
     """Draw batches of places ``0 .. n_samples - 1``, int64 ``[n_batches, batch_size]``.
 
-    A batch holds no sample twice when there are enough; otherwise the batches run through one
-    random permutation again and again, so that every sample is used equally often up to one.
+    A batch holds no sample twice when there are enough of them. Otherwise the batches run through
+    one random permutation again and again: any two samples' numbers of uses differ by one at most.
 
     >>> minibatches(np.random.default_rng(0), 3, 2, 3).shape
     (2, 3)

@@ -57,7 +57,7 @@ class DivergedError(RuntimeError):
 
 @dataclass(frozen=True)
 class RoundLog:
-    """What is told after a round.
+    """What ``on_round`` is told after a round.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ def train(
         Most clients that the vectorised path trains at a time; None: the whole cohort.
     resume : Checkpoint, optional
         Where an earlier training of the same method, task, clients, config and seed stood; its
-        rounds are not done again and not told of again.
+        rounds are neither repeated nor reported again.
     on_checkpoint : callable, optional
         Called with a :class:`Checkpoint` after every round, after ``on_round``; the state in it
         is not copied.
@@ -193,7 +193,7 @@ def one_round(
     chunk_size: int | None = None,
     precision: str | None = None,
 ) -> tuple[State, float]:
-    """Train one drawn cohort and aggregate; the new state and the cohort's mean loss.
+    """Train one drawn cohort and aggregate; return the new state and the cohort's mean loss.
 
     Parameters
     ----------

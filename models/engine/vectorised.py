@@ -72,8 +72,8 @@ def train_cohort(
     Returns
     -------
     tuple of (dict, Tensor)
-        The weights reached, ``[c, ...]``, and each client's mean loss on the way, ``[c]``; nothing
-        of it has been waited for.
+        The weights reached, ``[c, ...]``, and each client's mean loss over the steps, ``[c]``; the
+        device may still be computing them.
     """
     size = chunk_size or len(cohort)
     parts = [
@@ -87,8 +87,8 @@ def train_cohort(
 def _cut(start: Start, places: slice) -> Start:
     """Return what the clients at ``places`` of the cohort begin with."""
     params = {key: value[places] for key, value in start.params.items()}
-    own = {key: value[places] for key, value in start.own.items()}
-    return Start(params, own, start.shared)
+    owned = {key: value[places] for key, value in start.own.items()}
+    return Start(params, owned, start.shared)
 
 
 def _train_chunk(

@@ -1,1 +1,1 @@
-"""What several methods share, by what a client is to them."""
+"""Parts that several methods share, grouped by what represents a client in them."""

@@ -28,12 +28,12 @@ _MEAN = "mean"
 class DescribedClients(Method, ABC):
     """An encoder of unlabelled inputs and a hypernetwork make each client's weights.
 
-    A client is described by all its samples at once. Three settings depart from OD-PFL by default
-    (``undescribed`` is another of ours, off unless asked for).
-    With its own ``standardise: none`` and ``server_optimizer: sgd`` descriptors hardly differ
-    between clients, nor do the models made of them: every client is served the same one. With
-    ``averaging: 0`` errors swing by ten points from round to round. The paper searched rates and
-    stopped early; these stand in for it.
+    A client is described by all its samples at once. Three defaults depart from OD-PFL (a fourth
+    departure, ``undescribed``, is off unless asked for). With the paper's ``standardise: none`` and
+    ``server_optimizer: sgd`` descriptors hardly differ between clients, and neither do the models
+    made from them: every client is served the same one. With the paper's ``averaging: 0`` errors
+    swing by ten points from round to round. The paper searched rates and stopped early; our
+    defaults replace that.
 
     Attributes
     ----------
@@ -148,19 +148,22 @@ class DescribedClients(Method, ABC):
     def scale(self, task: Task, table: Params, clients: Clients, first: Cohort) -> Params:
         """Return mean and standard deviation ``[dim]`` over the first cohort's descriptors.
 
-        Over a handful of clients a coordinate may hardly differ by chance, and would blow up the
-        others': none counts for less than a quarter of the coordinates' root mean square.
+        Over a handful of clients a coordinate may hardly vary by chance, and dividing by its
+        deviation would blow up the descriptors of others: no deviation counts for less than a
+        quarter of the coordinates' root mean square.
         """
         sets = (clients.support_of(index).x for index in first.on_host())
         with torch.no_grad():
-            found = self.embed(task, {k: v.to(clients.device) for k, v in table.items()}, sets)
-        if len(found) == 1:
-            return {"mean": found[0], "sd": torch.ones_like(found[0])}
-        sd = found.std(dim=0)
+            descriptors = self.embed(
+                task, {k: v.to(clients.device) for k, v in table.items()}, sets
+            )
+        if len(descriptors) == 1:
+            return {"mean": descriptors[0], "sd": torch.ones_like(descriptors[0])}
+        sd = descriptors.std(dim=0)
         sd = sd.clamp_min(float(sd.square().mean().sqrt()) / 4)
         # Where all look alike there is nothing to scale by.
         sd = torch.where(sd > 0, sd, torch.ones_like(sd))
-        return {"mean": found.mean(dim=0), "sd": sd}
+        return {"mean": descriptors.mean(dim=0), "sd": sd}
 
 
 def served(table: Params) -> Params:
@@ -168,8 +171,8 @@ def served(table: Params) -> Params:
     return {**table, **part(table, _MEAN)}
 
 
-def standardised(found: Tensor, table: Params) -> Tensor:
+def standardised(descriptors: Tensor, table: Params) -> Tensor:
     """Return raw descriptors ``[c, dim]`` as a table says to scale them, if it does."""
     if "descriptor.mean" not in table:
-        return found
-    return (found - table["descriptor.mean"]) / table["descriptor.sd"]
+        return descriptors
+    return (descriptors - table["descriptor.mean"]) / table["descriptor.sd"]

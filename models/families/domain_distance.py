@@ -10,7 +10,7 @@ def proxy_a_distance(left: Tensor, right: Tensor, *, ridge: float = 1.0) -> tupl
     ``err`` is the mean of the two sets' leave-one-out error rates under ridge regression on the
     labels -1 and +1, with an intercept and both sets weighing the same; all leave-one-out
     predictions come from one solve, ``y_i - r_i / (1 - H_ii)`` with the hat matrix H and the
-    residuals r. 2 says that the sets are told apart without fault, 0 that they are not at all.
+    residuals r. At 2 the sets are told apart without a mistake, at 0 not at all.
     The tie-breaker is minus the mean squared leave-one-out residual: lower is nearer.
 
     Parameters

@@ -105,16 +105,16 @@ class EmbeddedClients(Method, ABC):
         eta = self._hypernetwork(task, dim).initial(generator)
         server = nest("hyper", eta) | nest("hyper_sgd", sgd_memory(eta))
         if fixed is None:
-            own = embedding_table.initial_embeddings(task, len(clients), dim, generator)
+            embeddings = embedding_table.initial_embeddings(task, len(clients), dim, generator)
         else:
-            own = {"embedding": fixed}
+            embeddings = {"embedding": fixed}
         size = target_sizes.dealt(self.sizes, len(clients))
-        own |= {"size": size} if self.sizes else {}
+        embeddings |= {"size": size} if self.sizes else {}
         heads: Params = {}
         if self.personal_layers:
             names = self.sizes or ("",)
             heads = stack([self.fresh_head(task, names[n], generator) for n in size.tolist()])
-        return State(server, own | nest("head", heads))
+        return State(server, embeddings | nest("head", heads))
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
@@ -140,11 +140,11 @@ class EmbeddedClients(Method, ABC):
     ) -> State:
         """Pull the changes back and take a step of SGD on hypernetwork and learnt embeddings."""
         eta, embedding, made = start.memory
-        *slopes, own = pull_back(made, uploads, [*eta.values(), embedding])
+        *slopes, of_embeddings = pull_back(made, uploads, [*eta.values(), embedding])
         slopes = [slope / len(cohort) for slope in slopes]
         learnt = "sgd.embedding" in state.clients
         if learnt and self.resting_embeddings == "move":
-            *slopes, own = clip_by_norm([*slopes, own], self.clip_norm)
+            *slopes, of_embeddings = clip_by_norm([*slopes, of_embeddings], self.clip_norm)
         else:
             slopes = clip_by_norm(slopes, self.clip_norm)
         against = dict(zip(eta, slopes, strict=True))
@@ -155,7 +155,9 @@ class EmbeddedClients(Method, ABC):
             # Embeddings that were given have no optimizer.
             return State(server, state.clients)
         resting = self.resting_embeddings
-        clients = embedding_table.moved(state.clients, cohort.members, own, rule, resting=resting)
+        clients = embedding_table.moved(
+            state.clients, cohort.members, of_embeddings, rule, resting=resting
+        )
         return State(server, clients)
 
     def serve(

@@ -29,8 +29,8 @@ def embedding_phases(finetune_share: float) -> tuple[Phase, ...]:
     """Return the phases of training in turn; the share is relative to the rounds of the first.
 
     Hypernetwork and embeddings learn together, as in pFedHN, while clients train the encoder
-    beside them to predict their embedding; then the hypernetwork is fine-tuned to what the encoder,
-    which rests, says of the clients.
+    beside them to predict their embedding. Then the encoder rests, and the hypernetwork is
+    fine-tuned on the descriptors that it gives.
 
     >>> [phase.name for phase in embedding_phases(0.5)]
     ['embeddings', 'finetune']
@@ -71,9 +71,9 @@ def begin(
     table, trained = {**state.server, **moving}, Params()
     with torch.enable_grad():
         if cohort.phase == "embeddings":
-            own = state.clients["embedding"][cohort.members]
-            trained = _mean([predict(place, goal) for place, goal in enumerate(own)])
-            moving["embedding"] = own.requires_grad_()
+            targets = state.clients["embedding"][cohort.members]
+            trained = _mean([predict(place, goal) for place, goal in enumerate(targets)])
+            moving["embedding"] = targets.requires_grad_()
             made = weights(task, table, moving["embedding"])
         else:
             made = weights(task, table, describe(table))
@@ -136,15 +136,17 @@ def learn(
         Largest norm of the gradient of networks (a mean over the cohort) and embeddings together.
     """
     held = start.memory
-    found = dict(
+    summed = dict(
         zip(held.moving, pull_back(held.made, uploads, [*held.moving.values()]), strict=True)
     )
-    slopes = {k: v if k == "embedding" else v / len(cohort) for k, v in found.items()}
+    slopes = {k: v if k == "embedding" else v / len(cohort) for k, v in summed.items()}
     slopes = dict(zip(slopes, clip_by_norm([*slopes.values()], clip), strict=True))
     clients, server = state.clients, dict(state.server)
     if cohort.phase == "embeddings":
-        own = slopes.pop("embedding")
-        clients = embedding_table.moved(clients, cohort.members, own, rule, resting="move")
+        of_embeddings = slopes.pop("embedding")
+        clients = embedding_table.moved(
+            clients, cohort.members, of_embeddings, rule, resting="move"
+        )
         server |= nest("encoder", held.encoder)
     learnt = {key: held.moving[key] for key in slopes}
     moved, memory = optimizer.step(learnt, slopes, part(state.server, "optimizer"))

@@ -13,8 +13,8 @@ Rule = tuple[float, float, float]
 
 def initial_embeddings(task: Task, n_clients: int, dim: int, generator: Generator) -> Params:
     """Draw standard normal embeddings ``[n, dim]``; returns them with their memory of SGD."""
-    own = {"embedding": torch.randn(n_clients, dim, generator=generator, dtype=task.dtype)}
-    return own | nest("sgd", sgd_memory(own))
+    embeddings = {"embedding": torch.randn(n_clients, dim, generator=generator, dtype=task.dtype)}
+    return embeddings | nest("sgd", sgd_memory(embeddings))
 
 
 def moved(clients: Params, members: Tensor, slopes: Tensor, rule: Rule, *, resting: str) -> Params:
@@ -46,6 +46,6 @@ def moved(clients: Params, members: Tensor, slopes: Tensor, rule: Rule, *, resti
         against = torch.zeros_like(table).index_copy(0, members, slopes)
         new, kept = sgd({"embedding": table}, {"embedding": against}, memory, *rule)
         return {**clients, **new, **nest("sgd", kept)}
-    own, against = {"embedding": table[members]}, slopes
-    new, kept = sgd(own, {"embedding": against}, gather(memory, members), *rule)
+    before, against = {"embedding": table[members]}, slopes
+    new, kept = sgd(before, {"embedding": against}, gather(memory, members), *rule)
     return scatter(clients, members, new | nest("sgd", kept))

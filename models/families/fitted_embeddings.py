@@ -25,9 +25,9 @@ class FittedEmbeddings(EmbeddedClients, ABC):
     Attributes
     ----------
     novel_lr : float
-        Rate of a newcomer's embedding; momentum and decay are the server's. The hypernetwork rests,
-        and 20 rounds at ``server_lr`` hardly move an embedding from where it was drawn: a rate of
-        its own is needed, and ``train.tune_newcomers`` chooses one.
+        Rate of a newcomer's embedding; momentum and decay are the server's. With the hypernetwork
+        at rest, 20 rounds at ``server_lr`` hardly move an embedding from where it was drawn, so a
+        newcomer needs a rate of its own; ``train.tune_newcomers`` chooses one.
     novel_rounds, novel_steps, novel_batch_size : int
         Rounds, local steps a round and batch size of fitting a newcomer's embedding.
     novel_size : str
@@ -59,15 +59,15 @@ class FittedEmbeddings(EmbeddedClients, ABC):
         eta, device = part(state.server, "hyper"), support.x.device
         dim, place = state.clients["embedding"].shape[1], self.novel_place
         fresh = torch.randn(1, dim, generator=generator, dtype=task.dtype).to(device)
-        own, only = {"embedding": fresh}, torch.tensor([place], device=device)
+        fitted, only = {"embedding": fresh}, torch.tensor([place], device=device)
         head: Params = {}
         if self.personal_layers:
             head = move(self.fresh_head(task, (self.sizes or ("",))[place], generator), device)
         if self.warm == "nearest":
-            own = {"embedding": self.nearest(task, state, support)[None]}
-        memory, rule = sgd_memory(own), (self.novel_lr, self.server_momentum)
+            fitted = {"embedding": self.nearest(task, state, support)[None]}
+        memory, rule = sgd_memory(fitted), (self.novel_lr, self.server_momentum)
         for _ in range(self.novel_rounds):
-            point = leaves(own)
+            point = leaves(fitted)
             with torch.enable_grad():
                 made = self.made(task, eta, point["embedding"], only)
             first = join(task, row(detached(made), 0), head)
@@ -76,9 +76,9 @@ class FittedEmbeddings(EmbeddedClients, ABC):
             delta = {key: tuned[key] - value.detach() for key, value in made.items()}
             (slope,) = pull_back(made, delta, [point["embedding"]])
             slopes = {"embedding": slope}
-            own, memory = sgd(own, slopes, memory, *rule, self.server_weight_decay)
+            fitted, memory = sgd(fitted, slopes, memory, *rule, self.server_weight_decay)
             head = {name: tuned[name] for name in head}
-        return join(task, row(self.made(task, eta, own["embedding"], only), 0), head)
+        return join(task, row(self.made(task, eta, fitted["embedding"], only), 0), head)
 
     def nearest(self, task: Task, state: State, support: Samples) -> Tensor:
         """Return the embedding ``[dim]`` of the seen client whose model fits the support best."""

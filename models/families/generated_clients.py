@@ -54,7 +54,7 @@ class GeneratedClients(Method, ABC):
         return LocalSGD(self.local_lr, self.local_momentum, decay, self.clip_norm)
 
     def ridges(self, start: Start) -> tuple[float, float]:
-        """Return the regularisers of hypernetwork and encoder in a round."""
+        """Return the regularisers of hypernetwork and encoder that hold in a round."""
         return self.lambda_h, self.lambda_v
 
     def draw_networks(self, eta: Params, generator: Generator) -> Params:
@@ -157,5 +157,7 @@ class GeneratedClients(Method, ABC):
     ) -> Tensor:
         """Return the descriptor of a client's whole support, by the networks as learnt."""
         with torch.no_grad():
-            found = generation.describe(task, state.server, support.x[None], support.labels()[None])
-        return found[0]
+            descriptors = generation.describe(
+                task, state.server, support.x[None], support.labels()[None]
+            )
+        return descriptors[0]

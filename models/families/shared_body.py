@@ -102,8 +102,8 @@ class SharedBody(Method, ABC):
     ) -> Predictor:
         """Return the body with the client's own head."""
         self.refuse_predictor(predictor)
-        own = row(state.clients, index)
-        return predict_with(task, join(task, part(state.server, "body"), own))
+        head = row(state.clients, index)
+        return predict_with(task, join(task, part(state.server, "body"), head))
 
     def personalize(
         self,

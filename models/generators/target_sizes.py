@@ -1,4 +1,4 @@
-"""One hypernetwork that makes target networks of several sizes, each client's of its own.
+"""One hypernetwork that makes target networks of several sizes, a client always of one size.
 
 Every size has heads of its own on one trunk. A cohort's weights are tensors of one shape, so a
 smaller net is carried as the largest with zeros around it. The zeros stay exactly zero in local
@@ -99,7 +99,7 @@ def dealt(sizes: Sequence[str], n_clients: int) -> Tensor:
 
 
 def check_sizes(task: Task, sizes: Sequence[str], n_clients: int) -> None:
-    """Refuse sizes that do not fit the task's inputs, or that not every one has a seen client of.
+    """Refuse sizes that do not fit the task's inputs, or of which some would have no seen client.
 
     Raises
     ------
@@ -130,8 +130,8 @@ def padded(value: Tensor, shape: Shape) -> Tensor:
     tensor([[1., 1., 0.],
             [0., 0., 0.]])
     """
-    own = value.shape[value.dim() - len(shape) :]
-    behind = [(0, side - old) for side, old in zip(shape, own, strict=True)]
+    tail = value.shape[value.dim() - len(shape) :]
+    behind = [(0, side - old) for side, old in zip(shape, tail, strict=True)]
     return F.pad(value, [number for pair in reversed(behind) for number in pair])
 
 

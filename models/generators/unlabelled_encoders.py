@@ -55,8 +55,8 @@ class DSS:
     def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
         for number in range(1, self.n_layers + 1):
-            own, common = part(params, f"own{number}"), part(params, f"set{number}")
-            each = _in_sets(_layer(own["weight"], own["bias"], x.flatten(0, 1)), len(x))
+            alone, common = part(params, f"own{number}"), part(params, f"set{number}")
+            each = _in_sets(_layer(alone["weight"], alone["bias"], x.flatten(0, 1)), len(x))
             x = F.relu(each + _layer(common["weight"], None, x.mean(dim=1))[:, None])
             if x.dim() == 5 and min(x.shape[3:]) >= 2:
                 x = _in_sets(F.max_pool2d(x.flatten(0, 1), 2), len(x))
@@ -137,8 +137,8 @@ class BatchAveraged:
     def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
         batches = [x[:, first : first + self.size] for first in range(0, x.shape[1], self.size)]
-        found = [self.encoder(params, batch) * batch.shape[1] for batch in batches]
-        return torch.stack(found).sum(dim=0) / x.shape[1]
+        sums = [self.encoder(params, batch) * batch.shape[1] for batch in batches]
+        return torch.stack(sums).sum(dim=0) / x.shape[1]
 
 
 def _in_sets(x: Tensor, n_sets: int) -> Tensor:

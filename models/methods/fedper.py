@@ -9,7 +9,7 @@ from latecomer.models.families.shared_body import SharedBody
 
 @dataclass(frozen=True, kw_only=True)
 class FedPer(SharedBody):
-    """FedPer (Arivazhagan et al., 2019): body and own head take every local step together.
+    """FedPer (Arivazhagan et al., 2019): every local step trains the body and the client's head.
 
     With ``head_layers=0`` the method is FedAvg; with all layers in the head every seen client
     trains alone. A newcomer trains a fresh head on the frozen body.

@@ -13,7 +13,7 @@ from latecomer.models.task.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class FedRep(SharedBody):
-    """FedRep (Collins et al., 2021): in a round first the own head trains, then the body.
+    """FedRep (Collins et al., 2021): in a round a client trains first its own head, then the body.
 
     The local steps that a study gives every method are divided between the two in the ratio of
     ``head_epochs`` to ``body_epochs``. With ``head_layers=0`` the body takes all of them and the

@@ -84,14 +84,14 @@ class KNNPer(AveragedWeights):
         """Return the best ``k`` and weight by leave-one-out error on the support."""
         if len(stored) == 1:
             return NEIGHBOURS[0], 0.0
-        y, found = votes.argmax(dim=1), []
+        y, tried = votes.argmax(dim=1), []
         for k in NEIGHBOURS:
             p_knn = self._vote(stored, stored, votes, k, leave_out=True)
             for weight in WEIGHTS:
                 logits = _log_mixture(p_global, p_knn, weight)
                 wrong = int((logits.argmax(dim=1) != y).sum())
-                found.append((wrong, float(F.nll_loss(logits, y)), weight, k))
-        _, _, weight, k = min(found)
+                tried.append((wrong, float(F.nll_loss(logits, y)), weight, k))
+        _, _, weight, k = min(tried)
         return k, weight
 
     def _vote(

@@ -122,10 +122,10 @@ class LGFedAvg(AveragedWeights):
         return predict_with(task, tuned)
 
     def _bodies(self, task: Task, state: State, members: Tensor) -> Params:
-        own, shared = gather(state.clients, members), part(state.server, "target")
+        kept, shared = gather(state.clients, members), part(state.server, "target")
 
         def chosen(name: str) -> Tensor:
-            owned = own["has_body"].view(-1, *(1,) * len(task.shapes[name]))
-            return torch.where(owned, own[name], shared[name])
+            owned = kept["has_body"].view(-1, *(1,) * len(task.shapes[name]))
+            return torch.where(owned, kept[name], shared[name])
 
         return {name: chosen(name) for name in body_names(task, self.head_layers)}

@@ -77,12 +77,12 @@ class ODPFLHN(DescribedClients):
         dim = self.descriptor_dim or max(1, len(clients) // 4)
         eta = nest("hyper", hypernetwork(task, dim).initial(generator))
         two = self.training == "two_phase"
-        own = initial_embeddings(task, len(clients), dim, generator) if two else {}
+        embeddings = initial_embeddings(task, len(clients), dim, generator) if two else {}
         eta |= nest("encoder", self.net(task, dim).initial(generator))
         eta = self.beginning(eta)
         if self.standardise == "first_cohort" and not two:
             eta |= nest("descriptor", self.scale(task, eta, clients, first))
-        return State(eta, own)
+        return State(eta, embeddings)
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
@@ -142,9 +142,11 @@ class ODPFLHN(DescribedClients):
         self.refuse_predictor(predictor)
         table = served(state.server)
         with torch.no_grad():
-            found = self.embed(task, table, [support.x])
+            descriptor = self.embed(task, table, [support.x])
             if (epsilon := self.dp_epsilon) is not None:
                 # Standardising afterwards reads nothing more of the client's samples.
-                found = with_noise(found, noise_sd(len(support), epsilon, self.dp_delta), generator)
-            found = standardised(found, table)
-            return predict_with(task, row(turns.weights(task, table, found), 0))
+                descriptor = with_noise(
+                    descriptor, noise_sd(len(support), epsilon, self.dp_delta), generator
+                )
+            descriptor = standardised(descriptor, table)
+            return predict_with(task, row(turns.weights(task, table, descriptor), 0))

@@ -71,8 +71,10 @@ class PFedMe(GlobalWeights):
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return random global weights, and clients that have no ``theta`` yet."""
         n, state = len(clients), super().init(task, clients, first, generator)
-        own = {key: torch.zeros(n, *shape, dtype=task.dtype) for key, shape in task.shapes.items()}
-        return State(state.server, nest(_OWN, own) | {"has_theta": torch.zeros(n) > 0})
+        personal = {
+            key: torch.zeros(n, *shape, dtype=task.dtype) for key, shape in task.shapes.items()
+        }
+        return State(state.server, nest(_OWN, personal) | {"has_theta": torch.zeros(n) > 0})
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
@@ -102,8 +104,8 @@ class PFedMe(GlobalWeights):
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
     ) -> Finish:
         """Upload the change of ``w``, keep ``theta``."""
-        own = nest(_OWN, part(final, _OWN)) | {"has_theta": cohort.members >= 0}
-        return Finish(subtract({name: final[name] for name in task.shapes}, start.params), own)
+        personal = nest(_OWN, part(final, _OWN)) | {"has_theta": cohort.members >= 0}
+        return Finish(subtract({name: final[name] for name in task.shapes}, start.params), personal)
 
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params

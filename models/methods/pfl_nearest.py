@@ -30,16 +30,10 @@ class PFLNearest(EmbeddedClients):
     ----------
     n_inputs : int
         Inputs that a client is compared by, evenly spaced over its support; all if it has fewer.
-    server_lr, server_momentum, server_weight_decay, resting_embeddings
-        SGD of hypernetwork and embeddings, see
-        :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`.
-    local_lr, local_momentum, local_weight_decay, clip_norm : float
-        The local step; ``clip_norm`` holds for server gradients too.
-    embedding_dim : int or None
-        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients (OD-PFL: a quarter of
-        all clients, to be set).
-    sizes : tuple of str
-        Target networks of several sizes, see :class:`EmbeddedClients`.
+    server_lr, server_momentum, server_weight_decay, resting_embeddings, local_lr, local_momentum,
+    local_weight_decay, clip_norm, embedding_dim, sizes
+        See :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`. For the paper's
+        ``embedding_dim`` set a quarter of the number of all clients.
     """
 
     n_inputs: int = count(100)
@@ -58,8 +52,8 @@ class PFLNearest(EmbeddedClients):
             self._spaced(int(size), int(kept.max())) for size in clients.support_sizes.tolist()
         ]
         rows = clients.support.gather(1, torch.stack(places).to(clients.device))
-        own = {"inputs": clients.inputs(rows), "n_inputs": kept}
-        return State(state.server, {**state.clients, **own})
+        remembered = {"inputs": clients.inputs(rows), "n_inputs": kept}
+        return State(state.server, {**state.clients, **remembered})
 
     def personalize(
         self,
@@ -77,10 +71,10 @@ class PFLNearest(EmbeddedClients):
     def nearest(self, state: State, x: Tensor) -> int:
         """Return the number of the seen client whose inputs are the nearest to ``x``."""
         n_own = min(len(x), self.n_inputs)
-        own = x[self._spaced(len(x), n_own).to(x.device)]
+        newcomer = x[self._spaced(len(x), n_own).to(x.device)]
         inputs, sizes = state.clients["inputs"], state.clients["n_inputs"].tolist()
-        found = [proxy_a_distance(inputs[i, :size], own) for i, size in enumerate(sizes)]
-        return min(range(len(found)), key=found.__getitem__)
+        distances = [proxy_a_distance(inputs[i, :size], newcomer) for i, size in enumerate(sizes)]
+        return min(range(len(distances)), key=distances.__getitem__)
 
     def _spaced(self, size: int, width: int) -> Tensor:
         """Return ``width`` places below ``size``, of which the first ``n_inputs`` are spread."""

@@ -26,16 +26,10 @@ class PFLSampled(EmbeddedClients):
 
     Attributes
     ----------
-    server_lr, server_momentum, server_weight_decay, resting_embeddings
-        SGD of hypernetwork and embeddings, see
-        :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`.
-    local_lr, local_momentum, local_weight_decay, clip_norm : float
-        The local step; ``clip_norm`` holds for server gradients too.
-    embedding_dim : int or None
-        Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients (OD-PFL: a quarter of
-        all clients, to be set).
-    sizes : tuple of str
-        Target networks of several sizes, see :class:`EmbeddedClients`.
+    server_lr, server_momentum, server_weight_decay, resting_embeddings, local_lr, local_momentum,
+    local_weight_decay, clip_norm, embedding_dim, sizes
+        See :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`. For the paper's
+        ``embedding_dim`` set a quarter of the number of all clients.
     """
 
     name: ClassVar[str] = "pfl_sampled"

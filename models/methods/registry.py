@@ -35,8 +35,8 @@ _HOME = {
 class _Registry(Mapping[str, "type[Method]"]):
     def __getitem__(self, name: str) -> "type[Method]":
         module, _, cls = _HOME[name].partition(":")
-        found: type[Method] = getattr(import_module(f"latecomer.models.methods.{module}"), cls)
-        return found
+        method: type[Method] = getattr(import_module(f"latecomer.models.methods.{module}"), cls)
+        return method
 
     def __iter__(self) -> Iterator[str]:
         return iter(_HOME)

@@ -50,11 +50,11 @@ class _KlInverse(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, budget: Tensor) -> Tensor:
-        found = kl_inverse_upper(
+        inverse = kl_inverse_upper(
             q=q.detach().cpu().numpy().astype(np.float64),
             budget=budget.detach().cpu().numpy().astype(np.float64),
         )
-        p = torch.as_tensor(found, dtype=q.dtype, device=q.device)
+        p = torch.as_tensor(inverse, dtype=q.dtype, device=q.device)
         ctx.save_for_backward(q, p)
         return p
 

@@ -93,8 +93,10 @@ def strengths(
         Clients, and samples of the smallest.
     """
     nats = norms.hyper / (2 * norms.alpha_h) + norms.encoder / (2 * norms.alpha_v)
-    own = n_clients * norms.theta / (2 * norms.alpha_theta)
-    point = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (risk, nats, own)]
+    clients_nats = n_clients * norms.theta / (2 * norms.alpha_theta)
+    point = [
+        torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (risk, nats, clients_nats)
+    ]
     shared: dict[str, Any] = {"n_clients": n_clients, "n_samples": n_samples, "delta": DELTA}
     with torch.enable_grad():
         value = _BOUNDS[objective](*point, **shared)
@@ -154,5 +156,5 @@ def cohort_strengths(
         *variances,
     )
     risk = sum(losses) / len(losses)
-    found = strengths(objective, risk, norms, n_clients=sizes[0], n_samples=sizes[1])
-    return {name: x.new_tensor(value) for name, value in asdict(found).items()}
+    slopes = strengths(objective, risk, norms, n_clients=sizes[0], n_samples=sizes[1])
+    return {name: x.new_tensor(value) for name, value in asdict(slopes).items()}

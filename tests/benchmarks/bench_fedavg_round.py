@@ -43,9 +43,17 @@ def bare(method: Method, task: Task, clients: Clients, data: BareFederation) -> 
 def lenet() -> nn.Module:
     """Return the net as users of other packages write it."""
     return nn.Sequential(
-        *(nn.Conv2d(3, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(16, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
-        *(nn.Linear(800, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU()),
+        nn.Conv2d(3, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(800, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
         nn.Linear(84, N_CLASSES),
     )
 

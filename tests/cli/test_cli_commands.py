@@ -88,8 +88,15 @@ def test_vacuous_and_unproven_bounds_say_so() -> None:
     shown = text("bound", "maurer", "empirical_risk=.5", "kl=1e4", "n_samples=10", "delta=.1")
     assert "says nothing: at or above the largest loss, 1" in shown
     printed = [
-        *("bound", "pefll_b1", "empirical_risk=.1", "kl_hyper=0", "sum_kl=0", "n_clients=2"),
-        *("n_samples=100", "delta=.05", "variant=printed"),
+        "bound",
+        "pefll_b1",
+        "empirical_risk=.1",
+        "kl_hyper=0",
+        "sum_kl=0",
+        "n_clients=2",
+        "n_samples=100",
+        "delta=.05",
+        "variant=printed",
     ]
     assert "not a proven bound: " in text(*printed)
     assert record(*printed)["rigorous"] is False
@@ -255,8 +262,13 @@ def test_numbers_are_rounded_outward(value: float, up: bool, shown: str) -> None
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["--help"], ["bounds"], ["studies"], ["data", "list"], ["data", "info", "cifar10"]),
-        *(["bound", "kl", "q=.1", "p=.2"], ["certify", "FIVE"]),
+        ["--help"],
+        ["bounds"],
+        ["studies"],
+        ["data", "list"],
+        ["data", "info", "cifar10"],
+        ["bound", "kl", "q=.1", "p=.2"],
+        ["certify", "FIVE"],
     ],
 )
 def test_light_commands_load_no_torch(arguments: list[str], five: str) -> None:

@@ -28,8 +28,17 @@ certificates: [{{route: r0, rule: product}}]
 KILLS = 20
 OUT = "runs/kills"
 COMMAND = (
-    *(sys.executable, "-m", "latecomer", "run", "kills.yaml", "--workers", "2"),
-    *("--checkpoint-rounds", "4", "--retry-failed", "--out"),
+    sys.executable,
+    "-m",
+    "latecomer",
+    "run",
+    "kills.yaml",
+    "--workers",
+    "2",
+    "--checkpoint-rounds",
+    "4",
+    "--retry-failed",
+    "--out",
 )
 
 
@@ -95,7 +104,12 @@ def check_cells(folder: Path) -> None:
         assert rounds == (list(range(ROUNDS)) if rounds else [])
         left = {path.name for path in place.iterdir()}
         assert left <= {
-            *("config.json", "progress.jsonl", "rows.csv", "timing.json", "done", "artifacts")
+            "config.json",
+            "progress.jsonl",
+            "rows.csv",
+            "timing.json",
+            "done",
+            "artifacts",
         }
 
 

@@ -15,8 +15,16 @@ import pytest
 from PIL import Image
 
 CIFAR10 = (
-    *(b"airplane", b"automobile", b"bird", b"cat", b"deer"),
-    *(b"dog", b"frog", b"horse", b"ship", b"truck"),
+    b"airplane",
+    b"automobile",
+    b"bird",
+    b"cat",
+    b"deer",
+    b"dog",
+    b"frog",
+    b"horse",
+    b"ship",
+    b"truck",
 )
 STL10 = b"airplane\nbird\ncar\ncat\ndeer\ndog\nhorse\nmonkey\nship\ntruck\n"
 

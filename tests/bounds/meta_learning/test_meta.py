@@ -73,15 +73,41 @@ FIXED: dict[str, Any] = {"grid": [0.1, 0.5, 1.0, 2.0, 8.0]}
 SHARED = {"grid", "loss_max", "variant"}
 
 GROWING = {
-    *("empirical_risk", "monte_carlo_risk", "empirical_risks", "losses"),
-    *("mean_neg_log1m", "monte_carlo_neg_log1m"),
-    *("kl_hyper", "kl_prior_hyper", "sum_kl", "mean_kl", "kls", "theta_squared"),
-    *("squared_distance", "squared_distances", "eta_h_squared", "eta_v_squared"),
-    *("bits", "bits_shared", "bits_clients", "n_priors", "n_simultaneous"),
+    "empirical_risk",
+    "monte_carlo_risk",
+    "empirical_risks",
+    "losses",
+    "mean_neg_log1m",
+    "monte_carlo_neg_log1m",
+    "kl_hyper",
+    "kl_prior_hyper",
+    "sum_kl",
+    "mean_kl",
+    "kls",
+    "theta_squared",
+    "squared_distance",
+    "squared_distances",
+    "eta_h_squared",
+    "eta_v_squared",
+    "bits",
+    "bits_shared",
+    "bits_clients",
+    "n_priors",
+    "n_simultaneous",
 }
 SHRINKING = {
-    *("delta", "delta_draws", "alpha", "alpha_h", "alpha_v", "alpha_theta", "harmonic_size"),
-    *("n_clients", "n_samples", "n_steps", "n_draws", "sizes"),
+    "delta",
+    "delta_draws",
+    "alpha",
+    "alpha_h",
+    "alpha_v",
+    "alpha_theta",
+    "harmonic_size",
+    "n_clients",
+    "n_samples",
+    "n_steps",
+    "n_draws",
+    "sizes",
 }
 
 

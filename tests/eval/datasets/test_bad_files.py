@@ -21,8 +21,10 @@ from latecomer.eval.errors import InputError
 
 PY, BIN = "cifar-10-batches-py", "cifar-10-batches-bin"
 IDX = (
-    *("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
-    *("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
 )
 LEAF = [f"femnist/{p}/all_data_{n}_niid_0_{p}_9.json" for p in ("train", "test") for n in (0, 1)]
 FILES = {

@@ -74,9 +74,12 @@ def test_each_job_is_sent_once_and_its_end_reported(jobs, tmp_path):
     cluster = Told(FAILED, Ending("held"), FAILED)
     found, reports = kinds(cluster, jobs)
     assert found == [
-        *(("start", 0), ("failed", 0)),
-        *(("start", 1), ("held", 1)),
-        *(("start", 2), ("failed", 2)),
+        ("start", 0),
+        ("failed", 0),
+        ("start", 1),
+        ("held", 1),
+        ("start", 2),
+        ("failed", 2),
     ]
     assert reports[1].message == "it went wrong"
     assert reports[1].details == "details"
@@ -93,8 +96,10 @@ def test_a_lost_job_is_tried_again_once(jobs):
     cluster = Told(Lost("node gone"), FAILED, FAILED, Lost("node gone too"))
     found, reports = kinds(cluster, jobs)
     assert [(k, j) for k, j in found if j == 0] == [
-        *(("start", 0), ("retry", 0)),
-        *(("start", 0), ("failed", 0)),
+        ("start", 0),
+        ("retry", 0),
+        ("start", 0),
+        ("failed", 0),
     ]
     assert reports[-1].message == "node gone too; so was its first try"
     assert [entry[0].attempt for entry in cluster.sent] == [1, 1, 1, 2]

@@ -163,7 +163,10 @@ def test_cells_are_carried_out_with_one_thread(python, cluster, tmp_path):
 def test_a_killed_worker_costs_its_cell_one_retry(python, cluster, tmp_path):
     reports, done = drive(python, cluster, tmp_path / "run", "local_always_dies", "local", "fedavg")
     assert [kind for kind, job in told(reports) if job == 0] == [
-        *("start", "retry", "start", "failed"),
+        "start",
+        "retry",
+        "start",
+        "failed",
     ], done
     assert [kind for kind, job in told(reports) if job == 1] == ["start", "done"]
     assert "its Ray worker was lost: WorkerCrashedError" in next(

@@ -89,8 +89,12 @@ def test_submitits_own_processes_give_the_rows_of_the_local_executor(make_jobs, 
 def test_a_killed_job_costs_its_cell_one_retry(make_jobs, tmp_path):
     reports = carry_out(SlurmExecutor(cluster="local", workers=1), make_jobs("dies_once"))
     assert told(reports) == [
-        *(("start", 0), ("retry", 0), ("start", 1), ("done", 1)),
-        *(("start", 0), ("done", 0)),
+        ("start", 0),
+        ("retry", 0),
+        ("start", 1),
+        ("done", 1),
+        ("start", 0),
+        ("done", 0),
     ]
     assert "left no result" in next(r.message for r in reports if r.kind == "retry")
 

@@ -172,8 +172,14 @@ def test_rows_bear_the_round_they_were_measured_in(outcome):
 
 def test_the_rate_is_the_theorems_at_the_largest_constants(outcome):
     names = (
-        *("smoothness", "loss_smoothness", "loss_gradient", "generator_gradient"),
-        *("loss_noise", "generator_noise", "model_noise", "client_dissimilarity"),
+        "smoothness",
+        "loss_smoothness",
+        "loss_gradient",
+        "generator_gradient",
+        "loss_noise",
+        "generator_noise",
+        "model_noise",
+        "client_dissimilarity",
     )
     largest = {name: max(r["value"] for r in rows_of(outcome, name).values()) for name in names}
     assert min(largest.values()) > 0

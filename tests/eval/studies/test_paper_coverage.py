@@ -95,7 +95,8 @@ SIZED = ("", "clients-500", "clients-1000")
 TABLES = {
     "pefll-table1": [
         *product(("", "cifar100"), (*SIZED, "local", "local-500", "local-1000")),
-        *(("femnist",), ("local-femnist",)),
+        ("femnist",),
+        ("local-femnist",),
     ],
     "pefll-table5": list(product(("", "cifar100"), ("", "small", "large"), SIZED)),
     "pefll-table6": [()],
@@ -112,7 +113,8 @@ TABLES = {
         *product(("omniglot",), ("", "baselines", "pfedme", "lg-fedavg", "local-50")),
     ],
     "pfedhn-table2": [
-        *(("",), ("cifar100",)),
+        ("",),
+        ("cifar100",),
         *product(("", "cifar100"), ("baselines-s", "baselines-m", "baselines-l"), ("", "pfedme")),
     ],
     "pfedhn-table3": list(product(("", "baselines", "pfedme"), ("", "clients-10", "clients-100"))),

@@ -245,8 +245,21 @@ def test_cells_are_the_split_and_every_method_and_seed():
     assert len({cell.id for cell in cells}) == 19
     config = cells[-1].config
     assert set(config) == {
-        *("study", "kind", "data", "split", "model", "method", "train", "evaluation", "shifts"),
-        *("bounds", "certificates", "seed", "data_hash", "rows_schema", "numbers_version"),
+        "study",
+        "kind",
+        "data",
+        "split",
+        "model",
+        "method",
+        "train",
+        "evaluation",
+        "shifts",
+        "bounds",
+        "certificates",
+        "seed",
+        "data_hash",
+        "rows_schema",
+        "numbers_version",
     }
     assert (cells[-1].label, cells[-1].seed, cells[-1].rounds) == ("pefll-stochastic", 2, 150)
     assert (cells[0].label, cells[0].seed, cells[0].rounds) == ("split", None, None)

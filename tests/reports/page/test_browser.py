@@ -11,8 +11,14 @@ from latecomer.reports import report
 pytestmark = pytest.mark.browser
 
 FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
 )
 # A chart is read on a phone when its letters are about as tall as the small print around it.
 SMALLEST_LETTERS = 9.0

@@ -1,0 +1,160 @@
+"""What pages say that the calculators, or the kept benchmarks, give is what these give."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from latecomer import bounds, certify_losses
+from latecomer.bounds.binary_kl import kl_inverse_upper
+from latecomer.cli import app
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = ROOT / "reports" / "reference" / "benchmarks" / "cpu.json"
+AT = {"delta": 0.05}
+
+
+def words(name):
+    return " ".join((ROOT / name).read_text("utf-8").split())
+
+
+def up(value, digits=3):
+    scale = 10**digits
+    return f"{math.ceil(round(float(value) * scale, 9)) / scale:.{digits}f}"[1:]
+
+
+def near(value, digits=3):
+    return f"{float(value):.{digits}f}".removeprefix("0")
+
+
+def held_out():
+    price = bounds.reference_price(mean_loss=0, n_clients=10, **AT)
+    yield "docs/pages/theory/held_out.md", f"error certify nothing below {near(price, 2)}."
+    yield "bounds/README.md", f"ten certify nothing below {near(price, 2)},"
+    price = bounds.reference_price(mean_loss=0.088, n_clients=10, **AT)
+    yield "docs/pages/examples/certify_your_losses.md", f"less than .088 + {near(price)} if"
+
+
+def one_data_set():
+    given = {"empirical_risk": 0.05, "kl": 100, "n_samples": 5000, **AT}
+    mcallester, maurer, pbb = (
+        near(getattr(bounds, name)(**given)) for name in ("mcallester03", "maurer", "pbb_quad")
+    )
+    seeger, exact = (near(bound(**given), 4) for bound in (bounds.seeger, bounds.seeger_exact))
+    thiemann, catoni = near(bounds.thiemann(**given, lam=0.5)), near(bounds.catoni(**given, c=1))
+    yield (
+        "docs/pages/theory/one_data_set.md",
+        f"mcallester03 {mcallester}, maurer {maurer}, thiemann at $\\lambda = .5$ {thiemann}, "
+        f"pbb_quad {pbb}, seeger {seeger}, seeger_exact {exact}, catoni at $c = 1$ {catoni}.",
+    )
+
+
+def learning_to_learn():
+    page = "docs/pages/theory/learning_to_learn.md"
+    given = {"empirical_risk": 0.1, "kl_hyper": 8, "sum_kl": 300, "n_samples": 100, **AT}
+    two, one = (
+        near(bound(**given, n_clients=200)) for bound in (bounds.two_step_kl, bounds.pefll_b1)
+    )
+    yield page, f"numbers checked: {two} against {one} for"
+
+
+def routes():
+    page = "docs/pages/theory/routes.md"
+
+    def outer(n, kl):
+        more = math.log(2 * math.sqrt(n)) if kl else 0
+        return near(kl_inverse_upper(0.17, (more + math.log(1 / 0.025)) / n))
+
+    fixed30, nested30, fixed50, nested50 = (outer(n, kl) for n in (30, 50) for kl in (0, 1))
+    yield page, f"{fixed30} where {nested30} stood at 30 clients, {fixed50} where {nested50}"
+    costs = [
+        near(float(value) - 0.15)
+        for bits in (1, 10)
+        for value in (
+            bounds.occam_product(losses=[0.15] * 50, bits=bits, **AT),
+            bounds.occam_client(empirical_risk=0.15, bits=bits, n_clients=50, **AT),
+        )
+    ]
+    yield page, "one bit costs {} instead of {}, ten bits {} instead of {}.".format(*costs)
+
+
+def privacy():
+    page = "docs/pages/theory/privacy.md"
+    given = {"epsilon": 0.3, "dp_delta": 0.01, "sensitivity": 2 / 3000}
+    smaller = float(bounds.gauss_classic(**given)) / float(bounds.gauss_analytic(**given))
+    yield page, f"the exact noise is {smaller:.2f} times smaller"
+    sigma = math.sqrt(2 * math.log(1.25e5)) / 10
+    really = float(bounds.gauss_delta(epsilon=10, sigma=sigma, sensitivity=1))
+    yield page, f"it really gives ${really * 1e5:.1f} \\cdot 10^{{-5}}$"
+
+
+def domain_adaptation():
+    root = float(bounds.vc_dev(dimension=50, n_samples=400, **AT))
+    page = "docs/pages/theory/domain_adaptation.md"
+    yield page, f"The root is {root:.1f} for dimension 50 and 400 points"
+    few, many = (float(bounds.vc_dev(dimension=50, n_samples=n, **AT)) for n in (2.4e6, 2.5e6))
+    assert many < 0.1 < few
+    yield page, "falls below .1 only from some 2.5 million points on"
+    yield "bounds/README.md", f"VC term: {root:.1f} at dimension 50 and 400 points"
+
+
+def losses_of_five_and_thirty():
+    losses = [0.10, 0.05, 0.22, 0.00, 0.13]
+    found = certify_losses({str(i): loss for i, loss in enumerate(losses * 6)})
+    yield "README.md", f"thirty with the same losses give 0{up(found.certificate)}."
+
+
+def rounds():
+    page = "docs/pages/round_time.md"
+    findings = json.loads(BENCHMARKS.read_text("utf-8"))["findings"]
+
+    def times(name, digits=2):
+        found = findings[name]
+        return sorted(near(v, digits) for v in (found["ratio"], *found.get("measured_again", ())))
+
+    least, *_, most, odd = times("PeFLL round / best bare loop")
+    fed, *_, slowest, odd_one = times("PeFLL round / plain loop fed by DataLoader")
+    yield page, f"PeFLL round on one day: {least} to {most} times the best bare loop"
+    yield page, f"{fed} to {slowest} times the loop fed by a `DataLoader`, but {odd} and {odd_one}"
+    bare, pfl = times("FedAvg round / best bare loop"), times("FedAvg round / pfl")
+    yield page, f"took {bare[0]} to {bare[-1]} times the best bare loop"
+    yield page, f"and {pfl[0]} to {pfl[-1]} times pfl's"
+    (pefll,), (fedavg,) = (
+        times(f"evaluating 1,000 clients, {name} / bare", 1) for name in ("pefll", "fedavg")
+    )
+    yield page, f"takes {pefll} (PeFLL) and {fedavg} times (FedAvg) a bare loop"
+
+
+@pytest.mark.parametrize(
+    "quotes",
+    [
+        held_out,
+        one_data_set,
+        learning_to_learn,
+        routes,
+        privacy,
+        domain_adaptation,
+        losses_of_five_and_thirty,
+        rounds,
+    ],
+)
+def test_pages_quote_what_is_computed(quotes):
+    for page, quote in quotes():
+        assert quote in words(page)
+
+
+def test_readme_shows_what_the_command_prints(tmp_path):
+    page = (ROOT / "README.md").read_text("utf-8")
+    table = re.search(r"^    client,loss\n(?:    \w+,[\d.]+\n)+", page, re.MULTILINE)
+    shown = page.partition("    $ latecomer certify losses.csv --delta 0.05\n")[2].split("\n\n")[0]
+    path = tmp_path / "losses.csv"
+    path.write_text(table.group().replace("    ", ""))
+    printed = CliRunner().invoke(app, ["certify", str(path), "--delta", "0.05"]).output
+    lines = [line.removeprefix("    ").removesuffix(" ...") for line in shown.splitlines()]
+    said = [line for line in lines if line != "..."]
+    assert len(said) >= 4
+    for line in said:
+        assert line in printed
