@@ -142,11 +142,9 @@ class ODPFLHN(DescribedClients):
         self.refuse_predictor(predictor)
         table = served(state.server)
         with torch.no_grad():
-            descriptor = self.embed(task, table, [support.x])
+            told = self.embed(task, table, [support.x])
             if (epsilon := self.dp_epsilon) is not None:
                 # Standardising afterwards reads nothing more of the client's samples.
-                descriptor = with_noise(
-                    descriptor, noise_sd(len(support), epsilon, self.dp_delta), generator
-                )
-            descriptor = standardised(descriptor, table)
+                told = with_noise(told, noise_sd(len(support), epsilon, self.dp_delta), generator)
+            descriptor = standardised(told, table)
             return predict_with(task, row(turns.weights(task, table, descriptor), 0))

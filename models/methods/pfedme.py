@@ -71,10 +71,8 @@ class PFedMe(GlobalWeights):
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return random global weights, and clients that have no ``theta`` yet."""
         n, state = len(clients), super().init(task, clients, first, generator)
-        personal = {
-            key: torch.zeros(n, *shape, dtype=task.dtype) for key, shape in task.shapes.items()
-        }
-        return State(state.server, nest(_OWN, personal) | {"has_theta": torch.zeros(n) > 0})
+        thetas = {k: torch.zeros(n, *shape, dtype=task.dtype) for k, shape in task.shapes.items()}
+        return State(state.server, nest(_OWN, thetas) | {"has_theta": torch.zeros(n) > 0})
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
