@@ -12,6 +12,8 @@ if __name__ != "latecomer.eval":
 if TYPE_CHECKING:
     from latecomer.eval.certificates.from_losses import certify_losses as certify_losses
     from latecomer.eval.certificates.from_predictor import certify as certify
+    from latecomer.eval.certificates.ledger import verify_ledger as verify_ledger
+    from latecomer.eval.certificates.planning import clients_to_hold_out as clients_to_hold_out
     from latecomer.eval.errors import CannotWriteError as CannotWriteError
     from latecomer.eval.errors import InputError as InputError
     from latecomer.eval.results.rows import Artifact as Artifact
@@ -41,6 +43,7 @@ _HOME = {
     "Study": "studies.settings",
     "certify": "certificates.from_predictor",
     "certify_losses": "certificates.from_losses",
+    "clients_to_hold_out": "certificates.planning",
     "load_run": "results.rows",
     "load_study": "studies.loading",
     "make_split": "splits.build",
@@ -48,6 +51,7 @@ _HOME = {
     "run": "runs.runner",
     "run_status": "runs.status",
     "shipped_studies": "studies.shipped",
+    "verify_ledger": "certificates.ledger",
 }
 
 __all__ = [*sorted(_HOME)]
