@@ -94,18 +94,9 @@ def clients_to_hold_out(
 
     Parameters
     ----------
-    target : float
-        The certificate is to be at most this, in (0, 1).
-    expected : float
-        Mean score that clients are expected to have, in (0, 1).
-    sd : float
-        Standard deviation of their scores, above 0 and below that of fair coins of this mean.
-    delta : float
-        Failure probability, in (0, 1).
-    clients : int
-        Most clients that can be held out.
-    rule : str
-        One of ``PLAN_RULES``.
+    target, expected, sd, delta, clients, rule
+        As in `HoldOutPlan`; target, expected and delta in (0, 1), and sd above 0 and below that of
+        0/1 scores of the expected mean.
     seed : int
         Draws the scores; the same seed gives the same plan.
 
@@ -125,38 +116,34 @@ def clients_to_hold_out(
     (30, 32, 44)
     """
     fraction("target", target, above=True)
-    fraction("expected", expected, above=True)
     fraction("delta", delta, above=True)
-    largest = math.sqrt(expected * (1 - expected))
-    if not 0 < number_in("sd", sd, 0.0, 1.0) < largest:
-        raise InputError(f"sd must lie strictly between 0 and {largest:.4g}, got {sd!r}")
     one_of("rule", rule, tuple(PLAN_RULES))
-    most = whole("clients", clients, 1)
-    size = expected * (1 - expected) / sd**2 - 1
-    rng = np.random.default_rng(whole("seed", seed, 0))
-    # A client a row: the first ones are the same, however many more there may be.
-    scores = rng.beta(expected * size, (1 - expected) * size, (most, _SIMULATED))
-
-    def chance(k: int) -> float:
-        return float((PLAN_RULES[rule](scores[:k].T, delta) <= target).mean())
+    scores = _drawn(expected, sd, whole("clients", clients, 1), whole("seed", seed, 0))
 
     def least(probability: float) -> int | None:
         # No certificate is below the mean of its scores.
-        reachable = target > expected
-        return _fewest(lambda k: chance(k) >= probability, most) if reachable else None
+        if target <= expected:
+            return None
+        return _fewest(
+            lambda k: (PLAN_RULES[rule](scores[:, :k], delta) <= target).mean() >= probability,
+            clients,
+        )
 
     floor = _floor(target, expected, delta)
-    return HoldOutPlan(
-        target=target,
-        expected=expected,
-        sd=sd,
-        clients=most,
-        delta=delta,
-        rule=rule,
-        floor=floor if floor is not None and floor <= most else None,
-        even_odds=least(0.5),
-        likely=least(0.9),
-    )
+    reached = floor if floor is not None and floor <= clients else None
+    return HoldOutPlan(target, expected, sd, clients, delta, rule, reached, least(0.5), least(0.9))
+
+
+def _drawn(expected: float, sd: float, clients: int, seed: int) -> Array:
+    """Draw Beta scores, many times that many clients."""
+    fraction("expected", expected, above=True)
+    largest = math.sqrt(expected * (1 - expected))
+    if not 0 < number_in("sd", sd, 0.0, 1.0) < largest:
+        raise InputError(f"sd must lie strictly between 0 and {largest:.4g}, got {sd!r}")
+    size = expected * (1 - expected) / sd**2 - 1
+    law = (expected * size, (1 - expected) * size)
+    # A client a row: the first ones are the same, however many more there may be.
+    return np.random.default_rng(seed).beta(*law, (clients, _SIMULATED)).T
 
 
 def _floor(target: float, expected: float, delta: float) -> int | None:
