@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from latecomer.bounds.certificate import Entry as Entry
     from latecomer.bounds.convergence import pefll_31 as pefll_31
     from latecomer.bounds.convergence import pefll_31_minT as pefll_31_minT
+    from latecomer.bounds.held_out.arriving import betting_mixture_path as betting_mixture_path
+    from latecomer.bounds.held_out.arriving import product_path as product_path
     from latecomer.bounds.held_out.betting import betting_mixture as betting_mixture
     from latecomer.bounds.held_out.betting import wsr as wsr
     from latecomer.bounds.held_out.betting import wsr_wor as wsr_wor
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from latecomer.bounds.held_out.counting import conformal as conformal
     from latecomer.bounds.held_out.counting import dkw_band as dkw_band
     from latecomer.bounds.held_out.counting import pool_fraction as pool_fraction
+    from latecomer.bounds.held_out.drift import drift_evidence as drift_evidence
+    from latecomer.bounds.held_out.drift import drift_evidence_restarted as drift_evidence_restarted
     from latecomer.bounds.held_out.losses import chernoff_kl as chernoff_kl
     from latecomer.bounds.held_out.losses import emp_bernstein as emp_bernstein
     from latecomer.bounds.held_out.losses import hoeffding as hoeffding
@@ -137,6 +141,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "held_out.price": ("reference_price", "reference_price_pool"),
     "held_out.betting": ("betting_mixture", "wsr", "wsr_wor"),
     "held_out.betting_orders": ("wsr_averaged",),
+    "held_out.arriving": ("betting_mixture_path", "product_path"),
+    "held_out.drift": ("drift_evidence", "drift_evidence_restarted"),
     "held_out.pool_betting": ("betting_wor", "product_wor", "product_wor_averaged"),
     "one_data_set.pac_bayes": ("maurer", "mcallester03", "seeger", "seeger_exact"),
     "one_data_set.pac_bayes_trade_off": (

@@ -6,6 +6,7 @@ no torch and answer at once.
 
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -339,6 +340,114 @@ def certify_file(
         show_json(plain(proved.to_dict() | {"statements": loss_statements(proved)}))
     else:
         _print(loss_certificate_lines(proved))
+
+
+@app.command("watch")
+def watch(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV with columns client and loss; may grow.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="Read what is there and stop.")] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="YAML with the options below; writes a ledger."),
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of a plan; FILE.ledger unless given.")
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="product (unless given) or betting_mixture.")
+    ] = None,
+    delta: Annotated[
+        float | None, _real("--delta", "Failure probability of all certificates together; .05.")
+    ] = None,
+    loss_max: Annotated[float | None, _real("--loss-max", "Largest possible loss; 1.")] = None,
+    threshold: Annotated[
+        float | None, _real("--threshold", "Ring when newcomers score above this in expectation.")
+    ] = None,
+    alpha: Annotated[
+        float | None, _real("--alpha", "Probability that the alarm ever rings falsely; .05.")
+    ] = None,
+    run_length: Annotated[
+        int | None,
+        _whole("--run-length", "Clients between false alarms of the restarted alarm; 1000."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Certify clients that keep arriving, after every one of them.
+
+    The clients must be independent and have played no part in training.  Goes on as lines are
+    appended to the file, until Ctrl-C.  With --plan every line is kept in a ledger that can be
+    verified.
+    """
+    from latecomer.watch import plan_of, watch_file
+
+    given = {
+        "rule": rule,
+        "delta": delta,
+        "loss_max": loss_max,
+        "threshold": threshold,
+        "alpha": alpha,
+        "run_length": run_length,
+    }
+    settled = plan_of(plan, {name: value for name, value in given.items() if value is not None})
+    if ledger is not None and plan is None:
+        raise InputError("--ledger needs --plan: a ledger has the plan on top")
+    place = ledger or (file.with_name(f"{file.name}.ledger") if plan is not None else None)
+    watch_file(file, settled, ledger=place, once=once, as_json=as_json)
+
+
+@app.command("verify")
+def verify(
+    ledger: Annotated[
+        Path, typer.Argument(metavar="LEDGER", help="Of 'latecomer watch --plan'; only read.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Verify a ledger: its chain, its plan and every number, from the file alone."""
+    from latecomer.watch import show_verified
+
+    show_verified(ledger, as_json=as_json)
+
+
+@app.command("plan")
+def plan_hold_out(
+    target: Annotated[float, _real("--target", "The certificate is to be at most this.")],
+    expect: Annotated[
+        float | None, _real("--expect", "Mean loss that clients are expected to have.")
+    ] = None,
+    sd: Annotated[float | None, _real("--sd", "Standard deviation of their losses.")] = None,
+    pilot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV of losses to take mean and deviation from."),
+    ] = None,
+    clients: Annotated[int, _whole("--clients", "Most that can be held out.")] = 500,
+    delta: Annotated[float, _real("--delta", "Failure probability of the certificate.")] = 0.05,
+    rule: Annotated[str, typer.Option(help="product, chernoff_kl or betting_mixture.")] = "product",
+    seed: Annotated[int, _whole("--seed", "Draws the simulated losses.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Plan how many clients to hold out for a certificate.
+
+    Losses are simulated with a Beta law of the expected mean and deviation, or of a pilot's.
+    """
+    from latecomer.eval.certificates.planning import clients_to_hold_out
+    from latecomer.plan import guess, plan_lines
+
+    mean, deviation = guess(expect, sd, pilot)
+    found = clients_to_hold_out(
+        target=target,
+        expected=mean,
+        sd=deviation,
+        delta=delta,
+        clients=clients,
+        rule=rule,
+        seed=seed,
+    )
+    if as_json:
+        show_json(asdict(found))
+    else:
+        _print(plan_lines(found, pilot))
 
 
 @app.command("recertify")

@@ -51,6 +51,7 @@ MOVED: dict[str, str] = {
     "bounds.unequal_sizes": "bounds.meta_learning.unequal_sizes",
     "bounds.unseen": "bounds.unseen_clients.single_level",
     "bounds.unseen_draws": "bounds.unseen_clients.single_level_drawn",
+    "durations": "tables",
     "eval.adoption": "eval.runs.adoption",
     "eval.any_model": "eval.certificates.from_predictor",
     "eval.arrivals": "eval.routes.arrivals",

@@ -9,13 +9,13 @@ from typing import Any, Protocol, Self
 
 import typer
 
-from latecomer.durations import duration
 from latecomer.eval.runs.runner import Event, RunResult, run
 from latecomer.eval.studies.device_choice import leaves_gpu_idle
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.settings import Study
 from latecomer.run_summary import summary_lines
 from latecomer.run_table import CellsInWork
+from latecomer.tables import duration
 
 __all__ = ["Display", "LineDisplay", "TableDisplay", "run_and_report"]
 

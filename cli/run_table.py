@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from latecomer.durations import duration
 from latecomer.eval.runs.runner import Event
+from latecomer.tables import duration
 
 if TYPE_CHECKING:
     from rich.table import Table

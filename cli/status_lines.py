@@ -3,8 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from latecomer.durations import duration
 from latecomer.eval.runs.status import CellStatus, RunStatus
+from latecomer.tables import duration
 
 __all__ = ["status_record", "status_rows", "summary_line"]
 

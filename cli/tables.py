@@ -1,4 +1,7 @@
-"""Lists on the terminal: a rich table when a person reads, aligned plain lines in a pipe."""
+"""Lists on the terminal: a rich table when a person reads, aligned plain lines in a pipe.
+
+Durations in words stand in several of them.
+"""
 
 import json
 import sys
@@ -7,7 +10,7 @@ from typing import Any
 
 import typer
 
-__all__ = ["show_json", "show_table"]
+__all__ = ["duration", "show_json", "show_table"]
 
 
 def show_table(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -35,6 +38,19 @@ def show_table(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
 def show_json(value: Any) -> None:
     """Print JSON that every parser accepts: no NaN or infinity."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def duration(seconds: float) -> str:
+    """Say a duration.
+
+    >>> duration(7.4), duration(112), duration(3 * 3600 + 125)
+    ('7 s', '1 m 52 s', '3 h 2 m')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} m"
+    return f"{minutes} m {rest} s" if minutes else f"{rest} s"
 
 
 def _cell(value: Any) -> str:

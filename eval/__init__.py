@@ -14,6 +14,8 @@ if __name__ != "latecomer.eval":
 if TYPE_CHECKING:
     from latecomer.eval.certificates.from_losses import certify_losses as certify_losses
     from latecomer.eval.certificates.from_predictor import certify_predictor as certify_predictor
+    from latecomer.eval.certificates.ledger import verify_ledger as verify_ledger
+    from latecomer.eval.certificates.planning import clients_to_hold_out as clients_to_hold_out
     from latecomer.eval.errors import CannotWriteError as CannotWriteError
     from latecomer.eval.errors import InputError as InputError
     from latecomer.eval.results.rows import Artifact as Artifact
@@ -43,6 +45,7 @@ _HOME = {
     "Study": "studies.settings",
     "certify_losses": "certificates.from_losses",
     "certify_predictor": "certificates.from_predictor",
+    "clients_to_hold_out": "certificates.planning",
     "load_run": "results.rows",
     "load_study": "studies.loading",
     "make_split": "splits.build",
@@ -50,6 +53,7 @@ _HOME = {
     "run": "runs.runner",
     "run_status": "runs.status",
     "shipped_studies": "studies.shipped",
+    "verify_ledger": "certificates.ledger",
 }
 
 __all__ = [*sorted(_HOME)]

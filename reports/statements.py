@@ -14,7 +14,7 @@ import numpy as np
 
 from latecomer.reports.words import chance, count, listing, magnitude, percent, shift_name
 
-__all__ = ["AVERAGED", "ORDERED", "REALISED", "Parts", "examples", "parts_of", "statement"]
+__all__ = ["AVERAGED", "ORDERED", "REALISED", "WATCH", "Parts", "examples", "parts_of", "statement"]
 
 REALISED = frozenset(
     {
@@ -32,6 +32,8 @@ AS_NAMED = "as named in the table"
 """Stands for the shift in a sentence about several conditions."""
 FILE = "file"
 """Route of certificates from a table of losses (``latecomer certify``)."""
+WATCH = "watch"
+"""Route of certificates after every arriving client (``latecomer watch``)."""
 Certificate = Mapping[str, Any]
 
 
@@ -303,6 +305,15 @@ def _file_next(certificate: Certificate, rule: str, which: str) -> Parts:
     )
 
 
+def _arriving(certificate: Certificate, rule: str, which: str) -> Parts:
+    return Parts(
+        "the choice of all clients who ever arrive, after every one of them at once",
+        "the expected loss of the next client, drawn like them",
+        "served by the model that is scored",
+        _FRESH.replace("errors", "losses"),
+    )
+
+
 _HELD_OUT = {
     "conformal": _next_client,
     "fraction_above": _fraction,
@@ -314,6 +325,7 @@ _ROUTES = {
     "r3": _fine_tuned,
     "r4": _checkpoints,
     "r5": _compressed,
+    WATCH: _arriving,
 }
 
 
@@ -472,3 +484,4 @@ def _file_examples() -> Iterator[tuple[str, dict[str, Any]]]:
         more = {} if rule == "conformal" else {"others": 0.55}
         made = _example(f"{FILE}:{rule}", "finite-pool", "any", **more)
         yield f"certify FILE --pool-size, {rule}", made
+    yield "watch FILE, product", _example(f"{WATCH}:product", "iid", "any")

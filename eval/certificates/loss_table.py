@@ -81,13 +81,7 @@ def read_losses(
     """
     rows: dict[str, list[_Row]] = {}
     for row in _rows(source):
-        if row.loss < 0:
-            raise InputError(f"{row.where}: loss {row.loss:g} is negative")
-        if row.loss > loss_max:
-            raise InputError(
-                f"{row.where}: loss {row.loss:g} lies outside [0, {loss_max:g}];"
-                " losses that can be larger need their largest value as loss_max (--loss-max)"
-            )
+        _check_loss(row, loss_max)
         rows.setdefault(row.client, []).append(row)
     if not rows:
         raise InputError(f"{_label(source)}: holds no clients")
@@ -97,6 +91,56 @@ def read_losses(
         losses=tuple(loss for loss, _ in found),
         n_rows=sum(map(len, rows.values())),
     )
+
+
+def read_arrivals(
+    path: str | PathLike[str], *, loss_max: float, whole: bool
+) -> tuple[tuple[str, float], ...]:
+    """Return client and loss of every line, in the order of the file.
+
+    Parameters
+    ----------
+    path : path
+        CSV file with the columns ``client`` and ``loss``, one line a client.
+    loss_max : float
+        Largest possible loss.
+    whole : bool
+        Whether the file is complete.  One that is still written to may end within a line, which is
+        left for later; a complete one may lack its last line break, and must hold a client.
+
+    Raises
+    ------
+    InputError
+        One line naming the file, the line and what is wrong with it.
+    """
+    name = str(fspath(path))
+    data = _bytes(name)
+    if not whole:
+        data = data[: data.rfind(b"\n") + 1]
+        if not data.strip():
+            return ()
+    found: dict[str, float] = {}
+    for row in _csv_rows(name, data):
+        _check_loss(row, loss_max)
+        if row.client in found:
+            raise InputError(
+                f"{row.where}: client {row.client!r} occurs twice; a client arrives once, with one"
+                " loss"
+            )
+        found[row.client] = row.loss
+    if whole and not found:
+        raise InputError(f"{name}: holds no clients")
+    return tuple(found.items())
+
+
+def _check_loss(row: _Row, loss_max: float) -> None:
+    if row.loss < 0:
+        raise InputError(f"{row.where}: loss {row.loss:g} is negative")
+    if row.loss > loss_max:
+        raise InputError(
+            f"{row.where}: loss {row.loss:g} lies outside [0, {loss_max:g}];"
+            " losses that can be larger need their largest value as loss_max (--loss-max)"
+        )
 
 
 def _mean(rows: list[_Row]) -> float:
@@ -117,7 +161,7 @@ def _label(source: Any) -> str:
 
 def _rows(source: Any) -> Iterator[_Row]:
     if isinstance(source, (str, PathLike)):
-        return _csv_rows(_label(source))
+        return _csv_rows(_label(source), _bytes(_label(source)))
     if isinstance(source, Mapping):
         return _mapping_rows(source)
     if hasattr(source, "columns") and hasattr(source, "itertuples"):
@@ -149,8 +193,8 @@ def _frame_rows(frame: Any) -> Iterator[_Row]:
         yield _row(where, str(client), loss, *(rest or [1.0]))
 
 
-def _csv_rows(path: str) -> Iterator[_Row]:
-    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+def _csv_rows(path: str, data: bytes) -> Iterator[_Row]:
+    reader = csv.reader(io.StringIO(_text(path, data), newline=""), strict=True)
     header: list[str] | None = None
     try:
         for cells in reader:
@@ -176,15 +220,18 @@ def _csv_rows(path: str) -> Iterator[_Row]:
         raise InputError(f"{path}: the file is empty")
 
 
-def _text(path: str) -> str:
+def _bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            return file.read()
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except (OSError, ValueError) as error:
         cause = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{path}: cannot be read: {cause}") from error
+
+
+def _text(path: str, data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

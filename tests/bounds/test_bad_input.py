@@ -267,6 +267,8 @@ LEGAL: dict[str, dict[str, Any]] = {
         "seed": 1,
     },
     "betting_wor": {"losses": [0.1, 0.2], "delta": 0.05, "pool_size": 10, "n_bets": 4},
+    "betting_mixture_path": {"losses": [0.1, 0.2], "delta": 0.05, "n_bets": 4},
+    "drift_evidence": {"losses": [0.1, 0.2], "threshold": 0.3, "bets": [0.5, 1.0]},
     "xi": {"n": 10},
     "zakerinia24": {
         "empirical_risk": 0.1,
@@ -290,6 +292,8 @@ SAME = {
     "pbb_quad": "maurer",
     "pentina_lampert": "pacoh_holder",
     "pfedhn_eps": "pfedhn_M",
+    "drift_evidence_restarted": "drift_evidence",
+    "product_path": "product",
     "product_wor": "wsr_wor",
     "seeger": "maurer",
     "seeger_exact": "maurer",
@@ -354,6 +358,7 @@ ILLEGAL: dict[str, list[Any]] = {
     **dict.fromkeys(
         [
             "loss_max",
+            "threshold",
             "epsilon",
             "variance_q",
             "variance_p",
@@ -422,6 +427,7 @@ ILLEGAL: dict[str, list[Any]] = {
     "lam": [0, 2, -1, 2.5, NAN, "half"],
     **dict.fromkeys(["c1", "c2"], RATIO),
     "grid": [[], [0.5, 0.0], [0.5, -1.0], [0.5, NAN], "fine"],
+    "bets": [[], 0.5, [0.5, 0.0], [0.5, 1.5], [0.5, NAN], "bold"],
     "dimension": [-1, NAN, INF, "big"],
     "harmonic_size": [0, -1, NAN, INF, "even"],
     **dict.fromkeys(["coefficient", "multiplier", "smoothness"], NONNEGATIVE),
@@ -477,6 +483,7 @@ CONFLICTS: list[tuple[str, dict[str, Any], str]] = [
     ("pool_fraction", {"n_exceeding": 6}, "n_exceeding=6"),
     ("pool_fraction", {"n_sampled": 11}, "n_sampled=11"),
     ("wsr_wor", {"pool_size": 1}, "pool_size=1"),
+    ("drift_evidence", {"threshold": 1.0}, "threshold=1"),
     ("product_wor", {"pool_size": 1}, "pool_size=1"),
     ("product_wor", {"losses": [0.1, 1.2]}, "losses[1]=1.2"),
     ("betting_wor", {"pool_size": [10, 1]}, "pool_size[1]=1"),

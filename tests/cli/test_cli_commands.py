@@ -269,6 +269,9 @@ def test_numbers_are_rounded_outward(value: float, up: bool, shown: str) -> None
         ["data", "info", "cifar10"],
         ["bound", "kl", "q=.1", "p=.2"],
         ["certify", "FIVE"],
+        ["watch", "FIVE", "--once"],
+        ["verify", "LEDGER"],
+        ["plan", "--target", ".5", "--pilot", "FIVE"],
     ],
 )
 def test_light_commands_load_no_torch(arguments: list[str], five: str) -> None:
@@ -278,6 +281,11 @@ def test_light_commands_load_no_torch(arguments: list[str], five: str) -> None:
         "heavy = {'torch', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    command = [sys.executable, "-c", code, *(five if a == "FIVE" else a for a in arguments)]
+    plan, ledger = Path(five).with_name("plan.yaml"), f"{five}.ledger"
+    plan.write_text("delta: 0.1\n")
+    if "LEDGER" in arguments:
+        text("watch", five, "--once", "--plan", str(plan))
+    files = {"FIVE": five, "LEDGER": ledger}
+    command = [sys.executable, "-c", code, *(files.get(a, a) for a in arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

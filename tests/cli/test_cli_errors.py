@@ -14,8 +14,8 @@ from latecomer.cli import app
 
 RUNNER = CliRunner()
 TOP = (
-    "run, status, report, compare, studies, methods, bounds, datasets, bound, certify, recertify,"
-    " data"
+    "run, status, report, compare, studies, methods, bounds, datasets, bound, certify, watch,"
+    " verify, plan, recertify, data"
 )
 
 

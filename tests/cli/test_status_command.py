@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from latecomer.cli import app
-from latecomer.durations import duration
+from latecomer.tables import duration
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from latecomer.bounds.certificate import Certificate
 
 
@@ -151,6 +153,8 @@ ROUTES: dict[str, Route] = {
     "occam_client": Route("unseen_clients.description_length", "occam_client", _META),
     "occam_product": Route("unseen_clients.description_length", "occam_product", _META),
     **_same("held_out.pool_betting", _SCORES, "product_wor", "betting_wor"),
+    **_same("held_out.arriving", _SCORES, "product_path"),
+    **_same("held_out.drift", _SCORES, "drift_evidence"),
     "personal_prior_pooled2": Route(
         "unseen_clients.personal_priors",
         "personal_prior_pooled",
@@ -226,7 +230,10 @@ ROUTES: dict[str, Route] = {
 
 
 def evaluate(function: str, inputs: dict[str, Any]) -> Any:
-    """Return the raw value of a golden function; for ``nearest`` the pair (index, divergence)."""
+    """Return the raw value of a golden function.
+
+    A list where it has one value after every client; for ``nearest`` the pair (index, divergence).
+    """
     if function not in ROUTES:
         raise Missing(function)
     route = ROUTES[function]
@@ -243,9 +250,8 @@ def evaluate(function: str, inputs: dict[str, Any]) -> Any:
         if name not in route.lengths
     }
     result = getattr(module, route.function)(**(route.constants | given))
-    if isinstance(result, Certificate):
-        return float(result.value)
     if isinstance(result, tuple):
         index, divergence = result
         return int(index), float(divergence)
-    return float(result)
+    value = result.value if isinstance(result, Certificate) else result
+    return np.asarray(value).tolist()

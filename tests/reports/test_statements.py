@@ -17,7 +17,10 @@ from latecomer.reports.statements import (
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "statements.txt"
 KINDS = dict(examples())
-OVER = ("choice of these 30 clients", "random order of these 30 clients", "the next one together")
+OVER = (
+    *("choice of these 30 clients", "random order of these 30 clients", "the next one together"),
+    "choice of all clients who ever arrive",
+)
 WHOSE = ("clients", "the next client")
 SERVED = ("served by", "a checkpoint drawn uniformly")
 MEANT = ("as measured on", "expected errors", "expected losses")

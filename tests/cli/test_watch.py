@@ -1,0 +1,247 @@
+"""`latecomer watch`, `verify` and `plan`: what they print, refuse, keep, and do as a file grows."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from latecomer.cli import app
+from latecomer.eval.certificates.ledger import verify_ledger
+
+RUNNER = CliRunner()
+LINES = ("ann,0.05", "bob,0.12", "cid,0.00", "dee,0.21", "eve,0.08")
+PLAN = "rule: product\ndelta: 0.05\nthreshold: 0.25\ntrained_on: sixty clients\n"
+
+
+def invoke(*arguments: str) -> tuple[int, str, str]:
+    result = RUNNER.invoke(app, list(arguments), prog_name="latecomer")
+    return result.exit_code, result.stdout, result.stderr
+
+
+def text(*arguments: str) -> str:
+    code, out, err = invoke(*arguments)
+    assert (code, err) == (0, "")
+    return out
+
+
+@pytest.fixture
+def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "losses.csv").write_text("\n".join(["client,loss", *LINES]) + "\n")
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    return "losses.csv"
+
+
+def test_once_shows_a_line_a_client_and_what_is_proved(losses: str) -> None:
+    header, *rows = text("watch", losses, "--once").splitlines()
+    assert header == "client         loss   mean  next <=  o mean, | certificate"
+    assert rows[0] == "ann           0.050  0.050    0.953    o" + " " * 35 + "|"
+    assert rows[4].startswith("eve           0.080  0.092    0.503      o")
+    assert rows[5] == "Plan, to be fixed before the first loss is seen: rule product, delta 0.05."
+    assert rows[6].startswith("With probability at least 95% over the choice of all clients who")
+    assert "the expected loss of the next client, drawn like them" in rows[6]
+    assert "is at most 0.503" in rows[6]
+    assert "none is left out" in rows[7]
+    assert len(rows) == 8
+
+
+def test_json_is_a_line_a_client(losses: str) -> None:
+    told = [
+        json.loads(line)
+        for line in text(
+            *("watch", losses, "--once", "--json", "--threshold", ".02"),
+            *("--alpha", ".1", "--run-length", "5"),
+        ).splitlines()
+    ]
+    assert [(one["n"], one["client"]) for one in told] == list(
+        enumerate(["ann", "bob", "cid", "dee", "eve"], start=1)
+    )
+    rings = [one["rings"] for one in told]
+    assert rings == [[], ["restarted"], [], [], ["drift"]]
+
+
+def test_an_alarm_says_what_it_promises(losses: str) -> None:
+    shown = text(
+        *("watch", losses, "--once", "--rule", "betting_mixture", "--threshold", ".02"),
+        *("--alpha", ".1", "--run-length", "5", "--loss-max", "2"),
+    ).splitlines()
+    assert shown[0].endswith(": threshold")
+    assert shown[3].startswith("DRIFT ALARM (restarted) at client 2, bob")
+    assert (
+        "Alarm at evidence 10: ever rings with probability at most 0.1 while newcomers" in shown[-4]
+    )
+    assert shown[-3].endswith("in expectation; RANG AT CLIENT 2.")
+    assert "another population" in shown[-2]
+    quiet = text("watch", losses, "--once", "--threshold", ".4")
+    assert quiet.count("has not rung") == 2
+    assert "another population" not in quiet
+
+
+def test_a_plan_makes_a_ledger_that_verifies(losses: str) -> None:
+    shown = text("watch", losses, "--once", "--plan", "plan.yaml")
+    assert "trained on sixty clients" in shown
+    kept = verify_ledger("losses.csv.ledger")
+    assert f"Plan's hash {kept.plan_hash}" in shown
+    assert f"Last hash   {kept.last_hash}" in shown
+    again = text("watch", losses, "--once", "--plan", "plan.yaml")
+    assert again == shown
+    Path("losses.csv").unlink()
+    Path("plan.yaml").unlink()
+    head, *rest = text("verify", "losses.csv.ledger").splitlines()
+    assert head == "losses.csv.ledger: 5 clients; chain, plan and every number hold."
+    assert rest == shown.splitlines()[6:]
+    told = json.loads(text("verify", "losses.csv.ledger", "--json"))
+    assert told["n_clients"] == 5
+    assert told["last_hash"] == kept.last_hash
+    assert told["certificate"] == kept.moments[-1].certificate
+    assert told["plan"]["trained_on"] == "sixty clients"
+
+
+def test_mistakes_are_one_line(losses: str) -> None:
+    text("watch", losses, "--once", "--plan", "plan.yaml")
+    changed = Path("changed.ledger")
+    changed.write_text(Path("losses.csv.ledger").read_text().replace('"loss":0.21', '"loss":0.12'))
+    Path("short.csv").write_text("client,loss\nann,0.05\n")
+    Path("other.csv").write_text("client,loss\nann,0.05\nbob,0.13\n" + "\n".join(LINES[2:]) + "\n")
+    Path("bad.yaml").write_text("detla: 0.1\n")
+    Path("one.csv").write_text("client,loss\nann,0.05\n")
+    kept = ("--once", "--plan", "plan.yaml", "--ledger", "losses.csv.ledger")
+    for arguments, line in (
+        (["watch", "absent.csv"], "absent.csv: no such file"),
+        (
+            ["watch", losses, "--rule", "chernoff_kl"],
+            "rule must be one of product, betting_mixture, got 'chernoff_kl'",
+        ),
+        (
+            ["watch", losses, "--threshold", "1"],
+            "threshold must lie strictly between 0 and 1, got 1",
+        ),
+        (
+            ["watch", losses, "--alpha", "low"],
+            "invalid value for --alpha: must be a number, got 'low'",
+        ),
+        (["watch", losses, "--ledger", "x"], "--ledger needs --plan: a ledger has the plan on top"),
+        (
+            ["watch", losses, "--plan", "plan.yaml", "--delta", ".1", "--run-length", "9"],
+            "plan.yaml is the plan: leave --delta, --run-length out",
+        ),
+        (
+            ["watch", losses, "--plan", "bad.yaml"],
+            "bad.yaml: detla is no setting of a plan; did you mean 'delta'?",
+        ),
+        (["watch", "short.csv", *kept], "short.csv: holds 1 client, the ledger has 5 already"),
+        (
+            ["watch", "other.csv", *kept],
+            "other.csv: client 2 is 'bob' with loss 0.13, in the ledger it is 'bob' with loss 0.12",
+        ),
+        (
+            ["verify", "changed.ledger"],
+            "changed.ledger, line 5: changed: it is not what its hash was made of",
+        ),
+        (["verify", "plan.yaml"], "plan.yaml, line 1: changed, or no line of a ledger"),
+        (["verify", "absent"], "absent: no such file"),
+        (["plan"], "missing option '--target'"),
+        (
+            ["plan", "--target", ".25", "--expect", ".1"],
+            "--expect and --sd are needed, or --pilot with losses of some clients",
+        ),
+        (
+            ["plan", "--target", ".25", "--sd", ".1", "--pilot", losses],
+            "--pilot gives mean and deviation: leave --expect and --sd out",
+        ),
+        (
+            ["plan", "--target", ".25", "--pilot", "one.csv"],
+            "one.csv: a pilot needs at least 2 clients, got 1",
+        ),
+        (
+            ["plan", "--target", "2", "--expect", ".17", "--sd", ".09"],
+            "target must lie strictly between 0 and 1, got 2.0",
+        ),
+    ):
+        assert invoke(*arguments) == (2, "", f"latecomer: {line}\n")
+
+
+def test_plan_says_how_many_and_what_is_out_of_reach(losses: str) -> None:
+    asked = ("plan", "--target", ".25", "--expect", ".17", "--sd", ".09")
+    shown = text(*asked).splitlines()
+    found = json.loads(text(*asked, "--json"))
+    assert shown[1] == f"  {found['even_odds']:>5} clients  with probability 1/2"
+    assert shown[2] == f"  {found['likely']:>5} clients  with probability 9/10"
+    assert shown[3].startswith(f"  {found['floor']:>5} clients  at least by any")
+    few = text(*asked, "--clients", "20")
+    assert few.count("not reachable with 20 clients") == 3
+    never = text("plan", "--target", ".1", "--expect", ".17", "--sd", ".09")
+    assert "No certificate is below the mean of what clients score." in never
+    pilot = text("plan", "--target", ".25", "--pilot", losses)
+    assert "if they score 0.092 on average (sd 0.079)" in pilot
+    assert "hold out others" in pilot
+
+
+def started(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "latecomer", "watch", "losses.csv", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def append(folder: Path, line: str) -> None:
+    with (folder / "losses.csv").open("a") as file:
+        file.write(f"{line}\n")
+
+
+def test_it_goes_on_as_lines_are_appended_until_ctrl_c(tmp_path: Path, losses: str) -> None:
+    process = started(tmp_path)
+    with process:
+        assert process.stdout is not None
+        seen = [process.stdout.readline() for _ in range(6)]
+        append(tmp_path, "fay,0.3")
+        seen.append(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        rest, err = process.communicate(timeout=30)
+    assert seen[-1].startswith("fay           0.300")
+    assert "the expected loss of the next client" in rest
+    assert (process.returncode, err) == (130, "latecomer: stopped after 6 clients\n")
+
+
+@pytest.mark.slow
+def test_kills_lose_nothing_that_was_shown(tmp_path: Path, losses: str) -> None:
+    """SIGKILL while lines come: what was printed is in the ledger, and the next one goes on."""
+    shown: list[dict[str, Any]] = []
+    arrived = len(LINES)
+    for kill in range(6):
+        process = started(tmp_path, "--plan", "plan.yaml", "--json")
+        with process:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            for _ in range(20):
+                arrived += 1
+                append(tmp_path, f"client {arrived},0.{arrived % 50:02d}")
+                time.sleep(0.01 * (kill % 3))
+            process.kill()
+            out = first + process.stdout.read()
+        told = []
+        for line in out.splitlines():
+            with contextlib.suppress(ValueError):
+                told.append(json.loads(line))
+        assert [one["n"] for one in told[: len(shown)]] == [one["n"] for one in shown][: len(told)]
+        shown = max(shown, told, key=len)
+        with contextlib.suppress(Exception):
+            verify_ledger(tmp_path / "losses.csv.ledger")
+        text("watch", losses, "--once", "--plan", "plan.yaml")
+        kept = verify_ledger(tmp_path / "losses.csv.ledger")
+        assert len(kept.moments) == arrived
+        for one in shown:
+            moment = kept.moments[one["n"] - 1]
+            assert (moment.client, moment.certificate) == (one["client"], one["certificate"])

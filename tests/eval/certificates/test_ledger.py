@@ -1,0 +1,213 @@
+"""Ledgers: chained, repaired where a crash cut them, refused where anything was changed."""
+
+import contextlib
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from latecomer.eval import InputError
+from latecomer.eval.certificates import ledger as ledgers
+from latecomer.eval.certificates.arriving import moments_after, watch_plan
+from latecomer.eval.certificates.ledger import (
+    appended,
+    plan_hash,
+    read_ledger,
+    verify_ledger,
+    writing,
+)
+
+PLAN = watch_plan(threshold=0.2, trained_on="sixty clients; né en mars")
+ARRIVALS = [("ann", 0.1), ("böb, junior", 0.0), ("cid\n", 0.25), ("dee", 1.0)]
+MOMENTS = moments_after(PLAN, (), ARRIVALS)
+
+
+def written(path, moments=MOMENTS, plan=PLAN):
+    with writing(path, plan) as (handle, kept):
+        for moment in moments[len(kept.moments) :]:
+            kept = appended(handle, kept, moment)
+    return kept
+
+
+@pytest.fixture(autouse=True)
+def synced(monkeypatch):
+    """Count what is asked to be on the disk, without the wait."""
+    asked = []
+    monkeypatch.setattr(os, "fsync", asked.append)
+    return asked
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "losses.csv.ledger"
+
+
+def test_a_ledger_verifies_and_says_what_it_holds(path):
+    kept = written(path)
+    assert verify_ledger(path) == read_ledger(path) == kept
+    assert (kept.plan, kept.moments) == (PLAN, MOMENTS)
+    assert kept.plan_hash == plan_hash(PLAN)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines[0]["plan"]["trained_on"] == PLAN.trained_on
+    assert [line["previous"] for line in lines[1:]] == [line["hash"] for line in lines[:-1]]
+    assert kept.length == path.stat().st_size
+
+
+def test_a_line_is_on_the_disk_when_it_is_acknowledged(path, synced):
+    with writing(path, PLAN) as (handle, kept):
+        assert handle in synced
+        for moment in MOMENTS:
+            synced.clear()
+            kept = appended(handle, kept, moment)
+            assert synced == [handle]
+            assert read_ledger(path).last_hash == kept.last_hash
+
+
+def test_it_goes_on_where_it_stood_and_the_bytes_are_the_same(path, tmp_path):
+    whole = written(path)
+    other = tmp_path / "other"
+    for count in range(5):
+        assert written(other, MOMENTS[:count]).moments == MOMENTS[:count]
+    assert other.read_bytes() == path.read_bytes()
+    assert verify_ledger(other) == whole
+
+
+@pytest.mark.parametrize("held", [0, 4])
+def test_cut_at_every_byte_of_the_last_line_nothing_acknowledged_is_lost(path, held):
+    written(path, MOMENTS[:held])
+    before = path.read_bytes()
+    last = before[:-1].rfind(b"\n") + 1
+    for length in range(last, len(before)):
+        path.write_bytes(before[:length])
+        if length > last or not held:
+            with pytest.raises(InputError, match=r"cut off|line 1 is no plan"):
+                verify_ledger(path)
+        with writing(path, PLAN) as (_, kept):
+            assert kept.moments == MOMENTS[: max(held - 1, 0)]
+        verify_ledger(path)
+        written(path, MOMENTS[:held])
+        assert path.read_bytes() == before
+
+
+def test_a_kill_at_every_write_leaves_what_was_acknowledged(path, monkeypatch):
+    """The disk takes so many bytes and no more: what was returned from is in the file."""
+    written(path, MOMENTS[:3])
+    whole = path.read_bytes()
+    path.unlink()
+
+    class Killed(Exception):
+        pass
+
+    real = os.write
+    for budget in range(len(whole) + 1):
+        left = [budget]
+
+        def until_then(handle, data, left=left):
+            if not left[0]:
+                raise Killed
+            done = real(handle, bytes(data[: left[0]]))
+            left[0] -= done
+            return done
+
+        acknowledged = 0
+        monkeypatch.setattr(ledgers.os, "write", until_then)
+        with contextlib.suppress(Killed), writing(path, PLAN) as (handle, kept):
+            for moment in MOMENTS[:3]:
+                kept = appended(handle, kept, moment)
+                acknowledged += 1
+        monkeypatch.setattr(ledgers.os, "write", real)
+        with writing(path, PLAN) as (_, kept):
+            assert kept.moments == MOMENTS[:acknowledged]
+        path.unlink()
+
+
+def test_a_change_of_any_byte_of_the_last_line_is_found(path):
+    written(path)
+    before = path.read_bytes()
+    last = before[:-1].rfind(b"\n") + 1
+    for place in range(last, len(before)):
+        for other in {before[place] ^ 1, ord("7"), ord("\n"), ord(" ")} - {before[place]}:
+            changed = bytearray(before)
+            changed[place] = other
+            path.write_bytes(bytes(changed))
+            with pytest.raises(InputError, match=r"line [56]: ") as caught:
+                verify_ledger(path)
+            assert "\n" not in str(caught.value).replace(str(path), "")
+
+
+def test_a_change_of_any_byte_of_the_plan_is_found(path):
+    written(path)
+    before = path.read_bytes()
+    for place in range(before.find(b"\n") + 1):
+        changed = bytearray(before)
+        changed[place] ^= 1
+        path.write_bytes(bytes(changed))
+        with pytest.raises(InputError):
+            verify_ledger(path)
+
+
+def test_lines_taken_out_doubled_or_exchanged_are_found(path):
+    written(path)
+    head, *lines = path.read_bytes().splitlines(keepends=True)
+    for order in ([1, 2, 3], [0, 2, 3], [0, 1, 1, 2, 3], [1, 0, 2, 3], [0, 1, 3]):
+        path.write_bytes(b"".join([head, *(lines[i] for i in order)]))
+        with pytest.raises(InputError, match="changed, or not the next line"):
+            verify_ledger(path)
+    path.write_bytes(b"".join([head, *lines[:2]]))
+    short = verify_ledger(path)
+    assert len(short.moments) == 2, "the last lines alone can be taken off; their hash tells"
+
+
+@pytest.mark.parametrize("name", ["mean", "certificate", "evidence", "restarted"])
+def test_a_number_that_is_wrong_under_a_chain_that_is_right_is_found(path, name):
+    forged = [*MOMENTS]
+    forged[2] = replace(forged[2], **{name: getattr(forged[2], name) * 0.999})
+    written(path, forged)
+    read_ledger(path)
+    with pytest.raises(InputError, match=f"line 4: {name} is "):
+        verify_ledger(path)
+
+
+def test_what_is_no_loss_or_a_client_twice_is_found(path):
+    for wrong in ({"loss": 1.5}, {"loss": "low"}, {"client": "ann"}, {"certificate": None}):
+        path.unlink(missing_ok=True)
+        written(path, [MOMENTS[0], replace(MOMENTS[1], **wrong)])
+        with pytest.raises(InputError, match="line 3: "):
+            verify_ledger(path)
+
+
+def test_only_a_hash_kept_elsewhere_tells_a_ledger_written_anew(path):
+    first = written(path)
+    path.unlink()
+    lower = [(client, loss / 2) for client, loss in ARRIVALS]
+    written(path, moments_after(PLAN, (), lower))
+    anew = verify_ledger(path)
+    assert anew.plan_hash == first.plan_hash
+    assert anew.last_hash != first.last_hash
+
+
+def test_another_plan_another_writer_or_another_file_is_refused(path, tmp_path):
+    written(path)
+    with (
+        pytest.raises(InputError, match=r"has another plan: delta 0\.1 \(there 0\.05\)"),
+        writing(path, replace(PLAN, delta=0.1)),
+    ):
+        pass
+    with (
+        writing(path, PLAN),
+        pytest.raises(InputError, match="another process is writing it"),
+        writing(path, PLAN),
+    ):
+        pass
+    other = tmp_path / "thesis.txt"
+    for text in ("my only copy", "my only\ncopy\n", '{"latecomer":"run"}\n'):
+        other.write_text(text)
+        with pytest.raises(InputError, match="line 1"), writing(other, PLAN):
+            pass
+        assert other.read_text() == text
+    path.write_bytes(path.read_bytes() + b"my only copy")
+    with pytest.raises(InputError, match="no line of a ledger"), writing(path, PLAN):
+        pass
+    with pytest.raises(InputError, match="no such file"):
+        verify_ledger(tmp_path / "absent")
