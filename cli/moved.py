@@ -91,7 +91,8 @@ MOVED: dict[str, str] = {
     "eval.personal_priors": "eval.routes.r3_personal_priors",
     "eval.prefix_code": "eval.routes.r5_prefix_code",
     "eval.progress": "eval.jobs.progress",
-    "eval.progressive": "eval.routes.r4_progressive",
+    "eval.progressive": "eval.routes.r4_progressive eval.certificates.rules"
+    " eval.certificates.inequalities.sequences",
     "eval.progressive_cell": "eval.routes.r4_cell",
     "eval.progressive_rows": "eval.routes.r4_rows",
     "eval.protocol": "eval.protocol.evaluate",

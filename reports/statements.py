@@ -12,18 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.eval.names import BEST_OF, RULES, Rule, rules_for
+from latecomer.eval.names import BEST_OF, RULES, rules_for
 from latecomer.reports.words import chance, count, listing, magnitude, percent, shift_name
 
-__all__ = ["Parts", "examples", "parts_of", "statement"]
+__all__ = ["AVERAGED", "ORDERED", "REALISED", "Parts", "examples", "parts_of", "statement"]
+
+REALISED = frozenset({BEST_OF, *(name for name, rule in RULES.items() if rule.realised)})
+"""Rules that, in a pool, are about scores as measured; of ``best_of`` one may be such a rule."""
+ORDERED = frozenset(name for name, rule in RULES.items() if rule.ordered)
+"""Rules that bet along the random order of the clients."""
+AVERAGED = frozenset(name for name, rule in RULES.items() if rule.orders)
+"""Rules that average over orders drawn by a seed fixed beforehand."""
 
 AS_NAMED = "as named in the table"
 """Stands for the shift in a sentence about several conditions."""
 FILE = "file"
 """Route of certificates from a table of losses (``latecomer certify``)."""
 Certificate = Mapping[str, Any]
-# Of runs whose rules are not installed here: a mean, of which nothing else is known.
-_ANY = Rule(name="", words="")
 
 
 @dataclass(frozen=True)
@@ -85,11 +90,11 @@ def _independent(certificate: Certificate) -> bool:
 
 def _over(certificate: Certificate, rule: str) -> str:
     told = [f"the choice of these {count(int(certificate['n_clients']), 'client')}"]
-    one = RULES.get(rule, _ANY)
     # A table tells no order in which its clients were drawn: there a seed draws it.
-    if one.orders or (one.ordered and _route(certificate)[0] == FILE):
-        told.append(f"{'orders' if one.orders else 'an order'} drawn by a seed set beforehand")
-    elif one.ordered:
+    if rule in AVERAGED or (rule in ORDERED and _route(certificate)[0] == FILE):
+        drawn = "orders" if rule in AVERAGED else "an order"
+        told.append(f"{drawn} drawn by a seed set beforehand")
+    elif rule in ORDERED:
         told.append("their order")
     if rule == BEST_OF:
         told.append("any orders that its rules use")
@@ -105,8 +110,7 @@ def _drawn(certificate: Certificate) -> bool:
 def _scores(certificate: Certificate, rule: str) -> str:
     if _independent(certificate):
         return _FRESH
-    # Of those that a best one was chosen from, any may be about scores as measured.
-    if rule != BEST_OF and not RULES.get(rule, _ANY).realised:
+    if rule not in REALISED:
         return _BOTH
     return _measured(certificate)
 
@@ -293,6 +297,11 @@ def _file_next(certificate: Certificate, rule: str, which: str) -> Parts:
     )
 
 
+def _states(rule: str) -> str:
+    """Return what a rule bounds; one that is not installed here, of an older run, a mean."""
+    return RULES[rule].states if rule in RULES else "mean"
+
+
 _HELD_OUT = {
     "mean": _held_out_mean,
     "next": _next_client,
@@ -319,9 +328,9 @@ def parts_of(certificate: Certificate) -> Parts | None:
     """
     route, rule, which = _route(certificate)
     if route == "r0":
-        return _HELD_OUT[RULES.get(rule, _ANY).states](certificate, rule, which)
+        return _HELD_OUT[_states(rule)](certificate, rule, which)
     if route == FILE:
-        made = _file_next if RULES.get(rule, _ANY).states == "next" else _file_mean
+        made = _file_next if _states(rule) == "next" else _file_mean
         return made(certificate, rule, which)
     return _ROUTES[route](certificate, rule, which) if route in _ROUTES else None
 
@@ -404,8 +413,7 @@ def _asked_of(sampling: str) -> Iterator[tuple[str, bool]]:
 
 
 def _example(bound: str, sampling: str, predictor: str, **more: Any) -> dict[str, Any]:
-    rule = bound.partition(":")[2]
-    next_client = rule in RULES and RULES[rule].states == "next"
+    next_client = _states(bound.partition(":")[2]) == "next"
     told = {
         "bound": bound,
         "population": "next-client" if next_client else "unseen-client",

@@ -22,6 +22,7 @@ from latecomer.eval.routes.r3_personal_cut import measured_samples
 from latecomer.eval.routes.settings import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES, Compressed, Progressive, Tuned
 from latecomer.eval.schema import Count, Number, Positive, Probability, Seed, one_of, sequence
+from latecomer.eval.shifts.transforms import SHIFTS
 
 __all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior", "TwoLevel"]
 
@@ -30,7 +31,7 @@ _ALPHA = 0.1
 _MEAN = ", ".join(MEAN_RULES)
 # Shifts that move each client's own samples, by itself: what a certificate under a shift needs.
 _JOINT = {
-    "extrapolation": "draws other clients, so that the certified ones are no sample of a pool",
+    **{name: shift.joint for name, shift in SHIFTS.items() if shift.joint},
     "dataset": "deals another data set to all clients at once, so that they depend on each other",
 }
 
