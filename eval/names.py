@@ -1,10 +1,11 @@
-"""What stands behind the names in a run, as far as reports may know: rules, shifts.
+"""What stands behind the names in a run, as far as reports may know: rules, shifts, methods.
 
-The second door of reports, beside the rows: whoever declares a rule or a shift says there how a
-report words it, and no report keeps a list of its own.  Loads no torch.
+The second door of reports, beside the rows: whoever declares a rule, a shift or a method says
+there what a report calls it and whom it cites; no report keeps a list.  Loads no torch.
 """
 
 from latecomer.eval.certificates.rules import BEST_OF, RULES, rules_for
 from latecomer.eval.shifts.transforms import SHIFTS
+from latecomer.models.methods.registry import method_facts
 
-__all__ = ["BEST_OF", "RULES", "SHIFTS", "rules_for"]
+__all__ = ["BEST_OF", "RULES", "SHIFTS", "method_facts", "rules_for"]

@@ -5,14 +5,10 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 
-from latecomer.eval.names import RULES, rules_for
+from latecomer.eval.names import RULES, method_facts, rules_for
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
-
-# FedMA matches the layers of a net in one go, not one a round with training in between, and its
-# net never grows: its plain name would stand for the whole method.
-SHOWN_NAMES = {"fedma": "FedMA (one-shot matching)"}
 
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "
@@ -63,6 +59,22 @@ METRICS = {
     "label_hellinger": "label Hellinger distance to the nearest training client",
     "a_distance": "proxy A-distance to the nearest training client",
 }
+
+
+def shown_names() -> dict[str, str]:
+    """Map the methods that go by another name in a report, where theirs would promise too much.
+
+    >>> shown_names()
+    {'fedma': 'FedMA (one-shot matching)'}
+    """
+    told = method_facts().items()
+    return {name: facts["shown_as"] for name, facts in told if facts.get("shown_as")}
+
+
+def __getattr__(name: str) -> object:
+    if name == "SHOWN_NAMES":  # to know them, the files of all methods are read
+        return shown_names()
+    raise AttributeError(f"module 'latecomer.reports.words' has no attribute {name!r}")
 
 
 def percent(value: float, digits: int = 1) -> str:

@@ -59,6 +59,8 @@ class ODPFLHN(DescribedClients):
 
     name: ClassVar[str] = "odpfl_hn"
     paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
+    cites: ClassVar[tuple[str, ...]] = ("amosy2024",)
+    look: ClassVar[int | None] = 6
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
     numbers_version: ClassVar[int] = 2

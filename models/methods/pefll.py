@@ -56,6 +56,8 @@ class PeFLL(GeneratedClients):
 
     name: ClassVar[str] = "pefll"
     paper: ClassVar[str] = "Scott, Zakerinia, Lampert, ICLR 2024"
+    cites: ClassVar[tuple[str, ...]] = ("scott2024",)
+    look: ClassVar[int | None] = 0
     personalization: ClassVar[Personalization] = "forward"
     needs_labels: ClassVar[bool] = True
     numbers_version: ClassVar[int] = 2

@@ -59,6 +59,8 @@ class PFedMe(GlobalWeights):
 
     name: ClassVar[str] = "pfedme"
     paper: ClassVar[str] = "Dinh, Tran, Nguyen, NeurIPS 2020"
+    cites: ClassVar[tuple[str, ...]] = ("dinh2020",)
+    look: ClassVar[int | None] = 13
     personalization = "finetune"
     needs_labels: ClassVar[bool] = True
     numbers_version: ClassVar[int] = 2
