@@ -8,4 +8,17 @@ from latecomer.eval.certificates.rules import BEST_OF, RULES, rules_for
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.models.methods.registry import method_facts
 
-__all__ = ["BEST_OF", "RULES", "SHIFTS", "method_facts", "rules_for"]
+__all__ = ["BEST_OF", "RULES", "SHIFTS", "bound_cites", "method_facts", "rules_for"]
+
+
+def bound_cites() -> dict[str, tuple[str, ...]]:
+    """Map the sources of bounds to the entries that these bounds bring along.
+
+    Examples
+    --------
+    >>> bound_cites()
+    {}
+    """
+    from latecomer.bounds import CATALOGUE
+
+    return {entry.source: entry.cites for entry in CATALOGUE.values() if entry.cites}

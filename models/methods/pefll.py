@@ -53,7 +53,6 @@ class PeFLL(GeneratedClients):
     alpha_theta: float = number(1e-4, least=0)
     training_objective: str = choice("pefll", "bound", "bound_kl")
     weight_radius: float | None = number(None, above=0)
-
     name: ClassVar[str] = "pefll"
     paper: ClassVar[str] = "Scott, Zakerinia, Lampert, ICLR 2024"
     cites: ClassVar[tuple[str, ...]] = ("scott2024",)

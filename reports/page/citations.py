@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 
-from latecomer.eval.names import method_facts
+from latecomer.eval.names import bound_cites, method_facts
 
 __all__ = ["CORRELATIONS", "MAPS", "TESTS", "bibliography", "citations"]
 
@@ -76,6 +76,8 @@ def citations(
     own = {name: told.get("cites", ()) for name, told in method_facts().items()}
     own |= {name: cited for name, cited in (outside or {}).items() if name not in own}
     keys = [key for method in methods for key in own.get(method, ())]
+    sources, brought = list(sources), bound_cites()
+    keys += [key for text in sources for key in brought.get(text, ())]
     keys += [
         key for text in sources for pattern, key in _SOURCES.items() if re.search(pattern, text)
     ]
