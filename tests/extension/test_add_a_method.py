@@ -4,6 +4,10 @@ import json
 
 import pytest
 
+from latecomer.eval.runs.run_directory import declare
+from latecomer.eval.studies.loading import load_study
+from latecomer.reports.page.citations import citations
+
 METHOD = '''
 """FedAvg whose server takes the median of what clients send."""
 
@@ -71,6 +75,20 @@ def test_one_file_is_listed_cited_and_shown(package):
     assert shown == "FedAvg (median)"
     assert (looks_kept, torch) == ("True", "False"), "a report is made without training code"
     assert len(package.written) == 1
+
+
+def test_a_file_outside_the_package_is_cited_without_being_there(tmp_path):
+    (tmp_path / "mine.py").write_text(METHOD, "utf-8")
+    text = STUDY.replace("name: median", 'name: "mine.py:Median"')
+    (tmp_path / "mine.yaml").write_text(text, "utf-8")
+    study = load_study(tmp_path / "mine.yaml")
+    (tmp_path / "run").mkdir()
+    declare(tmp_path / "run", study, study.cells("data"), fresh=True)
+    told = json.loads((tmp_path / "run" / "env.json").read_text("utf-8"))
+    found = citations(["median"], outside=told["cites"])
+    assert "yin2018" in found
+    assert "mcmahan2017" in found
+    assert citations(["median"]) == ""
 
 
 @pytest.mark.slow
