@@ -49,6 +49,8 @@ class Entry:
         The statement in one sentence.
     source : str
         Paper and theorem, or "this project" for what is derived here.
+    cites : tuple of str
+        BibTeX entries of publications that a report would not find in ``source`` by itself.
     population, predictor, sampling : str
         The tags of the certificate; empty for a plain quantity.
     assumptions : tuple of str
@@ -67,6 +69,7 @@ class Entry:
     family: str
     claim: str
     source: str
+    cites: tuple[str, ...] = ()
     population: str = ""
     predictor: str = ""
     sampling: str = ""
@@ -93,6 +96,7 @@ def catalogued(
     family: str,
     claim: str,
     source: str,
+    cites: tuple[str, ...] = (),
     population: Population | Literal[""] = "",
     predictor: Predictor | Literal[""] = "",
     sampling: Sampling | Literal[""] = "",
@@ -127,6 +131,7 @@ def catalogued(
             family=family,
             claim=claim,
             source=source,
+            cites=cites,
             population=population,
             predictor=predictor,
             sampling=sampling,

@@ -14,6 +14,7 @@ import typer
 
 from latecomer.data_commands import data_app
 from latecomer.eval.errors import InputError, nearest
+from latecomer.listings import RulesInHelp
 from latecomer.one_line_errors import OneLineErrors
 from latecomer.tables import show_json, show_table
 
@@ -295,7 +296,7 @@ def compute_bound(
         _print(bound_lines(entry, inputs, result))
 
 
-@app.command("certify")
+@app.command("certify", cls=RulesInHelp)
 def certify_file(
     file: Annotated[
         str,
@@ -304,11 +305,7 @@ def certify_file(
     delta: Annotated[float, _real("--delta", "Failure probability for the mean loss.")] = 0.05,
     rule: Annotated[
         str,
-        typer.Option(
-            help="product, chernoff_kl, betting_mixture; wsr_averaged, emp_bernstein for"
-            " independent clients; product_wor_averaged, product_wor, betting_wor, wsr_wor for a"
-            " pool; conformal for the next client alone. Choose beforehand."
-        ),
+        typer.Option(help="How the mean is bounded. Choose beforehand."),
     ] = "product",
     alpha: Annotated[float, _real("--alpha", "Failure probability for the next client.")] = 0.1,
     pool_size: Annotated[

@@ -3,7 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-__all__ = ["bounds", "datasets", "methods", "studies"]
+from typer.core import TyperCommand
+
+__all__ = ["RulesInHelp", "bounds", "datasets", "methods", "studies"]
 
 
 def bounds() -> list[dict[str, Any]]:
@@ -63,6 +65,28 @@ def methods() -> list[dict[str, Any]]:
             }
         )
     return listed
+
+
+class RulesInHelp(TyperCommand):
+    """A command whose help lists the rules: only then, for they load numpy and scipy."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        from latecomer.eval.certificates.rules import rules_for
+
+        fitting = rules_for("table").values()
+        means = [rule for rule in fitting if rule.states == "mean"]
+        told = (
+            ([rule.name for rule in means if rule.iid and rule.finite_pool], ""),
+            ([rule.name for rule in means if not rule.finite_pool], " for independent clients"),
+            ([rule.name for rule in means if not rule.iid], " for a pool"),
+            ([r.name for r in fitting if r.states == "next"], " for the next client alone"),
+        )
+        listed = "; ".join(", ".join(names) + whom for names, whom in told)
+        for option in self.params:
+            if option.name == "rule":
+                option.help = f"{listed}. Choose beforehand."  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 def studies() -> list[dict[str, Any]]:

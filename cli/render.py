@@ -12,6 +12,7 @@ import numpy as np
 
 from latecomer.bounds.certificate import Certificate, Entry
 from latecomer.eval.certificates.from_losses import LossCertificate, certificate_dict
+from latecomer.eval.certificates.rules import RULES
 from latecomer.reports.statements import FILE, statement
 
 __all__ = [
@@ -43,18 +44,6 @@ _PREDICTOR = {
     "mixture": "mixture predictor",
     "random-checkpoint": "random checkpoint",
     "any": "any predictor",
-}
-
-_RULE = {
-    "product": "product rule",
-    "chernoff_kl": "Chernoff-kl rule",
-    "emp_bernstein": "empirical Bernstein rule",
-    "betting_mixture": "mixture of fixed bets",
-    "wsr_averaged": "adaptive bets over drawn orders",
-    "wsr_wor": "adaptive bets without replacement",
-    "product_wor": "product rule without replacement",
-    "product_wor_averaged": "product rule without replacement over drawn orders",
-    "betting_wor": "mixture of bets without replacement",
 }
 
 
@@ -229,10 +218,11 @@ def _mean_lines(proved: LossCertificate, issued: Certificate, clients: str) -> l
     paid = float(proved.price_paid or 0.0)
     # What equal losses of independent clients cost at least; a pool can be had for less.
     least = number(proved.reference_price, decimals=3)
+    rule = RULES[proved.rule]
     reference = f" reference price for {clients} {least}," if pool is None else ""
     lines = [
         f"  {f'mean loss of {who}':<34} <= {_up(issued)}"
-        f"   {_RULE[issued.name]};{reference}"
+        f"   {rule.certify_words or rule.words};{reference}"
         f" paid {number(paid, decimals=3)}{_empty(issued)}"
     ]
     if proved.others is not None:

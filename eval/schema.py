@@ -1,5 +1,6 @@
 """What settings are made of: sections closed to unknown keys, and checked kinds of value."""
 
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
@@ -17,6 +18,7 @@ __all__ = [
     "Settings",
     "Share",
     "Text",
+    "one_of",
     "sequence",
 ]
 
@@ -73,3 +75,27 @@ def sequence(value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         raise ValueError("must be a list")
     return _distinct(tuple(value))
+
+
+def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
+    """Make a check that accepts these names and, of anything else, lists them.
+
+    Examples
+    --------
+    >>> one_of(["product", "wsr_wor"])("product")
+    'product'
+    >>> one_of(["product", "wsr_wor", "conformal"])("mean")
+    Traceback (most recent call last):
+        ...
+    ValueError: must be 'product', 'wsr_wor' or 'conformal'
+    """
+    legal = tuple(names)
+    *others, last = map(repr, legal)
+    said = f"{', '.join(others)} or {last}" if others else last
+
+    def check(value: Any) -> Any:
+        if value not in legal:
+            raise ValueError(f"must be {said}")
+        return value
+
+    return check

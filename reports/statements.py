@@ -12,20 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from latecomer.eval.names import BEST_OF, RULES, rules_for
 from latecomer.reports.words import chance, count, listing, magnitude, percent, shift_name
 
 __all__ = ["AVERAGED", "ORDERED", "REALISED", "WATCH", "Parts", "examples", "parts_of", "statement"]
 
-REALISED = frozenset(
-    {
-        *("wsr_wor", "product_wor", "product_wor_averaged", "betting_wor"),
-        *("fraction_above", "error_curve", "best_of"),
-    }
-)
+REALISED = frozenset({BEST_OF, *(name for name, rule in RULES.items() if rule.realised)})
 """Rules that, in a pool, are about scores as measured; of ``best_of`` one may be such a rule."""
-ORDERED = frozenset({"wsr_wor", "product_wor", "betting_wor"})
+ORDERED = frozenset(name for name, rule in RULES.items() if rule.ordered)
 """Rules that bet along the random order of the clients."""
-AVERAGED = frozenset({"wsr_averaged", "product_wor_averaged"})
+AVERAGED = frozenset(name for name, rule in RULES.items() if rule.orders)
 """Rules that average over orders drawn by a seed fixed beforehand."""
 
 AS_NAMED = "as named in the table"
@@ -97,14 +93,12 @@ def _independent(certificate: Certificate) -> bool:
 def _over(certificate: Certificate, rule: str) -> str:
     told = [f"the choice of these {count(int(certificate['n_clients']), 'client')}"]
     # A table tells no order in which its clients were drawn: there a seed draws it.
-    seeded = rule in AVERAGED or (rule in ORDERED and _route(certificate)[0] == FILE)
-    if seeded:
-        told.append(
-            f"{'orders' if rule in AVERAGED else 'an order'} drawn by a seed set beforehand"
-        )
+    if rule in AVERAGED or (rule in ORDERED and _route(certificate)[0] == FILE):
+        drawn = "orders" if rule in AVERAGED else "an order"
+        told.append(f"{drawn} drawn by a seed set beforehand")
     elif rule in ORDERED:
         told.append("their order")
-    if rule == "best_of":
+    if rule == BEST_OF:
         told.append("any orders that its rules use")
     if _drawn(certificate):
         told.append("the draws of models")
@@ -314,10 +308,16 @@ def _arriving(certificate: Certificate, rule: str, which: str) -> Parts:
     )
 
 
+def _states(rule: str) -> str:
+    """Return what a rule bounds; one that is not installed here, of an older run, a mean."""
+    return RULES[rule].states if rule in RULES else "mean"
+
+
 _HELD_OUT = {
-    "conformal": _next_client,
-    "fraction_above": _fraction,
-    "error_curve": _curve,
+    "mean": _held_out_mean,
+    "next": _next_client,
+    "share": _fraction,
+    "curve": _curve,
 }
 _ROUTES = {
     "r1": _tuned,
@@ -340,9 +340,9 @@ def parts_of(certificate: Certificate) -> Parts | None:
     """
     route, rule, which = _route(certificate)
     if route == "r0":
-        return _HELD_OUT.get(rule, _held_out_mean)(certificate, rule, which)
+        return _HELD_OUT[_states(rule)](certificate, rule, which)
     if route == FILE:
-        made = _file_next if rule == "conformal" else _file_mean
+        made = _file_next if _states(rule) == "next" else _file_mean
         return made(certificate, rule, which)
     return _ROUTES[route](certificate, rule, which) if route in _ROUTES else None
 
@@ -401,14 +401,6 @@ def _published(certificate: Certificate, value: str) -> str:
     return text
 
 
-_POOL_RULES = (
-    *("product", "chernoff_kl", "betting_mixture", "product_wor", "product_wor_averaged"),
-    *("betting_wor", "wsr_wor", "best_of", "fraction_above@0.2", "error_curve", "conformal"),
-)
-_IID_RULES = (
-    *("product", "chernoff_kl", "emp_bernstein", "betting_mixture", "wsr_averaged", "best_of"),
-    *("fraction_above@0.2", "error_curve", "conformal"),
-)
 _OTHER_ROUTES = (
     *(("r1:product", "gibbs"), ("r1:kl", "gibbs"), ("r2:two_step_kl", "gibbs")),
     *(("r3:pooled", "gibbs"), ("r4:product", "random-checkpoint"), ("r5:occam", "deterministic")),
@@ -421,8 +413,19 @@ _UNPROVEN_POOLS = {
 }
 
 
+def _asked_of(sampling: str) -> Iterator[tuple[str, bool]]:
+    """Yield the rules of held-out clients drawn so, and whether each bounds a mean."""
+    rules = rules_for("r0").values()
+    fitting = [rule for rule in rules if (rule.iid if sampling == "iid" else rule.finite_pool)]
+    yield from ((rule.name, True) for rule in fitting if rule.states == "mean")
+    yield BEST_OF, True
+    for rule in fitting:
+        if rule.states != "mean":
+            yield rule.name + ("@0.2" if rule.states == "share" else ""), False
+
+
 def _example(bound: str, sampling: str, predictor: str, **more: Any) -> dict[str, Any]:
-    next_client = "conformal" in bound
+    next_client = _states(bound.partition(":")[2]) == "next"
     told = {
         "bound": bound,
         "population": "next-client" if next_client else "unseen-client",
@@ -447,16 +450,15 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
     >>> len(names) == len(set(names)), names[0]
     (True, 'r0:product, finite pool, deterministic')
     """
-    mean = ("fraction_above@0.2", "error_curve", "conformal")
     for predictor in ("deterministic", "gibbs"):
-        for rule in _POOL_RULES:
+        for rule, mean in _asked_of("finite-pool"):
             # What .25 of 40 clients leaves for ten, the thirty having .15 on average.
-            more: dict[str, Any] = {} if rule in mean else {"others": 0.55}
+            more: dict[str, Any] = {"others": 0.55} if mean else {}
             yield (
                 f"r0:{rule}, finite pool, {predictor}",
                 _example(f"r0:{rule}", "finite-pool", predictor, **more),
             )
-        for rule in _IID_RULES:
+        for rule, _ in _asked_of("iid"):
             yield (
                 f"r0:{rule}, independent clients, {predictor}",
                 _example(f"r0:{rule}", "iid", predictor),

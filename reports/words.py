@@ -5,12 +5,10 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 
+from latecomer.eval.names import RULES, method_facts, rules_for
+
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
-
-# FedMA matches the layers of a net in one go, not one a round with training in between, and its
-# net never grows: its plain name would stand for the whole method.
-SHOWN_NAMES = {"fedma": "FedMA (one-shot matching)"}
 
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "
@@ -38,32 +36,21 @@ MASKING = {
     "zero": "logits of classes absent from the client's support labels are multiplied by 0",
 }
 BOUNDS = {
-    "r0:product": "held-out clients, product rule",
-    "r0:wsr_averaged": "held-out clients, betting over drawn orders",
-    "r0:wsr_wor": "held-out clients, betting without replacement",
-    "r0:product_wor": "held-out clients, product without replacement",
-    "r0:product_wor_averaged": "held-out clients, product without replacement over drawn orders",
-    "r0:betting_wor": "held-out clients, mixture of bets without replacement",
-    "r0:chernoff_kl": "held-out clients, Chernoff-kl",
-    "r0:conformal": "held-out clients, conformal quantile",
-    "r0:betting_mixture": "held-out clients, mixture of bets",
-    "r0:emp_bernstein": "held-out clients, empirical Bernstein",
     "r0:best_of": "held-out clients, best of several rules",
-    "r0:fraction_above": "held-out clients, share above a threshold",
-    "r0:error_curve": "held-out clients, share above every threshold",
     "r1:product": "tuned posterior, product rule (R1)",
     "r1:kl": "tuned posterior, kl (R1)",
     "r2:two_step_kl": "stochastic model on its own sample, two-step kl (R2)",
     "r3:pooled": "priors from part of a client's data, pooled (R3)",
-    "r4:product": "clients certified before they train, product rule (R4)",
-    "r4:betting_mixture": "clients certified before they train, mixture of bets (R4)",
-    "r4:progressive": "clients certified before they train, kl grid (R4)",
     "r5:occam": "compressed update (R5)",
     "r5:occam_product": "compressed update, product rule (R5)",
     "pefll_32": "PeFLL, Theorem 3.2",
     "two_step_kl": "training clients, two-step kl",
     "pfedhn_eps": "pFedHN, Theorem 1 (Baxter)",
     "ben_david": "Ben-David et al., Theorem 2",
+}
+_BY_RULE: dict[str, str] = {
+    "r0": "held-out clients, {}",
+    "r4": "clients certified before they train, {} (R4)",
 }
 METRICS = {
     "label_kl": "label KL to the nearest training client (nats)",
@@ -72,6 +59,22 @@ METRICS = {
     "label_hellinger": "label Hellinger distance to the nearest training client",
     "a_distance": "proxy A-distance to the nearest training client",
 }
+
+
+def shown_names() -> dict[str, str]:
+    """Map the methods that go by another name in a report, where theirs would promise too much.
+
+    >>> shown_names()
+    {'fedma': 'FedMA (one-shot matching)'}
+    """
+    told = method_facts().items()
+    return {name: facts["shown_as"] for name, facts in told if facts.get("shown_as")}
+
+
+def __getattr__(name: str) -> object:
+    if name == "SHOWN_NAMES":  # to know them, the files of all methods are read
+        return shown_names()
+    raise AttributeError(f"module 'latecomer.reports.words' has no attribute {name!r}")
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -190,10 +193,18 @@ def bound_name(bound: str) -> str:
     ('held-out clients, product rule, all severities at once', 'mine')
     """
     name, _, which = bound.partition("@")
-    said = BOUNDS.get(name, name)
+    said = BOUNDS.get(name) or _rule_name(name) or name
     if which == "band":
         return f"{said}, all severities at once"
     return f"{said}, {which}" if which else said
+
+
+def _rule_name(bound: str) -> str:
+    """Name a bound of a route whose rules say for themselves what they are."""
+    route, _, rule = bound.partition(":")
+    if route not in _BY_RULE or rule not in rules_for(route):
+        return ""
+    return _BY_RULE[route].format(RULES[rule].words)
 
 
 def shift_name(shift: str, severity: float) -> str:

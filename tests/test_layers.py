@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "bounds": ("latecomer.bounds",),
     "models": ("latecomer.bounds", "latecomer.models"),
     "eval": ("latecomer.bounds", "latecomer.models", "latecomer.eval"),
-    "reports": ("latecomer.eval.results.rows", "latecomer.reports"),
+    "reports": ("latecomer.eval.results.rows", "latecomer.eval.names", "latecomer.reports"),
 }
 # What stands outside the walls: where modules of old went.
 OPEN = "latecomer.moved"
@@ -39,14 +39,14 @@ FLOORS = {
         ("methods",),
     ),
     "eval": (
-        ("errors", "files", "schema"),
+        ("discovery", "errors", "files", "schema"),
         ("checks", "devices", "results", "datasets"),
         ("splits",),
         ("shifts",),
         ("federation",),
         ("scoring",),
         ("training", "certificates"),
-        ("routes", "measures"),
+        ("routes", "measures", "names"),
         ("studies", "protocol"),
         ("jobs",),
         ("executors",),
@@ -65,7 +65,8 @@ FLOORS = {
 MOST_FILES = 20
 TORCH_FREE = (
     *("latecomer", "latecomer.bounds", "latecomer.eval", "latecomer.eval.results.rows"),
-    *("latecomer.eval.studies.loading", "latecomer.eval.certificates.from_losses"),
+    *("latecomer.eval.names", "latecomer.eval.studies.loading"),
+    "latecomer.eval.certificates.from_losses",
     *("latecomer.eval.certificates.from_predictor", "latecomer.eval.errors", "latecomer.moved"),
     *("latecomer.eval.runs.status", "latecomer.eval.jobs.job", "latecomer.eval.jobs.lock"),
     *("latecomer.reports", "latecomer.cli", "latecomer.models.methods"),

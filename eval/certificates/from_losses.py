@@ -21,7 +21,7 @@ from latecomer.bounds.checks import count, failure_probability, positive
 from latecomer.bounds.held_out.losses import conformal
 from latecomer.eval.certificates.loss_table import read_losses
 from latecomer.eval.certificates.rows import left_for_others
-from latecomer.eval.certificates.rules import MEAN_RULES, RULES, Asked, Rule
+from latecomer.eval.certificates.rules import RULES, Asked, Rule, rules_for
 from latecomer.eval.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
 
-FILE_RULES = (*MEAN_RULES, "conformal")
+FILE_RULES = tuple(rules_for("table"))
 """Rules that a table of losses can be certified by."""
 
 _ALIKE = "the next client is drawn like these"
@@ -201,9 +201,9 @@ def certify_losses(
     values = np.array(table.losses)
     mean = min(math.fsum(table.losses) / k, loss_max)
     bound, others = None, None
-    if rule in MEAN_RULES:
-        unit = _bounded(MEAN_RULES[rule], values / loss_max, delta, pool_size, seed)
-        bound = _tagged(_scaled(unit, loss_max), MEAN_RULES[rule], pool_size, seed)
+    if RULES[rule].states == "mean":
+        unit = _bounded(RULES[rule], values / loss_max, delta, pool_size, seed)
+        bound = _tagged(_scaled(unit, loss_max), RULES[rule], pool_size, seed)
         if pool_size is not None and pool_size > k:
             sizes = {"n_clients": k, "pool_size": pool_size}
             left = left_for_others(bound=float(unit), mean=mean / loss_max, **sizes)

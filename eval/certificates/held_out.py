@@ -37,7 +37,14 @@ from types import MappingProxyType
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.eval.certificates.rules import LEAST_OUTSIDE, MEAN_RULES, RULES, Asked, Rule
+from latecomer.eval.certificates.rules import (
+    LEAST_OUTSIDE,
+    MEAN_RULES,
+    RULES,
+    Asked,
+    Rule,
+    rules_for,
+)
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.scoring.scores import ClientScore
 
@@ -218,9 +225,9 @@ def certify_scores(scored: Scored, *, rule: str, level: float) -> Certificate:
     >>> c.population, c.sampling, round(float(c), 4)
     ('unseen-client', 'finite-pool', 0.1855)
     """
+    legal = [name for name, one in rules_for("r0").items() if one.bound is not None]
     chosen = RULES.get(rule)
-    if chosen is None or chosen.bound is None:
-        legal = [name for name, one in RULES.items() if one.bound is not None]
+    if chosen is None or chosen.bound is None or rule not in legal:
         raise InputError(
             f"rule must be one of {', '.join(legal)}, got rule={rule}{nearest(rule, legal)}"
         )

@@ -1,18 +1,10 @@
-"""Inequalities over the scores of held-out clients, and how their clients must have been drawn."""
+"""The rules that certificates are asked for by, and how their clients must have been drawn."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-import numpy as np
-
-from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.held_out.betting import betting_mixture, wsr_wor
-from latecomer.bounds.held_out.betting_orders import wsr_averaged
-from latecomer.bounds.held_out.counting import conformal
-from latecomer.bounds.held_out.losses import chernoff_kl, emp_bernstein, product
-from latecomer.bounds.held_out.pool_betting import betting_wor, product_wor, product_wor_averaged
+from latecomer.eval.certificates.inequalities.declaration import Asked, Rule
+from latecomer.eval.discovery import declared
 from latecomer.eval.errors import InputError
 
 __all__ = [
@@ -25,7 +17,9 @@ __all__ = [
     "Rule",
     "check_outside",
     "check_sampling",
+    "level_of",
     "orders_of",
+    "rules_for",
     "sampling_of",
 ]
 
@@ -33,157 +27,37 @@ IID_SPLITS = frozenset({"environment"})
 BEST_OF = "best_of"
 # A certificate about a pool that is nearly all certified says next to nothing about new clients.
 LEAST_OUTSIDE = 10
+RULES: Mapping[str, Rule] = declared("latecomer.eval.certificates.inequalities", "RULES")
+"""Every rule that a module of ``inequalities`` declares."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a rule is asked.
+def rules_for(door: str) -> Mapping[str, Rule]:
+    """Return the rules that may be asked for through a door, by name.
 
-    Attributes
-    ----------
-    losses : sequence of float
-        One score in [0, 1] a client, in the order in which the clients were drawn.
-    level : float
-        Failure probability.
-    pool_size : int or None
-        Clients of the finite pool.
-    orders_seed : int
-        Draws the orders that a rule averages over.
+    Examples
+    --------
+    >>> list(rules_for("r4"))
+    ['product', 'betting_mixture', 'progressive']
     """
-
-    losses: Sequence[float]
-    level: float
-    pool_size: int | None = None
-    orders_seed: int = 0
-
-    @property
-    def pool(self) -> int:
-        """Size of the pool; all of it was scored where none is given."""
-        return self.pool_size or len(self.losses)
+    fitting = {name: rule for name, rule in RULES.items() if door in rule.doors}
+    return MappingProxyType(fitting)
 
 
-Calculator = Callable[[Asked], Certificate]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One statement about held-out client scores.
-
-    Attributes
-    ----------
-    name : str
-        Its name in a study.
-    level : str
-        The setting that holds its probability: ``delta``, or ``alpha`` for a quantile.
-    finite_pool, iid : bool
-        The kinds of sampling its proof covers.
-    realised : bool
-        Whether, in a finite pool, its proof is about the scores as they were measured and not about
-        the clients' expected errors over fresh points and draws.
-    ordered : bool
-        Whether it needs the random order in which the clients were drawn.
-    orders : int
-        Random orders of the scores that it averages over, drawn by a seed fixed beforehand.
-    bound : callable or None
-        For a bound of the mean or of the next score.  None: the statement is about tails.
-    population : str
-        Whose risk it bounds when every loss is one client's score.
-    least : int
-        Fewest clients.
-    """
-
-    name: str
-    level: str = "delta"
-    finite_pool: bool = True
-    iid: bool = True
-    realised: bool = False
-    ordered: bool = False
-    orders: int = 0
-    bound: Calculator | None = None
-    population: str = "unseen-client"
-    least: int = 1
-
-
-def _product(a: Asked) -> Certificate:
-    return product(losses=a.losses, delta=a.level)
-
-
-def _chernoff_kl(a: Asked) -> Certificate:
-    mean = float(np.mean(a.losses))
-    return chernoff_kl(empirical_risk=mean, n_samples=len(a.losses), delta=a.level)
-
-
-def _emp_bernstein(a: Asked) -> Certificate:
-    return emp_bernstein(
-        empirical_risk=float(np.mean(a.losses)),
-        variance=float(np.var(a.losses, ddof=1)),
-        n_samples=len(a.losses),
-        delta=a.level,
-    )
-
-
-def _wsr_averaged(a: Asked) -> Certificate:
-    n = _WSR_ORDERS
-    return wsr_averaged(losses=a.losses, delta=a.level, n_orders=n, seed=a.orders_seed)
-
-
-def _wsr_wor(a: Asked) -> Certificate:
-    return wsr_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
-
-
-def _product_wor(a: Asked) -> Certificate:
-    return product_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
-
-
-def _product_wor_averaged(a: Asked) -> Certificate:
-    return product_wor_averaged(
-        losses=a.losses,
-        delta=a.level,
-        pool_size=a.pool,
-        n_orders=_PRODUCT_ORDERS,
-        seed=a.orders_seed,
-    )
-
-
-def _betting_wor(a: Asked) -> Certificate:
-    return betting_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
-
-
-def _betting_mixture(a: Asked) -> Certificate:
-    return betting_mixture(losses=a.losses, delta=a.level)
-
-
-def _conformal(a: Asked) -> Certificate:
-    return conformal(losses=a.losses, alpha=a.level)
-
-
-_WSR_ORDERS, _PRODUCT_ORDERS = 64, 400
-# Rules without replacement are for pools, and about what was measured there.
-_of_pools = partial(Rule, iid=False, realised=True)
 MEAN_RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        rule.name: rule
-        for rule in (
-            Rule("product", bound=_product),
-            Rule("chernoff_kl", bound=_chernoff_kl),
-            Rule("emp_bernstein", bound=_emp_bernstein, finite_pool=False, least=2),
-            Rule("wsr_averaged", bound=_wsr_averaged, finite_pool=False, orders=_WSR_ORDERS),
-            _of_pools("wsr_wor", bound=_wsr_wor, ordered=True),
-            _of_pools("product_wor", bound=_product_wor, ordered=True),
-            _of_pools("product_wor_averaged", bound=_product_wor_averaged, orders=_PRODUCT_ORDERS),
-            _of_pools("betting_wor", bound=_betting_wor, ordered=True),
-            Rule("betting_mixture", bound=_betting_mixture),
-        )
-    }
+    {name: rule for name, rule in rules_for("r0").items() if rule.states == "mean"}
 )
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        **MEAN_RULES,
-        "conformal": Rule("conformal", level="alpha", bound=_conformal, population="next-client"),
-        "fraction_above": Rule("fraction_above", realised=True),
-        "error_curve": Rule("error_curve", realised=True),
-    }
-)
+"""Of held-out clients' scores: those among which ``best_of`` may choose."""
+
+
+def level_of(rule: str) -> str:
+    """Return the setting that holds a rule's probability: ``delta``, or ``alpha`` of a quantile.
+
+    Examples
+    --------
+    >>> level_of("conformal"), level_of("best_of")
+    ('alpha', 'delta')
+    """
+    return RULES[rule].level if rule in RULES else "delta"
 
 
 def orders_of(rules: Sequence[str]) -> int:

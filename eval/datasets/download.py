@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from latecomer.eval.datasets.sources import Archive
+from latecomer.eval.datasets.reader import Archive
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
 

@@ -12,14 +12,17 @@ from latecomer.eval.certificates.rules import (
     RULES,
     check_outside,
     check_sampling,
+    level_of,
     orders_of,
+    rules_for,
     sampling_of,
 )
 from latecomer.eval.errors import InputError
 from latecomer.eval.routes.r3_personal_cut import measured_samples
 from latecomer.eval.routes.settings import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES, Compressed, Progressive, Tuned
-from latecomer.eval.schema import Count, Number, Positive, Probability, Seed, sequence
+from latecomer.eval.schema import Count, Number, Positive, Probability, Seed, one_of, sequence
+from latecomer.eval.shifts.transforms import SHIFTS
 
 __all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior", "TwoLevel"]
 
@@ -28,7 +31,7 @@ _ALPHA = 0.1
 _MEAN = ", ".join(MEAN_RULES)
 # Shifts that move each client's own samples, by itself: what a certificate under a shift needs.
 _JOINT = {
-    "extrapolation": "draws other clients, so that the certified ones are no sample of a pool",
+    **{name: shift.joint for name, shift in SHIFTS.items() if shift.joint},
     "dataset": "deals another data set to all clients at once, so that they depend on each other",
 }
 
@@ -39,20 +42,10 @@ def _with_an_order(value: Any) -> Any:
     return value
 
 
-_Mean = Literal[
-    "product",
-    "chernoff_kl",
-    "emp_bernstein",
-    "betting_mixture",
-    "wsr_averaged",
-    "wsr_wor",
-    "product_wor",
-    "product_wor_averaged",
-    "betting_wor",
-]
-MeanRule = Annotated[_Mean, BeforeValidator(_with_an_order)]
+MeanRule = Annotated[str, BeforeValidator(one_of(MEAN_RULES)), BeforeValidator(_with_an_order)]
 RuleName = Annotated[
-    Literal[_Mean, "conformal", "fraction_above", "error_curve", "best_of"],
+    str,
+    BeforeValidator(one_of([*rules_for("r0"), BEST_OF])),
     BeforeValidator(_with_an_order),
 ]
 Threshold = Annotated[Number, Field(ge=0, lt=1)]
@@ -72,7 +65,7 @@ class HeldOut(RouteSettings):
     Attributes
     ----------
     rule : str
-        One of ``RULES``, or ``best_of``.
+        One of the rules for ``r0``, or ``best_of``.
     best_of : tuple of str
         Rules of the mean; the smallest bound is taken, each at its part of ``delta``.
     delta, alpha : float
@@ -119,7 +112,7 @@ class HeldOut(RouteSettings):
     def completed(self, key: str, study: StudyLike) -> Self:
         """Fill in rule, level, orders and shifts; refuse what the rule cannot certify."""
         rule = self._rule(key)
-        level = RULES[rule].level if rule != BEST_OF else "delta"
+        level = level_of(rule)
         unused = "alpha" if level == "delta" else "delta"
         if getattr(self, unused) is not None:
             raise InputError(f"{key}.{unused} is no setting of rule {rule}, which takes {level}")

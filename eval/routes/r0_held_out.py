@@ -15,7 +15,7 @@ from latecomer.eval.certificates.rows import (
     pool_rows,
     price_rows,
 )
-from latecomer.eval.certificates.rules import BEST_OF, MEAN_RULES, sampling_of
+from latecomer.eval.certificates.rules import BEST_OF, MEAN_RULES, level_of, sampling_of
 from latecomer.eval.certificates.tails import error_curve, fractions_above
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
@@ -139,7 +139,7 @@ def _shares(
 ) -> Iterator[tuple[str, float, list[str], int]]:
     """Yield suffix, probability, who else shares delta, and severities, for each certificate."""
     entry = issue.entry
-    level = float(entry["alpha" if entry["rule"] == "conformal" else "delta"])
+    level = float(entry[level_of(entry["rule"])])
     notes = list(issue.notes)
     if issue.n_seeds > 1:
         level /= issue.n_seeds

@@ -18,35 +18,15 @@ error, half of which exceed their mean where errors fall, and says nothing about
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, TypeVar
 
-import numpy as np
-
 from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.held_out.betting import betting_mixture
-from latecomer.bounds.held_out.losses import product
-from latecomer.bounds.unseen_clients.single_level import progressive
-from latecomer.eval.certificates.rules import IID_SPLITS, LEAST_OUTSIDE
+from latecomer.eval.certificates.rules import IID_SPLITS, LEAST_OUTSIDE, Asked, rules_for
 from latecomer.eval.errors import InputError
 from latecomer.eval.routes.settings import SplitLike
 from latecomer.eval.scoring.scores import ClientScore
 
-__all__ = ["GRID", "RULES", "Plan", "Step", "certify_progress", "plan_of", "score_then_train"]
-
-GRID = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Temperatures of the rule ``progressive``, fixed here and paid for by their union."""
-
-RULES: Mapping[str, Callable[[Sequence[float], float], Certificate]] = MappingProxyType(
-    {
-        "product": lambda s, p: product(losses=s, delta=p),
-        "betting_mixture": lambda s, p: betting_mixture(losses=s, delta=p),
-        "progressive": lambda s, p: progressive(
-            empirical_risk=float(np.mean(s)), n_steps=len(s), delta=p, grid=GRID
-        ),
-    }
-)
-"""Rules whose proof covers systems that change in response to the scores."""
+__all__ = ["Plan", "Step", "certify_progress", "plan_of", "score_then_train"]
 
 S = TypeVar("S")
 B = TypeVar("B")
@@ -127,7 +107,7 @@ def certify_progress(
     plan : Plan
         Fixed before the first score.
     rule : str
-        A key of ``RULES``.
+        One of ``rules_for("r4")``, whose proof covers systems that change with the scores.
     delta : float
         Failure probability in (0, 1).
 
@@ -139,7 +119,7 @@ def certify_progress(
     Raises
     ------
     ValueError
-        When there are more or fewer scores than the plan has clients.
+        When the rule is none of R4's, or there are more or fewer scores than the plan has clients.
 
     Examples
     --------
@@ -151,7 +131,10 @@ def certify_progress(
     """
     if len(scores) != plan.clients:
         raise ValueError(f"scores must be those of {plan.clients} clients, got {len(scores)}")
-    issued = RULES[rule]([score.error for score in scores], delta)
+    bound = rules_for("r4")[rule].bound
+    if bound is None:
+        raise ValueError(f"rule {rule} bounds no mean")
+    issued = bound(Asked([score.error for score in scores], delta))
     support = sorted(score.n_support for score in scores)
     return replace(
         issued,

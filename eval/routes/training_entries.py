@@ -6,10 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from latecomer.eval.certificates.rules import rules_for
 from latecomer.eval.errors import InputError
 from latecomer.eval.routes.r4_progressive import plan_of
 from latecomer.eval.routes.settings import RouteSettings, SplitLike, StudyLike
-from latecomer.eval.schema import Count, Number, Positive, sequence
+from latecomer.eval.schema import Count, Number, Positive, one_of, sequence
 
 __all__ = [
     "KINDS",
@@ -51,7 +52,7 @@ class Progressive(TrainingRoute):
     kind: ClassVar[str] = "progressive"
 
     route: Literal["r4"]
-    rule: Literal["product", "betting_mixture", "progressive"] = "product"
+    rule: Annotated[str, BeforeValidator(one_of(rules_for("r4")))] = "product"
     delta: Delta = 0.05
     first: Count
     clients: Count

@@ -15,6 +15,7 @@ from latecomer.eval.results.rows import COLUMNS, read_records, rows_to_text
 from latecomer.eval.runs.provenance import environment
 from latecomer.eval.studies.cells import Cell
 from latecomer.eval.studies.settings import Study
+from latecomer.models.methods import METHODS, find_method
 
 __all__ = ["check_directory", "count_scorings", "declare", "merge"]
 
@@ -125,8 +126,15 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -
     index = {"cells": [cell.id for cell in cells], "about": about}
     write_changed(folder / "cells.json", json.dumps(index, indent=1) + "\n")
     if fresh:
-        about_here = environment(study.train.device)
+        about_here = environment(study.train.device) | _told_outside(study)
         write_atomic(folder / "env.json", json.dumps(about_here, indent=1) + "\n")
+
+
+def _told_outside(study: Study) -> dict[str, Any]:
+    """Write down whom methods of other packages cite: a report may be made without them."""
+    named = [method.name for method in study.methods if method.name not in METHODS]
+    cited = {found.name: list(found.cites) for found in map(find_method, named) if found.cites}
+    return {"cites": cited} if cited else {}
 
 
 def merge(folder: Path, jobs: Sequence[Job]) -> None:

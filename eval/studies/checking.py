@@ -97,10 +97,10 @@ def _completed_split(study: Study) -> SplitSettings:
 def _reserve(study: Study, kind: str, reserve: float | None) -> float:
     natural = kind == "natural"
     if reserve is None:
-        reserve = _RESERVE if study.shifts.extrapolation and not natural else 0.0
+        reserve = _RESERVE if dict(study.shifts)["extrapolation"] and not natural else 0.0
     if natural and reserve > 0:
         raise InputError(f"split.reserve must be 0 for a natural split, got {reserve}")
-    if study.shifts.extrapolation and not reserve > 0:
+    if dict(study.shifts)["extrapolation"] and not reserve > 0:
         why = "which a natural split cannot have" if natural else f"got {reserve}"
         raise InputError(f"shifts.extrapolation needs split.reserve above 0, {why}")
     return reserve

@@ -1,7 +1,7 @@
 """The schema of a study file: sections, defaults, legal ranges."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    create_model,
     model_validator,
 )
 
@@ -25,6 +26,8 @@ from latecomer.eval.schema import (
     Settings,
     sequence,
 )
+from latecomer.eval.shifts.kinds.declaration import Shift
+from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.settings import SPLIT_SETTINGS, SplitSettings
 from latecomer.eval.studies.cells import Cell, cells_of
 
@@ -189,21 +192,41 @@ class FunctionShift(Settings):
     )
 
 
-class Shifts(Settings):
+def _severities(shift: Shift) -> Any:
+    """Return what a study may ask of a shift."""
+    least: Any = Field(gt=0) if shift.above_zero else Field(ge=shift.low)
+    legal: Any = Annotated[Number, least, Field(le=shift.high)]
+    return Annotated[tuple[legal, ...], BeforeValidator(sequence)]
+
+
+if TYPE_CHECKING:
+    _Severities = Settings
+else:
+    _Severities = create_model(
+        "_Severities",
+        __base__=Settings,
+        **{name: (_severities(shift), ()) for name, shift in SHIFTS.items()},
+    )
+# What stands in every cell's configuration, asked for or not. A shift that came later stands in
+# those that ask for it: the others' ids are what they were.
+_ALWAYS_TOLD = frozenset(
+    {
+        *("blur", "rotation", "noise", "contrast", "brightness", "extrapolation"),
+        *("dataset", "function"),
+    }
+)
+
+
+class Shifts(_Severities):
     """Shifts that novel clients are measured under: severities, other data, own functions."""
 
-    blur: Annotated[tuple[Positive, ...], BeforeValidator(sequence)] = ()
-    rotation: Annotated[tuple[Number, ...], BeforeValidator(sequence)] = ()
-    noise: Annotated[tuple[Positive, ...], BeforeValidator(sequence)] = ()
-    contrast: Annotated[
-        tuple[Annotated[Number, Field(ge=0, le=10)], ...], BeforeValidator(sequence)
-    ] = ()
-    brightness: Annotated[
-        tuple[Annotated[Number, Field(ge=-1, le=1)], ...], BeforeValidator(sequence)
-    ] = ()
-    extrapolation: Annotated[tuple[Positive, ...], BeforeValidator(sequence)] = ()
     dataset: tuple[DataShift, ...] = ()
     function: tuple[FunctionShift, ...] = ()
+
+    def told(self) -> dict[str, Any]:
+        """Return what stands in a cell's configuration."""
+        plain = self.model_dump(mode="json", exclude_none=True)
+        return {name: asked for name, asked in plain.items() if asked or name in _ALWAYS_TOLD}
 
     @model_validator(mode="after")
     def _labels_differ(self) -> "Shifts":
@@ -300,6 +323,7 @@ class Study(Settings):
     def resolved(self) -> dict[str, Any]:
         """Every setting as plain data; what is not set at all is left out."""
         plain = self.model_dump(mode="json", exclude_none=True)
+        plain["shifts"] = self.shifts.told()
         plain["methods"] = [
             {
                 "name": method.name,

@@ -101,7 +101,14 @@ class Method(ABC):
     Attributes
     ----------
     name, paper : str
-        Registry name; where it was published.
+        Registry name, that of its file; where it was published.
+    cites : tuple of str
+        Whom a report cites for it: keys of the reports' bibliography, or whole BibTeX entries.
+    shown_as : str
+        What reports call it, where its plain name would promise too much.
+    look : int or None
+        Its colour and mark in every figure, by their number; the first free ones unless given.
+        Like the two above a literal: reports read them without running the file.
     personalization : str
         How a client that never trained is served.
     needs_labels : bool
@@ -115,6 +122,9 @@ class Method(ABC):
 
     name: ClassVar[str]
     paper: ClassVar[str]
+    cites: ClassVar[tuple[str, ...]] = ()
+    shown_as: ClassVar[str] = ""
+    look: ClassVar[int | None] = None
     personalization: ClassVar[Personalization]
     needs_labels: ClassVar[bool]
     numbers_version: ClassVar[int] = 1

@@ -33,6 +33,8 @@ class FedAvg(Method):
 
     name: ClassVar[str] = "fedavg"
     paper: ClassVar[str] = "McMahan et al., AISTATS 2017"
+    cites: ClassVar[tuple[str, ...]] = ("mcmahan2017",)
+    look: ClassVar[int | None] = 2
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
 

@@ -58,6 +58,11 @@ class FedMA(AveragedWeights):
 
     name: ClassVar[str] = "fedma"
     paper: ClassVar[str] = "Wang et al., ICLR 2020"
+    cites: ClassVar[tuple[str, ...]] = ("wang2020",)
+    # It matches the layers of a net in one go, not one a round with training in between, and its
+    # net never grows: its plain name would stand for the whole method.
+    shown_as: ClassVar[str] = "FedMA (one-shot matching)"
+    look: ClassVar[int | None] = 12
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
 

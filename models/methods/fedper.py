@@ -28,5 +28,7 @@ class FedPer(SharedBody):
 
     name: ClassVar[str] = "fedper"
     paper: ClassVar[str] = "Arivazhagan et al., 2019, arXiv:1912.00818"
+    cites: ClassVar[tuple[str, ...]] = ("arivazhagan2019",)
+    look: ClassVar[int | None] = 15
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True

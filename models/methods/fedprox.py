@@ -31,6 +31,8 @@ class FedProx(AveragedWeights):
 
     name: ClassVar[str] = "fedprox"
     paper: ClassVar[str] = "Li et al., MLSys 2020"
+    cites: ClassVar[tuple[str, ...]] = ("li2020",)
+    look: ClassVar[int | None] = 11
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
 

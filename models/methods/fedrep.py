@@ -38,6 +38,8 @@ class FedRep(SharedBody):
 
     name: ClassVar[str] = "fedrep"
     paper: ClassVar[str] = "Collins et al., ICML 2021"
+    cites: ClassVar[tuple[str, ...]] = ("collins2021",)
+    look: ClassVar[int | None] = 7
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
 

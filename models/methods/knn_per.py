@@ -49,6 +49,8 @@ class KNNPer(AveragedWeights):
 
     name: ClassVar[str] = "knn_per"
     paper: ClassVar[str] = "Marfoq et al., ICML 2022"
+    cites: ClassVar[tuple[str, ...]] = ("marfoq2022",)
+    look: ClassVar[int | None] = 14
     personalization: ClassVar[Personalization] = "knn"
     needs_labels: ClassVar[bool] = True
 

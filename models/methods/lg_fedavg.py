@@ -48,6 +48,8 @@ class LGFedAvg(AveragedWeights):
 
     name: ClassVar[str] = "lg_fedavg"
     paper: ClassVar[str] = "Liang et al., 2020, arXiv:2001.01523"
+    cites: ClassVar[tuple[str, ...]] = ("liang2020",)
+    look: ClassVar[int | None] = 10
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
 

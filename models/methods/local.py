@@ -47,6 +47,7 @@ class Local(Method):
 
     name: ClassVar[str] = "local"
     paper: ClassVar[str] = "baseline"
+    look: ClassVar[int | None] = 4
     personalization: ClassVar[Personalization] = "local"
     needs_labels: ClassVar[bool] = True
 

@@ -28,8 +28,7 @@ class ODPFLHN(DescribedClients):
     change is pulled back through both. A client is described by all its samples at once, in
     training as in serving (supplement, B.1, B.2 and Algorithm 1): one forward pass over them.
 
-    Standardised descriptors, AdamW and averaged networks are defaults of ours, see
-    :class:`~latecomer.models.families.described_clients.DescribedClients`.
+    Standardised descriptors, AdamW and averaged networks are defaults of ours, as its family says.
 
     Attributes
     ----------
@@ -56,9 +55,10 @@ class ODPFLHN(DescribedClients):
     finetune_share: float = number(0.5, least=0)
     dp_epsilon: float | None = number(None, above=0)
     dp_delta: float = number(0.01, above=0, below=1)
-
     name: ClassVar[str] = "odpfl_hn"
     paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
+    cites: ClassVar[tuple[str, ...]] = ("amosy2024",)
+    look: ClassVar[int | None] = 6
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
     numbers_version: ClassVar[int] = 2

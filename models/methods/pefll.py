@@ -53,9 +53,10 @@ class PeFLL(GeneratedClients):
     alpha_theta: float = number(1e-4, least=0)
     training_objective: str = choice("pefll", "bound", "bound_kl")
     weight_radius: float | None = number(None, above=0)
-
     name: ClassVar[str] = "pefll"
     paper: ClassVar[str] = "Scott, Zakerinia, Lampert, ICLR 2024"
+    cites: ClassVar[tuple[str, ...]] = ("scott2024",)
+    look: ClassVar[int | None] = 0
     personalization: ClassVar[Personalization] = "forward"
     needs_labels: ClassVar[bool] = True
     numbers_version: ClassVar[int] = 2

@@ -55,6 +55,8 @@ class PerFedAvg(GlobalWeights):
 
     name: ClassVar[str] = "per_fedavg"
     paper: ClassVar[str] = "Fallah, Mokhtari, Ozdaglar, NeurIPS 2020"
+    cites: ClassVar[tuple[str, ...]] = ("fallah2020",)
+    look: ClassVar[int | None] = 3
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
 

@@ -42,6 +42,8 @@ class PFedHN(FittedEmbeddings):
 
     name: ClassVar[str] = "pfedhn"
     paper: ClassVar[str] = "Shamsian et al., ICML 2021"
+    cites: ClassVar[tuple[str, ...]] = ("shamsian2021",)
+    look: ClassVar[int | None] = 1
     personalization: ClassVar[Personalization] = "embedding"
     needs_labels: ClassVar[bool] = True
     numbers_version: ClassVar[int] = 2

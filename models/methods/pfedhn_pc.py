@@ -42,6 +42,8 @@ class PFedHNPC(FittedEmbeddings):
 
     name: ClassVar[str] = "pfedhn_pc"
     paper: ClassVar[str] = "Shamsian et al., ICML 2021"
+    cites: ClassVar[tuple[str, ...]] = ("shamsian2021",)
+    look: ClassVar[int | None] = 17
     personalization: ClassVar[Personalization] = "embedding"
     needs_labels: ClassVar[bool] = True
     numbers_version: ClassVar[int] = 3

@@ -40,10 +40,9 @@ class PFedMe(GlobalWeights):
         Strength of the tie; step of the server.
     inner_steps, inner_lr, inner_weight_decay, local_lr : int, float, float, float
         Steps of ``theta``, and of ``w``; either rate times ``lam`` should stay below 1.
-    novel_lr : float or None
-        Rate of serving a newcomer by plain SGD; None: ``inner_lr``.
-    finetune_steps, finetune_batch_size, clip_norm : int, int, float
-        Its steps (published: 20 epochs, 260 for 100 clients of CIFAR-10), batch size and clipping.
+    novel_lr, finetune_steps, finetune_batch_size, clip_norm : float or None, int, int, float
+        Of serving a newcomer by plain SGD: rate (None: ``inner_lr``), steps (published: 20 epochs,
+        260 for 100 clients of CIFAR-10), batch size and clipping.
     """
 
     lam: float = number(15.0, above=0)
@@ -56,9 +55,10 @@ class PFedMe(GlobalWeights):
     finetune_steps: int = count(260, least=0)
     finetune_batch_size: int = count(32)
     clip_norm: float = number(50.0, above=0)
-
     name: ClassVar[str] = "pfedme"
     paper: ClassVar[str] = "Dinh, Tran, Nguyen, NeurIPS 2020"
+    cites: ClassVar[tuple[str, ...]] = ("dinh2020",)
+    look: ClassVar[int | None] = 13
     personalization = "finetune"
     needs_labels: ClassVar[bool] = True
     numbers_version: ClassVar[int] = 2

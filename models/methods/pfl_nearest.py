@@ -40,6 +40,8 @@ class PFLNearest(EmbeddedClients):
 
     name: ClassVar[str] = "pfl_nearest"
     paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
+    cites: ClassVar[tuple[str, ...]] = ("amosy2024", "shamsian2021")
+    look: ClassVar[int | None] = 9
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
     numbers_version: ClassVar[int] = 2

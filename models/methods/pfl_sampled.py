@@ -34,6 +34,8 @@ class PFLSampled(EmbeddedClients):
 
     name: ClassVar[str] = "pfl_sampled"
     paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
+    cites: ClassVar[tuple[str, ...]] = ("amosy2024", "shamsian2021")
+    look: ClassVar[int | None] = 21
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
     numbers_version: ClassVar[int] = 3

@@ -1,9 +1,14 @@
 """Names of the federated methods; a method's module is imported when it is first asked for."""
 
+import ast
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from latecomer.models import outside
@@ -11,47 +16,76 @@ from latecomer.models import outside
 if TYPE_CHECKING:
     from latecomer.models.engine.method import Method
 
-_HOME = {
-    "local": "local:Local",
-    "fedavg": "fedavg:FedAvg",
-    "fedprox": "fedprox:FedProx",
-    "fedma": "fedma:FedMA",
-    "fedper": "fedper:FedPer",
-    "fedrep": "fedrep:FedRep",
-    "lg_fedavg": "lg_fedavg:LGFedAvg",
-    "per_fedavg": "per_fedavg:PerFedAvg",
-    "pfedme": "pfedme:PFedMe",
-    "knn_per": "knn_per:KNNPer",
-    "pfedhn": "pfedhn:PFedHN",
-    "pfedhn_pc": "pfedhn_pc:PFedHNPC",
-    "pfl_sampled": "pfl_sampled:PFLSampled",
-    "pfl_nearest": "pfl_nearest:PFLNearest",
-    "pfl_ensemble": "pfl_ensemble:PFLEnsemble",
-    "odpfl_hn": "odpfl_hn:ODPFLHN",
-    "pefll": "pefll:PeFLL",
-}
+# The order of tables; methods that are not listed follow.
+_ORDER = (
+    *("local", "fedavg", "fedprox", "fedma", "fedper", "fedrep", "lg_fedavg", "per_fedavg"),
+    *("pfedme", "knn_per", "pfedhn", "pfedhn_pc", "pfl_sampled", "pfl_nearest", "pfl_ensemble"),
+    *("odpfl_hn", "pefll"),
+)
+_FOLDER = Path(__file__).parent
+_FOUND = {info.name for info in iter_modules([str(_FOLDER)])} - {"registry"}
+_NAMES = (*(name for name in _ORDER if name in _FOUND), *sorted(_FOUND - set(_ORDER)))
 
 
 class _Registry(Mapping[str, "type[Method]"]):
     def __getitem__(self, name: str) -> "type[Method]":
-        module, _, cls = _HOME[name].partition(":")
-        method: type[Method] = getattr(import_module(f"latecomer.models.methods.{module}"), cls)
-        return method
+        if name not in _FOUND:
+            raise KeyError(name)
+        module = import_module(f"latecomer.models.methods.{name}")
+        classes: list[type[Method]] = [
+            one
+            for one in vars(module).values()
+            if isinstance(one, type) and vars(one).get("name") == name
+        ]
+        if len(classes) != 1:
+            raise ValueError(f"{module.__name__} must define one method of the name {name!r}")
+        return classes[0]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_HOME)
+        return iter(_NAMES)
 
     def __len__(self) -> int:
-        return len(_HOME)
+        return len(_NAMES)
 
 
 METHODS: Mapping[str, "type[Method]"] = _Registry()
-"""Name -> class, in the order of tables; listing the names loads no torch."""
+"""Name -> class of every file of the folder, in the order of tables; listing loads no torch."""
+
+
+@cache
+def method_facts() -> Mapping[str, Mapping[str, Any]]:
+    """Return what the classes of the methods say of themselves in literals.
+
+    The files are read, not run: a report cites methods without loading torch.
+
+    Examples
+    --------
+    >>> method_facts()["pfedhn"]["cites"]
+    ('shamsian2021',)
+    """
+    return {name: _literals(name) for name in _NAMES}
+
+
+def _literals(name: str) -> dict[str, Any]:
+    """Read the literals in the class body of a method, as its file has them."""
+    for cls in ast.parse((_FOLDER / f"{name}.py").read_text("utf-8")).body:
+        said: dict[str, Any] = {}
+        for line in cls.body if isinstance(cls, ast.ClassDef) else ():
+            match line:
+                case (
+                    ast.Assign(targets=[ast.Name(id=place)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=place), value=ast.expr() as value)
+                ):
+                    with suppress(ValueError):  # an expression, which a report has no use for
+                        said[place] = ast.literal_eval(value)
+        if said.get("name") == name:
+            return said
+    return {}
 
 
 def known_names() -> tuple[str, ...]:
     """Return the built-in names, then those that installed packages offer as entry points."""
-    return (*_HOME, *(name for name in sorted(outside.offered()) if name not in _HOME))
+    return (*_NAMES, *(name for name in sorted(outside.offered()) if name not in _FOUND))
 
 
 def find_method(name: str) -> "type[Method]":
@@ -74,10 +108,10 @@ def find_method(name: str) -> "type[Method]":
     >>> find_method("fedavg") is METHODS["fedavg"]
     True
     """
-    if name in _HOME and name not in outside.offered():
+    if name in _FOUND and name not in outside.offered():
         return METHODS[name]
     if outside.is_path(name) or name in outside.offered():
-        return outside.import_method(name, tuple(_HOME))
+        return outside.import_method(name, _NAMES)
     known = known_names()
     raise ValueError(f"method must be one of {', '.join(known)}, got {name!r}" + _hint(name, known))
 

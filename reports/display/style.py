@@ -8,12 +8,14 @@ what colours say and change where a colour comes again.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from typing import Any
 
 import seaborn  # type: ignore[import-untyped, unused-ignore]
 
-from latecomer.reports.words import SHOWN_NAMES
+from latecomer.eval.names import method_facts
+from latecomer.reports.words import shown_names
 
 INK = "#1b1f24"
 MUTED = "#7d858f"
@@ -26,16 +28,6 @@ _COLOURS = (
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "h")
 _LINES = ((0, ()), (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _HATCHES = ("", "///", "...", "xx")
-# Every method keeps its place from report to report: eight colours, then the same again with
-# another mark, line and hatching.  Those that one table of a paper compares have colours of their
-# own: PeFLL's eight, and OD-PFL's seven; relatives such as FedPer and FedRep may share one.
-_PLACES = (
-    *("pefll", "pfedhn", "fedavg", "per_fedavg", "local", "pefll-stochastic", "odpfl_hn", "fedrep"),
-    *("pfl_ensemble", "pfl_nearest", "lg_fedavg", "fedprox", "fedma", "pfedme", "knn_per"),
-    *("fedper", "", "pfedhn_pc", "", "", "", "pfl_sampled"),
-)
-_FIXED = {label: place for place, label in enumerate(_PLACES) if label}
-_FIXED |= {shown: _FIXED[name] for name, shown in SHOWN_NAMES.items()}
 # Terms of a bound are no methods: greys, told apart by hatching.
 TERM_FILLS = ("#59626e", "#a9b2bd", "#838c98", "#c9d0d8", "#707986", "#959eaa")
 TERM_HATCHES = ("", "", "///", "...", "\\\\\\", "xxx")
@@ -54,15 +46,16 @@ class Look:
 def looks(labels: Sequence[str]) -> dict[str, Look]:
     """Give every label its colour, mark, line and hatching.
 
-    The eighteen well-known labels keep theirs in every report.  Any other takes the first free
-    place among those whose colour is rarest here, so colours repeat as late as can be.
+    Labels of methods that declare a ``look`` keep it in every report.  Any other takes the first
+    free place among those whose colour is rarest here, so colours repeat as late as can be.
 
     Examples
     --------
     >>> looks(["mine", "pefll"])["pefll"] == looks(["pefll"])["pefll"]
     True
     """
-    taken = {label: _FIXED[label] for label in labels if label in _FIXED}
+    fixed = _fixed()
+    taken = {label: fixed[label] for label in labels if label in fixed}
     colours = Counter(place % len(_COLOURS) for place in taken.values())
     used = set(taken.values())
     for label in labels:
@@ -74,6 +67,19 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
         used.add(place)
         colours[place % len(_COLOURS)] += 1
     return {label: _look(taken[label]) for label in labels}
+
+
+@cache
+def _fixed() -> dict[str, int]:
+    """Map the labels that keep their place from report to report to it.
+
+    Eight colours, then the same again with another mark, line and hatching.  Those that one table
+    of a paper compares have colours of their own: PeFLL's eight, and OD-PFL's seven; relatives such
+    as FedPer and FedRep may share one.
+    """
+    told = {name: facts["look"] for name, facts in method_facts().items() if "look" in facts}
+    shown = {shown: told[name] for name, shown in shown_names().items() if name in told}
+    return {**told, **shown, "pefll-stochastic": 5}
 
 
 def _look(place: int) -> Look:

@@ -7,19 +7,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from latecomer.eval.names import SHIFTS
 from latecomer.reports.display.drawing import Looks, apart, leaders, styled
 from latecomer.reports.display.style import MUTED, NARROW
 from latecomer.reports.errors.shift_certified import draw_certified, draw_terms
 from latecomer.reports.frames.errors import CONTROL
 from latecomer.reports.words import span
 
-SHIFT_AXES = {
-    "blur": "Gaussian blur, sigma (pixels)",
-    "rotation": "rotation (degrees)",
-    "extrapolation": "Dirichlet alpha of the new clients",
-}
+SHIFT_AXES = {name: shift.axis for name, shift in SHIFTS.items() if shift.axis}
 # Severities at which these shifts do nothing: their curves start at the unshifted control.
-SHIFT_STARTS = {"blur": 0.0, "rotation": 0.0}
+SHIFT_STARTS = {
+    name: shift.starts_at for name, shift in SHIFTS.items() if shift.starts_at is not None
+}
 
 
 @styled

@@ -9,23 +9,16 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from latecomer.eval.names import rules_for
 from latecomer.reports.frames.bounds import bound_frame, ledger_of
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import CONDITION, client_errors, records
-from latecomer.reports.statements import AVERAGED, statement
+from latecomer.reports.statements import statement
 from latecomer.reports.words import PROTOCOLS
 
 __all__ = ["cards", "certify_command", "model_command", "stem_of"]
 
 SCHEMA = 1
-# Rules that need nothing but the scores; others bet along the order in which clients were drawn,
-# which a file of losses does not tell.
-_RULES = frozenset(
-    {
-        *("product", "chernoff_kl", "emp_bernstein", "betting_mixture"),
-        *("wsr_averaged", "product_wor_averaged", "conformal"),
-    }
-)
 
 
 def stem_of(label: str, seed: int) -> str:
@@ -60,14 +53,17 @@ def certify_command(certificate: Mapping[str, Any], scores: str, *, seed: int = 
     Empty where the command line has no such rule, or the file lacks what the rule needs.  ``seed``
     draws the orders of rules that average over them.
     """
-    route, _, rule = str(certificate["bound"]).partition(":")
-    if route != "r0" or rule not in _RULES or certificate["shift"] != "none":
+    route, _, name = str(certificate["bound"]).partition(":")
+    rule = rules_for("table").get(name)
+    # Rules that bet along the order in which clients were drawn, which a file does not tell, would
+    # give another number.
+    if route != "r0" or rule is None or rule.ordered or certificate["shift"] != "none":
         return ""
-    level = "--alpha" if rule == "conformal" else "--delta"
-    words = ["latecomer", "certify", scores, "--rule", rule, level, f"{certificate['delta']:g}"]
+    level = f"--{rule.level}"
+    words = ["latecomer", "certify", scores, "--rule", name, level, f"{certificate['delta']:g}"]
     if certificate["sampling"] == "finite-pool":
         words += ["--pool-size", str(int(certificate["pool"]))]
-    if rule in AVERAGED:
+    if rule.orders:
         words += ["--seed", str(seed)]
     return shlex.join(words)
 

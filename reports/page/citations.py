@@ -1,30 +1,14 @@
 """Whom a report cites: BibTeX of the methods, bounds and tests that occur in it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 
+from latecomer.eval.names import bound_cites, method_facts
+
 __all__ = ["CORRELATIONS", "MAPS", "TESTS", "bibliography", "citations"]
 
-_METHODS = {
-    "fedavg": ("mcmahan2017",),
-    "fedprox": ("li2020",),
-    "fedma": ("wang2020",),
-    "per_fedavg": ("fallah2020",),
-    "fedrep": ("collins2021",),
-    "fedper": ("arivazhagan2019",),
-    "lg_fedavg": ("liang2020",),
-    "pfedme": ("dinh2020",),
-    "knn_per": ("marfoq2022",),
-    "pfedhn": ("shamsian2021",),
-    "pfedhn_pc": ("shamsian2021",),
-    "pfl_sampled": ("amosy2024", "shamsian2021"),
-    "pfl_nearest": ("amosy2024", "shamsian2021"),
-    "pfl_ensemble": ("amosy2024", "shamsian2021"),
-    "odpfl_hn": ("amosy2024",),
-    "pefll": ("scott2024",),
-}
 # What a certificate's source says, to what it cites.
 _SOURCES = {
     r"PeFLL": "scott2024",
@@ -65,18 +49,23 @@ def bibliography() -> dict[str, str]:
 
 
 def citations(
-    methods: Iterable[str], sources: Iterable[str] = (), tests: Iterable[str] = ()
+    methods: Iterable[str],
+    sources: Iterable[str] = (),
+    tests: Iterable[str] = (),
+    outside: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Collect the BibTeX entries that methods, sources of bounds and tests call for.
 
     Parameters
     ----------
     methods : iterable of str
-        Names of methods; those of other packages have no entry.
+        Names of methods, which say whom they cite.
     sources : iterable of str
         The ``source`` facts of certificates.
     tests : iterable of str
         Keys of the bibliography.
+    outside : mapping, optional
+        Whom methods of other packages cite, as their run wrote it down.
 
     Examples
     --------
@@ -84,9 +73,15 @@ def citations(
     >>> [line for line in found.splitlines() if line.startswith("@")]
     ['@inproceedings{scott2024,', '@article{baxter2000,']
     """
-    keys = [key for method in methods for key in _METHODS.get(method, ())]
+    own = {name: told.get("cites", ()) for name, told in method_facts().items()}
+    own |= {name: cited for name, cited in (outside or {}).items() if name not in own}
+    keys = [key for method in methods for key in own.get(method, ())]
+    sources, brought = list(sources), bound_cites()
+    keys += [key for text in sources for key in brought.get(text, ())]
     keys += [
         key for text in sources for pattern, key in _SOURCES.items() if re.search(pattern, text)
     ]
     entries = bibliography()
-    return "\n\n".join(entries[key] for key in dict.fromkeys([*keys, *tests]))
+    # A whole entry stands for itself; of a method from outside, a key may not be ours.
+    called = [entries.get(key, key) for key in dict.fromkeys([*keys, *tests])]
+    return "\n\n".join(entry.strip() for entry in called if entry.lstrip().startswith("@"))

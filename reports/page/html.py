@@ -110,7 +110,7 @@ def content_of(run: RunRecord, writer: Writer) -> dict[str, Any]:
     if descriptors:
         tests += citations.MAPS if descriptors["pictures"] else ()
         tests += citations.CORRELATIONS if descriptors["table"] else ()
-    bibtex = citations.citations(methods, sources, tests)
+    bibtex = citations.citations(methods, sources, tests, run.env.get("cites"))
     writer.files["references.bib"] = bibtex + "\n"
     return {
         "title": str(study.get("study", run.path.name)),

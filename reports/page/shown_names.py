@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from latecomer.eval.results.rows import RunRecord
-from latecomer.reports.words import SHOWN_NAMES
+from latecomer.reports.words import shown_names
 
 __all__ = ["under_shown_names"]
 
 
 def under_shown_names(run: RunRecord) -> RunRecord:
-    """Return the run with methods of ``SHOWN_NAMES`` under the names they are shown by.
+    """Return the run with methods of ``shown_names`` under the names they are shown by.
 
     Renamed are models whose label is their method's plain name, and what is trained beside them
     (``fedma r1:tuned``); a label that the study gave stays. The run directory is not touched.
@@ -26,9 +26,9 @@ def under_shown_names(run: RunRecord) -> RunRecord:
         The same object where there is nothing to rename.
     """
     rows, methods = run.rows, list(run.study.get("methods") or ())
-    own = rows["method"].isin(list(SHOWN_NAMES))
+    own = rows["method"].isin(list(shown_names()))
     entries = [_entry(one) for one in methods]
-    if not own.any() and not any(one["name"] in SHOWN_NAMES for one in entries):
+    if not own.any() and not any(one["name"] in shown_names() for one in entries):
         return run
     given = {one["label"] for one in entries if one["label"] != one["name"]}
     shown = [
@@ -39,7 +39,7 @@ def under_shown_names(run: RunRecord) -> RunRecord:
     rows.loc[own, "label"] = shown
     methods = [
         {**entry, "label": shown_name(entry["name"], entry["label"], given)}
-        if entry["name"] in SHOWN_NAMES
+        if entry["name"] in shown_names()
         else one
         for one, entry in zip(methods, entries, strict=True)
     ]
@@ -56,9 +56,9 @@ def shown_name(method: str, label: str, given: set[str]) -> str:
     ('fedma of ours', 'a')
     """
     beside = label.removeprefix(method)
-    if method not in SHOWN_NAMES or label in given or not label.startswith(method):
+    if method not in shown_names() or label in given or not label.startswith(method):
         return label
-    return SHOWN_NAMES[method] + beside if beside[:1] in ("", " ", ",") else label
+    return shown_names()[method] + beside if beside[:1] in ("", " ", ",") else label
 
 
 def _entry(method: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _entry(method: Any) -> dict[str, Any]:
 
 def _renamed(config: dict[str, Any], given: set[str]) -> dict[str, Any]:
     method = config.get("method")
-    if not isinstance(method, Mapping) or method.get("name") not in SHOWN_NAMES:
+    if not isinstance(method, Mapping) or method.get("name") not in shown_names():
         return config
     name = str(method["name"])
     changed: dict[str, Any] = {

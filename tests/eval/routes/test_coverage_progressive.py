@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from latecomer.eval.certificates.rules import Asked, rules_for
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.r4_cell import checkpoints
 from latecomer.eval.routes.r4_progressive import (
-    RULES,
     Plan,
     Step,
     certify_progress,
@@ -104,13 +104,15 @@ def a_pool() -> Callable[..., tuple[Floats, Floats]]:
 
 
 def bounds(scores: Floats, rule: str) -> Floats:
-    return np.array([float(RULES[rule](column.tolist(), DELTA)) for column in scores.T])
+    return np.array(
+        [float(rules_for("r4")[rule].bound(Asked(column.tolist(), DELTA))) for column in scores.T]
+    )
 
 
 WORLDS = {"independent": lambda: independent, "pool": a_pool}
 
 
-@pytest.mark.parametrize("rule", list(RULES))
+@pytest.mark.parametrize("rule", rules_for("r4"))
 @pytest.mark.parametrize("world", list(WORLDS))
 def test_the_mean_over_checkpoints_is_covered(world: str, rule: str) -> None:
     rng = np.random.default_rng(11)

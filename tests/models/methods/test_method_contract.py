@@ -17,6 +17,7 @@ from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.methods import METHODS, make_method
+from latecomer.models.methods.registry import method_facts
 from latecomer.models.task.objectives import gradients
 from latecomer.models.task.state import Params, State, row
 from latecomer.models.task.task import Clients, Samples, Task, make_task
@@ -357,3 +358,11 @@ def test_names_are_listed_without_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == NAMES
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_file_says_in_literals_is_what_the_class_says(name: str) -> None:
+    """Reports read it from the file: a value that is computed would be lost on them."""
+    cls, told = METHODS[name], method_facts()[name]
+    for fact in ("cites", "shown_as", "look"):
+        assert told.get(fact, getattr(Method, fact)) == getattr(cls, fact)

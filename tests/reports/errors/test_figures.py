@@ -54,7 +54,8 @@ def test_no_two_methods_look_alike(labels):
 def test_every_shipped_method_has_a_place_of_its_own():
     from latecomer.models.methods import METHODS
 
-    known = [*METHODS, "pefll-stochastic"]
+    known = [*(name for name, cls in METHODS.items() if cls.look is not None), "pefll-stochastic"]
+    assert len(known) > 17
     found = looks(known)
     assert all(looks([label])[label] == look for label, look in found.items())
     assert len({(look.colour, look.line, look.hatch) for look in found.values()}) == len(known)

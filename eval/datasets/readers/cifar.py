@@ -13,9 +13,10 @@ from latecomer.eval.datasets.cifar_pickle import load_cifar_pickle
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import find_folder, read_bytes, reading
 from latecomer.eval.datasets.publisher_sets import Part, join_sets
+from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
 from latecomer.eval.errors import InputError
 
-__all__ = ["CIFAR10_CLASSES", "read_cifar10", "read_cifar100"]
+__all__ = ["CIFAR10_CLASSES", "READERS", "read_cifar10", "read_cifar100"]
 
 CIFAR10_CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -198,3 +199,57 @@ def _names(file: Path, key: str, size: int) -> tuple[str, ...]:
         if len(names) != size:
             raise InputError(f"{key} must name {size} classes, got {len(names)}")
         return names
+
+
+_KRIZ = ("https://www.cs.toronto.edu/~kriz", "https://cave.cs.toronto.edu/kriz")
+READERS = (
+    Reader(
+        name="cifar10",
+        description="60,000 photographs, 32x32 colour, 10 classes; publisher's test set",
+        read=read_cifar10,
+        optional=("root",),
+        source=Source(
+            "https://www.cs.toronto.edu/~kriz/cifar.html",
+            "cifar-10-batches-py/ or cifar-10-batches-bin/, unpacked",
+            (
+                Archive(
+                    "cifar-10-python.tar.gz",
+                    mirrored(_KRIZ, "cifar-10-python.tar.gz"),
+                    "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+                    "c58f30108f718f92721af3b95e74349a",
+                    170_498_071,
+                    tuple(
+                        f"cifar-10-batches-py/{file}"
+                        for file in (
+                            *(f"data_batch_{i}" for i in range(1, 6)),
+                            *("test_batch", "batches.meta"),
+                        )
+                    ),
+                ),
+            ),
+            (50_000, 10_000),
+        ),
+    ),
+    Reader(
+        name="cifar100",
+        description="60,000 photographs, 32x32 colour, "
+        "100 classes of 20 kinds; publisher's test set",
+        read=read_cifar100,
+        optional=("root",),
+        source=Source(
+            "https://www.cs.toronto.edu/~kriz/cifar.html",
+            "cifar-100-python/ or cifar-100-binary/, unpacked",
+            (
+                Archive(
+                    "cifar-100-python.tar.gz",
+                    mirrored(_KRIZ, "cifar-100-python.tar.gz"),
+                    "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
+                    "eb9058c3a382ffc7106e4002c42a8d85",
+                    169_001_437,
+                    tuple(f"cifar-100-python/{file}" for file in ("train", "test", "meta")),
+                ),
+            ),
+            (50_000, 10_000),
+        ),
+    ),
+)

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import find_folder, read_bytes, reading
+from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
 from latecomer.eval.errors import InputError
 
-__all__ = ["read_omniglot"]
+__all__ = ["READERS", "read_omniglot"]
 
 _SETS = ("images_background", "images_evaluation")
 _SIDE = 105
@@ -140,3 +141,38 @@ def _decode(content: bytes, size: int, what: str) -> NDArray[np.uint8]:
         cause = " ".join(str(error).split())[:80]
         raise InputError(f"{what} is no intact PNG image ({cause})") from error
     return np.asarray(grey.resize((size, size), Image.Resampling.BOX), dtype=np.uint8)
+
+
+_OMNIGLOT = (
+    "https://github.com/brendenlake/omniglot/raw/master/python",
+    "https://raw.githubusercontent.com/brendenlake/omniglot/master/python",
+)
+READERS = (
+    Reader(
+        name="omniglot",
+        description="32,460 drawings of 1,623 characters; natural clients by alphabet or drawer",
+        read=read_omniglot,
+        optional=("root", "clients", "labels", "size"),
+        source=Source(
+            "https://github.com/brendenlake/omniglot",
+            "omniglot-py/ with images_background and images_evaluation, as folders or as .zip",
+            (
+                Archive(
+                    "omniglot-py/images_background.zip",
+                    mirrored(_OMNIGLOT, "images_background.zip"),
+                    "ad41ab679c8b5d90b271ef46be6987cc81211774a695c29dcc5367b2b26ee640",
+                    "68d2efa1b9178cc56df9314c21c6e718",
+                    9_464_212,
+                ),
+                Archive(
+                    "omniglot-py/images_evaluation.zip",
+                    mirrored(_OMNIGLOT, "images_evaluation.zip"),
+                    "1f61a8f3366785b057fc117d9228e78a16e3d976c8953b2a10fcc74cf0609cee",
+                    "6b91aef0f799c5bb55b94e3f2daec811",
+                    6_462_886,
+                ),
+            ),
+            (32_460,),
+        ),
+    ),
+)

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import data_root, reading, require_file
-from latecomer.eval.datasets.npz import read_arrays
+from latecomer.eval.datasets.reader import Reader, Source
+from latecomer.eval.datasets.readers.npz import read_arrays
 from latecomer.eval.errors import InputError
 
-__all__ = ["WIDTHS", "read_features", "reader_of"]
+__all__ = ["READERS", "WIDTHS", "read_features", "reader_of"]
 
 WIDTHS = {"inaturalist": 1280, "landmarks": 1280, "yahoo_answers": 768}
 """Length of the papers' vectors: MobileNetV2's pooled layer, BERT-base's."""
@@ -141,3 +142,68 @@ def _read_csv(file: Path) -> dict[str, NDArray[Any]]:
             raise InputError("test must be 0 or 1 in every row")
         arrays["test"] = marks == "1"
     return arrays
+
+
+_FEATURES = """\
+One row a sample. npz: x float32 [N, {width}], y int [N], client int or str [N] (optional), test
+bool [N] (optional). csv: a header with label, optional client and test (0 or 1), then one column
+a feature. Save it as {name}.npz or {name}.csv below the data root, or name it with data.path.
+{how}"""
+_INATURALIST = """\
+iNaturalist 2017 images; users as in the federated split of Hsu, Qi and Brown (2020), whose csv
+files give user, image and class. Resize each image to 256, crop 224x224 in the middle, normalise
+as the network's authors say, and take the 1,280 numbers after the last global average pooling of
+a MobileNetV2 trained on ImageNet, without its classifier. client = user, test = rows of the
+split's test file."""
+_LANDMARKS = """\
+Google Landmarks v2 images; users (photographers) as in the federated split of Hsu, Qi and Brown
+(2020), whose csv files give user, image and class. Features as for inaturalist: 1,280 numbers of
+an ImageNet MobileNetV2 after its last global average pooling. client = user, test = rows of the
+split's test file."""
+_YAHOO = """\
+Yahoo! Answers topic classification (Zhang, Zhao and LeCun 2015): ten topics. Join title, question
+and best answer, cut at 512 word pieces, and take the 768 numbers of an uncased BERT-base at the
+first position of the last layer. No clients are given: use a by_class or dirichlet split.
+test = rows of the publisher's test file."""
+READERS = (
+    Reader(
+        name="inaturalist",
+        description="features of length 1280 of plant and animal "
+        "photographs, from a file you make once",
+        read=reader_of("inaturalist"),
+        optional=("path", "root"),
+        source=Source(
+            "https://github.com/google-research/google-research/tree/master/federated_vision_datasets",
+            "inaturalist.npz or inaturalist.csv",
+            recipe=_FEATURES.format(width=1280, name="inaturalist", how=_INATURALIST),
+        ),
+    ),
+    Reader(
+        name="landmarks",
+        description="features of length 1280 of landmark photographs, from a file you make once",
+        read=reader_of("landmarks"),
+        optional=("path", "root"),
+        source=Source(
+            "https://github.com/google-research/google-research/tree/master/federated_vision_datasets",
+            "landmarks.npz or landmarks.csv",
+            recipe=_FEATURES.format(width=1280, name="landmarks", how=_LANDMARKS),
+        ),
+    ),
+    Reader(
+        name="yahoo_answers",
+        description="features of length 768 of questions and answers, from a file you make once",
+        read=reader_of("yahoo_answers"),
+        optional=("path", "root"),
+        source=Source(
+            "https://github.com/zhangxiangxiao/Crepe",
+            "yahoo_answers.npz or yahoo_answers.csv",
+            recipe=_FEATURES.format(width=768, name="yahoo_answers", how=_YAHOO),
+        ),
+    ),
+    Reader(
+        name="features",
+        description="any feature vectors with labels and, optionally, clients: an npz or csv file",
+        read=read_features,
+        required=("path",),
+    ),
+)

@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.datasets.cifar import CIFAR10_CLASSES
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import find_folder, read_bytes, reading, require_file
 from latecomer.eval.datasets.publisher_sets import Part, join_sets
+from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
+from latecomer.eval.datasets.readers.cifar import CIFAR10_CLASSES
 from latecomer.eval.errors import InputError
 
-__all__ = ["STL10_CLASSES", "read_stl10"]
+__all__ = ["READERS", "STL10_CLASSES", "read_stl10"]
 
 STL10_CLASSES = (
     *("airplane", "bird", "car", "cat", "deer"),
@@ -115,3 +116,37 @@ def _thirds(x: NDArray[np.uint8]) -> NDArray[np.uint8]:
     total = blocks.sum(axis=(3, 5), dtype=np.uint16)
     mean: NDArray[np.uint8] = ((total + 4) // 9).astype(np.uint8)
     return mean
+
+
+_STL10 = ("http://ai.stanford.edu/~acoates/stl10", "https://cs.stanford.edu/~acoates/stl10")
+READERS = (
+    Reader(
+        name="stl10",
+        description="13,000 photographs reduced to 32x32, "
+        "with CIFAR-10's labels; publisher's test set",
+        read=read_stl10,
+        optional=("root", "classes"),
+        source=Source(
+            "https://cs.stanford.edu/~acoates/stl10/",
+            "stl10_binary/, unpacked (unlabeled_X.bin is not needed)",
+            (
+                Archive(
+                    "stl10_binary.tar.gz",
+                    mirrored(_STL10, "stl10_binary.tar.gz"),
+                    "f31fd99273a1acb8609c8db427cebb1de3f71de77758cdc0e22956e1289b9866",
+                    "91f7769df0f17e558f3565bffb0c7dfb",
+                    2_640_397_119,
+                    tuple(
+                        f"stl10_binary/{file}"
+                        for file in (
+                            *("train_X.bin", "train_y.bin", "test_X.bin", "test_y.bin"),
+                            "class_names.txt",
+                        )
+                    ),
+                ),
+            ),
+            # Without the monkeys: 500 of 5,000 and 800 of 8,000 images.
+            (4_500, 7_200),
+        ),
+    ),
+)

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import find_folder, reading, require_file
 from latecomer.eval.datasets.publisher_sets import Part, join_sets
+from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
 from latecomer.eval.errors import InputError
 
-__all__ = ["read_fashion_mnist", "read_idx", "read_mnist"]
+__all__ = ["READERS", "read_fashion_mnist", "read_idx", "read_mnist"]
 
 _TRAIN, _TEST = "train", "t10k"
 _KINDS = {3: "images", 1: "labels"}
@@ -134,3 +135,93 @@ def read_idx(file: Path, n_axes: int) -> NDArray[np.uint8]:
         if len(content) > claimed:
             raise InputError(f"goes on after the {claimed:,} bytes that it announces")
         return np.frombuffer(content, np.uint8).reshape(sides)
+
+
+_IDX = (
+    *("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    *("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+)
+_MNIST = (
+    *("http://yann.lecun.com/exdb/mnist", "https://ossci-datasets.s3.amazonaws.com/mnist"),
+    "https://storage.googleapis.com/cvdf-datasets/mnist",
+)
+_FASHION_MIRRORS = (
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+    "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
+)
+
+
+def _idx(folder: str, mirrors: tuple[str, ...], sums: tuple[tuple[str, str, int], ...]) -> Source:
+    archives = tuple(
+        Archive(f"{folder}/{file}", mirrored(mirrors, file), sha256, md5, size)
+        for file, (sha256, md5, size) in zip(_IDX, sums, strict=True)
+    )
+    return Source(mirrors[0], f"{folder}/ with the four IDX files", archives, (60_000, 10_000))
+
+
+READERS = (
+    Reader(
+        name="mnist",
+        description="70,000 handwritten digits, 28x28 grey; publisher's test set",
+        read=read_mnist,
+        optional=("root",),
+        source=_idx(
+            "MNIST/raw",
+            _MNIST,
+            (
+                (
+                    "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+                    "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+                    9_912_422,
+                ),
+                (
+                    "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+                    "d53e105ee54ea40749a09fcbcd1e9432",
+                    28_881,
+                ),
+                (
+                    "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+                    "9fb629c4189551a2d022fa330f9573f3",
+                    1_648_877,
+                ),
+                (
+                    "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+                    "ec29112dd5afa0611ce80d1b7f02629c",
+                    4_542,
+                ),
+            ),
+        ),
+    ),
+    Reader(
+        name="fashion_mnist",
+        description="70,000 pieces of clothing, 28x28 grey, 10 classes; publisher's test set",
+        read=read_fashion_mnist,
+        optional=("root",),
+        source=_idx(
+            "FashionMNIST/raw",
+            _FASHION_MIRRORS,
+            (
+                (
+                    "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+                    "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+                    26_421_880,
+                ),
+                (
+                    "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+                    "25c81989df183df01b3e8a0aad5dffbe",
+                    29_515,
+                ),
+                (
+                    "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+                    "bef4ecab320f06d8554ea6380940ec79",
+                    4_422_102,
+                ),
+                (
+                    "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+                    "bb300cfdad3c16e7a12a480ee83cd310",
+                    5_148,
+                ),
+            ),
+        ),
+    ),
+)

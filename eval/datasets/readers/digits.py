@@ -3,8 +3,9 @@
 import numpy as np
 
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.reader import Reader
 
-__all__ = ["read_digits"]
+__all__ = ["READERS", "read_digits"]
 
 
 def read_digits() -> Dataset:
@@ -29,3 +30,12 @@ def read_digits() -> Dataset:
         provenance="scikit-learn's load_digits (UCI optical recognition of handwritten digits)",
         class_names=tuple(str(name) for name in bunch.target_names),
     )
+
+
+READERS = (
+    Reader(
+        name="digits",
+        description="1,797 real handwritten digits, 8x8 grey, 10 classes; ships with scikit-learn",
+        read=read_digits,
+    ),
+)

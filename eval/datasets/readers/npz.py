@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.errors import InputError
 
-__all__ = ["LAYOUTS", "read_arrays", "read_npz"]
+__all__ = ["LAYOUTS", "READERS", "read_arrays", "read_npz"]
 
 LAYOUTS: dict[str, str] = {
     "vector": "[N, D]",
@@ -152,3 +153,14 @@ def _fitting(shape: tuple[int, ...]) -> list[str]:
         for layout, channels in (("chw", shape[1]), ("hwc", shape[3]))
         if channels in _CHANNELS
     ]
+
+
+READERS = (
+    Reader(
+        name="npz",
+        description="your own file with arrays x, y and optional client; keys path and layout",
+        read=read_npz,
+        required=("path",),
+        optional=("layout",),
+    ),
+)

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import find_folder, reading, require_file
+from latecomer.eval.datasets.reader import Reader, Source
 from latecomer.eval.errors import InputError
 
-__all__ = ["read_femnist"]
+__all__ = ["READERS", "read_femnist"]
 
 _SIDE, _PADDED = 28, 32
 _PAPER = 255  # LEAF's images are black strokes on white
@@ -192,3 +193,24 @@ def _samples(writer: str, data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int6
 def _one_line(error: Exception) -> str:
     # yajl quotes the place on lines of its own; what it says first is the cause.
     return str(error).strip().splitlines()[0][:100] if str(error).strip() else "no more bytes"
+
+
+_LEAF = """\
+LEAF makes it from NIST's archive: clone https://github.com/TalwalkarLab/leaf, go to data/femnist
+and run ./preprocess.sh -s niid --sf 1.0 -k 0 -t sample (all writers, each with a test set).
+Copy data/train and data/test to femnist/train and femnist/test below the data root, or set
+data.root to the clone's data/femnist. No sum is published for the result, so none is checked."""
+READERS = (
+    Reader(
+        name="femnist",
+        description="handwritten characters by 3,597 writers (natural clients), "
+        "32x32 grey, 62 classes",
+        read=read_femnist,
+        optional=("root",),
+        source=Source(
+            "https://leaf.cmu.edu",
+            "femnist/train/*.json and femnist/test/*.json, or femnist/all_data/*.json",
+            recipe=_LEAF,
+        ),
+    ),
+)

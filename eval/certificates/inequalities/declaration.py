@@ -1,0 +1,95 @@
+"""What a rule says of itself: once, for studies, tables of losses, routes and reports."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from latecomer.bounds.certificate import Certificate
+
+__all__ = ["Asked", "Calculator", "Door", "Rule", "States"]
+
+Door = Literal["r0", "table", "r4"]
+States = Literal["mean", "next", "share", "curve"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a rule is asked.
+
+    Attributes
+    ----------
+    losses : sequence of float
+        One score in [0, 1] a client, in the order in which the clients were drawn.
+    level : float
+        Failure probability.
+    pool_size : int or None
+        Clients of the finite pool.
+    orders_seed : int
+        Draws the orders that a rule averages over.
+    """
+
+    losses: Sequence[float]
+    level: float
+    pool_size: int | None = None
+    orders_seed: int = 0
+
+    @property
+    def pool(self) -> int:
+        """Size of the pool; all of it was scored where none is given."""
+        return self.pool_size or len(self.losses)
+
+
+Calculator = Callable[[Asked], Certificate]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One statement about client scores.
+
+    Attributes
+    ----------
+    name : str
+        Its name in a study.
+    words : str
+        How a report names it, behind what its route does.
+    certify_words : str
+        How ``latecomer certify`` names it; ``words`` unless given.
+    doors : tuple of str
+        Who may ask for it: ``r0`` (scores of held-out clients, in a study), ``table`` (any losses)
+        and ``r4``, where its proof has to cover systems that change in response to the scores.
+    states : str
+        What it bounds: the ``mean``, the ``next`` client's score, the ``share`` of clients above a
+        threshold, or the ``curve`` of these shares.
+    level : str
+        The setting that holds its probability: ``delta``, or ``alpha`` for a quantile.
+    finite_pool, iid : bool
+        The kinds of sampling its proof covers.
+    realised : bool
+        Whether, in a finite pool, its proof is about the scores as they were measured and not about
+        the clients' expected errors over fresh points and draws.
+    ordered : bool
+        Whether it needs the random order in which the clients were drawn.
+    orders : int
+        Random orders of the scores that it averages over, drawn by a seed fixed beforehand.
+    bound : callable or None
+        For a bound of the mean or of the next score.  None: the statement is about tails.
+    population : str
+        Whose risk it bounds when every loss is one client's score.
+    least : int
+        Fewest clients.
+    """
+
+    name: str
+    words: str
+    certify_words: str = ""
+    doors: tuple[Door, ...] = ("r0", "table")
+    states: States = "mean"
+    level: str = "delta"
+    finite_pool: bool = True
+    iid: bool = True
+    realised: bool = False
+    ordered: bool = False
+    orders: int = 0
+    bound: Calculator | None = None
+    population: str = "unseen-client"
+    least: int = 1

@@ -1,0 +1,133 @@
+"""Bounds of the mean over clients."""
+
+from functools import partial
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.held_out.betting import betting_mixture, wsr_wor
+from latecomer.bounds.held_out.betting_orders import wsr_averaged
+from latecomer.bounds.held_out.losses import chernoff_kl, emp_bernstein, product
+from latecomer.bounds.held_out.pool_betting import betting_wor, product_wor, product_wor_averaged
+from latecomer.eval.certificates.inequalities.declaration import Asked, Rule
+
+__all__ = ["RULES"]
+
+_WSR_ORDERS, _PRODUCT_ORDERS = 64, 400
+
+
+def _product(a: Asked) -> Certificate:
+    return product(losses=a.losses, delta=a.level)
+
+
+def _chernoff_kl(a: Asked) -> Certificate:
+    mean = float(np.mean(a.losses))
+    return chernoff_kl(empirical_risk=mean, n_samples=len(a.losses), delta=a.level)
+
+
+def _emp_bernstein(a: Asked) -> Certificate:
+    return emp_bernstein(
+        empirical_risk=float(np.mean(a.losses)),
+        variance=float(np.var(a.losses, ddof=1)),
+        n_samples=len(a.losses),
+        delta=a.level,
+    )
+
+
+def _wsr_averaged(a: Asked) -> Certificate:
+    n = _WSR_ORDERS
+    return wsr_averaged(losses=a.losses, delta=a.level, n_orders=n, seed=a.orders_seed)
+
+
+def _wsr_wor(a: Asked) -> Certificate:
+    return wsr_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
+
+
+def _product_wor(a: Asked) -> Certificate:
+    return product_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
+
+
+def _product_wor_averaged(a: Asked) -> Certificate:
+    return product_wor_averaged(
+        losses=a.losses,
+        delta=a.level,
+        pool_size=a.pool,
+        n_orders=_PRODUCT_ORDERS,
+        seed=a.orders_seed,
+    )
+
+
+def _betting_wor(a: Asked) -> Certificate:
+    return betting_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
+
+
+def _betting_mixture(a: Asked) -> Certificate:
+    return betting_mixture(losses=a.losses, delta=a.level)
+
+
+# Rules without replacement are for pools, and about what was measured there.
+_of_pools = partial(Rule, iid=False, realised=True)
+RULES = (
+    Rule(
+        name="product",
+        words="product rule",
+        doors=("r0", "table", "r4"),
+        bound=_product,
+    ),
+    Rule(
+        name="chernoff_kl",
+        words="Chernoff-kl",
+        certify_words="Chernoff-kl rule",
+        bound=_chernoff_kl,
+    ),
+    Rule(
+        name="emp_bernstein",
+        words="empirical Bernstein",
+        certify_words="empirical Bernstein rule",
+        finite_pool=False,
+        least=2,
+        bound=_emp_bernstein,
+    ),
+    Rule(
+        name="wsr_averaged",
+        words="betting over drawn orders",
+        certify_words="adaptive bets over drawn orders",
+        finite_pool=False,
+        orders=_WSR_ORDERS,
+        bound=_wsr_averaged,
+    ),
+    _of_pools(
+        name="wsr_wor",
+        words="betting without replacement",
+        certify_words="adaptive bets without replacement",
+        ordered=True,
+        bound=_wsr_wor,
+    ),
+    _of_pools(
+        name="product_wor",
+        words="product without replacement",
+        certify_words="product rule without replacement",
+        ordered=True,
+        bound=_product_wor,
+    ),
+    _of_pools(
+        name="product_wor_averaged",
+        words="product without replacement over drawn orders",
+        certify_words="product rule without replacement over drawn orders",
+        orders=_PRODUCT_ORDERS,
+        bound=_product_wor_averaged,
+    ),
+    _of_pools(
+        name="betting_wor",
+        words="mixture of bets without replacement",
+        ordered=True,
+        bound=_betting_wor,
+    ),
+    Rule(
+        name="betting_mixture",
+        words="mixture of bets",
+        certify_words="mixture of fixed bets",
+        doors=("r0", "table", "r4"),
+        bound=_betting_mixture,
+    ),
+)

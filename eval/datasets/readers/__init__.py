@@ -1,0 +1,1 @@
+"""Data sets; a module of this folder declares some as its ``READERS``."""

@@ -1,0 +1,40 @@
+"""What the modules of a folder declare, so that a new file needs no line in a list elsewhere."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["declared"]
+
+
+def declared(package: str, table: str) -> Mapping[str, Any]:
+    """Collect by name what the modules of a package hold in a tuple called ``table``.
+
+    Parameters
+    ----------
+    package : str
+        Full name; its modules are imported in the order of their names.
+    table : str
+        Attribute of the modules; those without it declare nothing.
+
+    Raises
+    ------
+    ValueError
+        If two declare the same name.
+
+    Examples
+    --------
+    >>> rules = declared("latecomer.eval.certificates.inequalities", "RULES")
+    >>> rules["conformal"].words
+    'conformal quantile'
+    """
+    found: dict[str, Any] = {}
+    for info in iter_modules(import_module(package).__path__):
+        module = import_module(f"{package}.{info.name}")
+        for one in getattr(module, table, ()):
+            if one.name in found:
+                raise ValueError(f"{table}: {one.name!r} is declared twice, again by {info.name}")
+            found[one.name] = one
+    return MappingProxyType(found)

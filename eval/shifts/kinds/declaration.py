@@ -1,0 +1,119 @@
+"""What a kind of shift says of itself: once, for studies, populations and figures."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.errors import InputError
+
+__all__ = ["Images", "Shift", "as_images", "cut", "not_images", "unit_floats"]
+
+Images = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shift:
+    """A kind of shift.
+
+    Attributes
+    ----------
+    name : str
+        Its name in a study.
+    description : str
+        One line.
+    unit : str
+        What the severity measures.
+    low, high : float
+        Legal severities, both included.
+    above_zero : bool
+        Whether a study asks for severities above 0 alone.
+    function : callable or None
+        ``function(x, severity, rng)`` for inputs [n, ...]; None where the shift is one of labels.
+    images : bool
+        Whether it needs images [n, C, H, W].
+    joint : str
+        Why certification clients cannot be certified under it; empty where each is moved by itself.
+    axis : str
+        What a figure writes at its severities; made from the name unless given.
+    starts_at : float or None
+        Severity at which nothing happens: a figure then starts there and has a true scale. None
+        sets severities at equal distances, beside the unshifted control.
+    """
+
+    name: str
+    description: str
+    unit: str
+    low: float
+    high: float
+    above_zero: bool = False
+    function: Callable[[Any, float, np.random.Generator], Images] | None = None
+    images: bool = True
+    joint: str = ""
+    axis: str = ""
+    starts_at: float | None = None
+
+    def checked(self, severity: Any) -> float:
+        """Return ``severity`` as a float, refusing what the range excludes.
+
+        Raises
+        ------
+        InputError
+        """
+        number = isinstance(severity, int | float) and not isinstance(severity, bool)
+        if not number or not self.low <= severity <= self.high:
+            raise InputError(
+                f"shifts.{self.name} ({self.unit}) must lie in [{self.low:g}, {self.high:g}], "
+                f"got {severity!r}"
+            )
+        return float(severity)
+
+    def apply(self, x: Any, severity: float, rng: np.random.Generator | None = None) -> Images:
+        """Return shifted inputs, float32 and of the shape of ``x``.
+
+        ``rng`` matters to shifts that are random (noise); without one, seed 0 is used.
+
+        Raises
+        ------
+        InputError
+            The shift acts on labels, does not fit the data, or the severity is out of range.
+        """
+        if self.function is None:
+            raise InputError(f"{self.description} is no shift of inputs")
+        rng = np.random.default_rng(0) if rng is None else rng
+        return self.function(x, self.checked(severity), rng)
+
+
+def not_images(name: str, shape: Sequence[int]) -> InputError:
+    """Say that a shift needs images and does not get any."""
+    return InputError(
+        f"shifts.{name} needs images [C, H, W], but the data's samples have shape {list(shape)}"
+    )
+
+
+def as_images(name: str, x: Any) -> Images:
+    """Return images as the network sees them before standardisation, refusing anything else.
+
+    Raises
+    ------
+    InputError
+    """
+    images = np.asarray(x)
+    if images.ndim != 4:
+        raise not_images(name, images.shape[1:])
+    return unit_floats(images)
+
+
+def unit_floats(x: Any) -> Images:
+    """Return inputs as the network sees them before standardisation."""
+    values = np.asarray(x)
+    if values.dtype == np.uint8:
+        return values.astype(np.float32) / np.float32(255)
+    return values.astype(np.float32, copy=False)
+
+
+def cut(x: Any, values: Images) -> Images:
+    """Cut to [0, 1] what was stored as bytes: a brighter white is still white."""
+    return np.clip(values, 0, 1) if np.asarray(x).dtype == np.uint8 else values

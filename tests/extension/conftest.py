@@ -1,0 +1,71 @@
+"""A copy of the package that one file is added to, to see what else would have to be told of it."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS = ("bounds", "models", "eval", "reports")
+
+
+@dataclass
+class Copy:
+    """The import package as links to the files of the tree, and the files written beside them."""
+
+    root: Path
+    written: list[Path] = field(default_factory=list)
+
+    def write(self, place: str, text: str) -> None:
+        """Write a new file of the package; folders on the way become folders of links."""
+        file = self.root / "latecomer" / place
+        for folder in reversed(file.relative_to(self.root).parents):
+            self._open(self.root / folder)
+        assert not file.exists(), f"{place} is there already"
+        file.write_text(text, "utf-8")
+        self.written.append(file)
+
+    def _open(self, folder: Path) -> None:
+        if not folder.is_symlink():
+            return
+        target = folder.resolve()
+        folder.unlink()
+        folder.mkdir()
+        for path in target.iterdir():
+            if path.name != "__pycache__":
+                (folder / path.name).symlink_to(path)
+
+    def run(self, *words: str) -> str:
+        """Run Python in the copy, and return what it prints."""
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=self.root,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(self.root),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "OMP_NUM_THREADS": "1",
+                "COLUMNS": "200",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the package without anything added."""
+    home = tmp_path / "latecomer"
+    home.mkdir()
+    for path in (ROOT / "cli").iterdir():
+        if path.suffix in (".py", ".typed"):
+            (home / path.name).symlink_to(path)
+    for layer in LAYERS:
+        (home / layer).symlink_to(ROOT / layer)
+    return Copy(tmp_path)

@@ -1,0 +1,102 @@
+"""A method is one file: listings, studies, cells and reports know it by that."""
+
+import json
+
+import pytest
+
+from latecomer.eval.runs.run_directory import declare
+from latecomer.eval.studies.loading import load_study
+from latecomer.reports.page.citations import citations
+
+METHOD = '''
+"""FedAvg whose server takes the median of what clients send."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from latecomer.models.engine.method import Personalization, predict_with
+from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.state import State, nest, part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Median(AveragedWeights):
+    """Global weights moved by the coordinate-wise median of the cohort's changes."""
+
+    name: ClassVar[str] = "median"
+    paper: ClassVar[str] = "Yin et al., ICML 2018"
+    cites: ClassVar[tuple[str, ...]] = (
+        """@inproceedings{yin2018,
+  title = {Byzantine-Robust Distributed Learning},
+  year = {2018}
+}""",
+        "mcmahan2017",
+    )
+    shown_as: ClassVar[str] = "FedAvg (median)"
+    personalization: ClassVar[Personalization] = "global"
+    needs_labels: ClassVar[bool] = False
+
+    def aggregate(self, task, state, cohort, start, uploads):
+        old = part(state.server, "target")
+        new = {key: old[key] + change.median(dim=0).values for key, change in uploads.items()}
+        return State(nest("target", {**old, **new}), state.clients)
+
+    def personalize(self, task, state, support, *, predictor="deterministic", generator):
+        self.refuse_predictor(predictor)
+        return predict_with(task, part(state.server, "target"))
+'''
+STUDY = """
+study: median
+data: {name: digits}
+split: {kind: by_class, clients: 20, classes_per_client: 5, novel: 5, validation: 0}
+methods: [{name: median, local_lr: 0.02}]
+train: {rounds: 2, cohort: 5, local_steps: 2, batch_size: 8}
+"""
+SAY = """
+import sys
+from latecomer.models.methods import METHODS
+from latecomer.reports.display.style import looks
+from latecomer.reports.page.citations import citations
+from latecomer.reports.page.shown_names import shown_name
+
+print(list(METHODS)[-1], len(METHODS))
+print([line for line in citations(["median"]).splitlines() if line.startswith("@")])
+print(shown_name("median", "median", set()))
+print(looks(["median", "pefll"])["pefll"] == looks(["pefll"])["pefll"])
+print("torch" in sys.modules)
+"""
+
+
+def test_one_file_is_listed_cited_and_shown(package):
+    package.write("models/methods/median.py", METHOD)
+    named, cited, shown, looks_kept, torch = package.run("-c", SAY).splitlines()
+    assert named.startswith("median ")
+    assert cited == "['@inproceedings{yin2018,', '@inproceedings{mcmahan2017,']"
+    assert shown == "FedAvg (median)"
+    assert (looks_kept, torch) == ("True", "False"), "a report is made without training code"
+    assert len(package.written) == 1
+
+
+def test_a_file_outside_the_package_is_cited_without_being_there(tmp_path):
+    (tmp_path / "mine.py").write_text(METHOD, "utf-8")
+    text = STUDY.replace("name: median", 'name: "mine.py:Median"')
+    (tmp_path / "mine.yaml").write_text(text, "utf-8")
+    study = load_study(tmp_path / "mine.yaml")
+    (tmp_path / "run").mkdir()
+    declare(tmp_path / "run", study, study.cells("data"), fresh=True)
+    told = json.loads((tmp_path / "run" / "env.json").read_text("utf-8"))
+    found = citations(["median"], outside=told["cites"])
+    assert "yin2018" in found
+    assert "mcmahan2017" in found
+    assert citations(["median"]) == ""
+
+
+@pytest.mark.slow
+def test_one_file_trains_and_is_reported(package):
+    package.write("models/methods/median.py", METHOD)
+    listed = json.loads(package.run("-m", "latecomer", "methods", "--json"))
+    assert [one["paper"] for one in listed if one["name"] == "median"] == ["Yin et al., ICML 2018"]
+    (package.root / "median.yaml").write_text(STUDY, "utf-8")
+    package.run("-m", "latecomer", "run", "median.yaml", "--out", "run", "--workers", "1")
+    assert "FedAvg (median)" in (package.root / "run" / "report.html").read_text("utf-8")
+    assert "yin2018" in (package.root / "run" / "references.bib").read_text("utf-8")

@@ -1,0 +1,72 @@
+"""A rule of certificates is one file: studies, loss tables, help and reports know it by that."""
+
+import math
+
+import pytest
+
+RULE = '''
+"""Hoeffding's inequality over the scores of held-out clients."""
+
+import numpy as np
+
+from latecomer.bounds.held_out.losses import hoeffding
+from latecomer.eval.certificates.inequalities.declaration import Rule
+
+
+def _hoeffding(a):
+    mean = float(np.mean(a.losses))
+    return hoeffding(empirical_risk=mean, n_samples=len(a.losses), delta=a.level)
+
+
+RULES = (Rule(name="hoeffding", words="Hoeffding's inequality", bound=_hoeffding),)
+'''
+DOORS = """
+from latecomer.eval.certificates.held_out import Scored, certify_best, certify_scores
+from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.studies.loading import load_study
+from latecomer.reports.statements import examples, statement
+from latecomer.reports.words import bound_name
+
+study = load_study("quickstart", ["certificates=[{rule: hoeffding},"
+    "{best_of: [product, hoeffding]}]"])
+print(study.certificates[0].rule, study.certificates[1].best_of)
+scored = Scored([ClientScore(i, 20, 10, 1, .3) for i in range(30)], "finite-pool", 40,
+                "deterministic")
+issued = certify_scores(scored, rule="hoeffding", level=.05)
+print(round(float(issued), 4), issued.name, issued.population, issued.source)
+print(round(float(certify_best(scored, rules=["product", "hoeffding"], delta=.05)), 4))
+print(bound_name("r0:hoeffding"))
+print(statement(dict(examples())["r0:hoeffding, finite pool, deterministic"]))
+"""
+
+
+def test_one_file_opens_every_door(package):
+    package.write("eval/certificates/inequalities/hoeffding.py", RULE)
+    chosen, alone, best, name, sentence = package.run("-c", DOORS).splitlines()
+    assert chosen == "hoeffding ('product', 'hoeffding')"
+    value, said = alone.split(" ", 1)
+    assert float(value) == pytest.approx(0.1 + math.sqrt(math.log(20) / 60), abs=1e-4)
+    assert said.startswith("hoeffding unseen-client Hoeffding 1963")
+    assert float(best) < float(value)
+    assert name == "held-out clients, Hoeffding's inequality"
+    assert "over the choice of these 30 clients, the mean error over the 40 clients" in sentence
+    assert "it holds for their expected errors" in sentence
+    assert len(package.written) == 1
+
+
+def test_the_command_line_certifies_by_it(package):
+    package.write("eval/certificates/inequalities/hoeffding.py", RULE)
+    table = package.root / "losses.csv"
+    table.write_text("client,loss\n" + "".join(f"{i},0.1\n" for i in range(30)), "utf-8")
+    told = package.run("-m", "latecomer", "certify", str(table), "--rule", "hoeffding")
+    assert "<= 0.324   Hoeffding's inequality;" in told
+    assert "Plan, to be fixed before the first loss is seen: rule hoeffding," in told
+    assert "hoeffding" in package.run("-m", "latecomer", "certify", "--help")
+
+
+def test_a_rule_that_is_declared_twice_is_refused(package):
+    package.write(
+        "eval/certificates/inequalities/again.py", RULE.replace('"hoeffding"', '"product"')
+    )
+    say = "try: import latecomer.eval.certificates.rules\nexcept ValueError as error: print(error)"
+    assert "'product' is declared twice, again by means" in package.run("-c", say)
