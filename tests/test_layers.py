@@ -42,7 +42,7 @@ FLOORS = {
         ("errors", "files", "schema"),
         ("checks", "devices", "results", "datasets"),
         ("splits",),
-        ("shifts",),
+        ("settings", "shifts"),
         ("federation",),
         ("scoring",),
         ("training", "certificates"),

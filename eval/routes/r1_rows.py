@@ -16,6 +16,7 @@ from latecomer.bounds.unseen_clients.single_level_drawn import kl_from_draws, pr
 from latecomer.eval.certificates.rows import certificate_facts, certificate_rows, price_rows
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.eval.routes.training_entries import Tuned
 from latecomer.eval.scoring.scores import ClientScore
 
 __all__ = ["DRAWS_RULES", "Drawn", "Tuning", "Variance", "certify_tuned", "tuning_findings"]
@@ -209,21 +210,20 @@ _STEPS: Mapping[str, Callable[..., Certificate]] = {
 
 
 def tuning_findings(
-    wanted: Mapping[str, Any], found: Tuning
+    wanted: Tuned, found: Tuning, n_seeds: int = 1
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return the rows of scores and certificate, everything behind it, and the grid."""
     taken = found.variances[found.chosen]
-    n_seeds = int(wanted.get("n_seeds", 1))
     issued = certify_tuned(
         found.gibbs.errors,
         kl=taken.kl,
-        rule=wanted["rule"],
-        delta=wanted["delta"] / n_seeds,
-        draws_share=wanted["draws_share"],
-        gamma=wanted["gamma"],
+        rule=wanted.rule,
+        delta=wanted.delta / n_seeds,
+        draws_share=wanted.draws_share,
+        gamma=wanted.gamma,
         n_priors=len(found.variances),
         plan=found.plan,
-        draws_rule=wanted["draws_rule"],
+        draws_rule=wanted.draws_rule,
     )
     support = sorted(score.n_support for score in found.mean)
     notes = [f"the system is run with {support[0]} to {support[-1]} support samples a client"]
@@ -233,7 +233,7 @@ def tuning_findings(
             "delta"
         )
     issued = replace(issued, assumptions=(*issued.assumptions, *notes))
-    bound = f"r1:{wanted['rule']}"
+    bound = f"r1:{wanted.rule}"
     where: Row = {"group": "tuning", "shift": "none", "severity": "", "n_clients": len(found.mean)}
     rows = [
         *_measured("tuning", found.gibbs, found.mean, found.prior),
@@ -301,7 +301,7 @@ def _measured(
         }
 
 
-def _inputs(wanted: Mapping[str, Any], found: Tuning) -> list[tuple[str, float, str]]:
+def _inputs(wanted: Tuned, found: Tuning) -> list[tuple[str, float, str]]:
     taken = found.variances[found.chosen]
     support = sorted(score.n_support for score in found.mean)
     return [
@@ -328,9 +328,9 @@ def _inputs(wanted: Mapping[str, Any], found: Tuning) -> list[tuple[str, float, 
         ("first", float(found.plan.first), "clients the prior was trained on"),
         ("pool_size", float(found.plan.pool), "clients that did not train the prior"),
         ("n_draws", float(found.gibbs.errors.size), "systems drawn, over all clients"),
-        ("gamma", float(wanted["gamma"]), "shrinkage of scores, rule product"),
-        ("steps", float(wanted["steps"]), "gradient steps on the bound, each variance"),
-        ("folds", float(wanted["folds"]), "1: support and query data as split"),
+        ("gamma", float(wanted.gamma), "shrinkage of scores, rule product"),
+        ("steps", float(wanted.steps), "gradient steps on the bound, each variance"),
+        ("folds", float(wanted.folds), "1: support and query data as split"),
         ("n_support_min", float(support[0]), "support samples of the smallest tuning client"),
         ("n_support_max", float(support[-1]), "support samples of the largest tuning client"),
     ]

@@ -41,6 +41,7 @@ from latecomer.bounds.meta_learning.kl_inverted import two_step_fixed
 from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
 from latecomer.eval.certificates.rules import sampling_of
 from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.routes.entries import TwoLevel
 from latecomer.eval.scoring.serving import MASKS
 from latecomer.models.generators.generation import weights_of
 from latecomer.models.task.state import Params
@@ -139,7 +140,7 @@ def two_level_certificate(
     return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
 
 
-def certify_two_level(request: Request) -> Findings:
+def certify_two_level(request: Request[TwoLevel]) -> Findings:
     """Issue the two-level certificate of a stochastic method; nothing for other methods.
 
     It is rigorous where weights are kept in a ball and clients are independent draws; elsewhere its
@@ -152,12 +153,12 @@ def certify_two_level(request: Request) -> Findings:
         return Findings([], [])
     federation = request.model.federation
     clients, split = federation.certification.clients, federation.split
-    found = _drawn(request, method, int(entry["draws"]))
+    found = _drawn(request, method, entry.draws)
     radius, variance = method.weight_radius, method.alpha_theta
     most = None
     if radius is not None:
         most = (radius * (1 + _ROUNDING) + found.centre_norm) ** 2 / (2 * variance)
-    masked = request.config["evaluation"]["classes"] != "all"
+    masked = request.cell.evaluation.classes != "all"
     free = request.model.task.n_classes * math.log(2) if masked else 0.0
     sizes = clients.support_sizes.tolist()
     issued = two_level_certificate(
@@ -166,9 +167,9 @@ def certify_two_level(request: Request) -> Findings:
         most_nats=most,
         free_nats=free,
         sizes=sizes,
-        delta=float(entry["delta"]) / request.n_seeds,
-        draws_share=float(entry["draws_share"]),
-        client_share=float(entry["client_share"]),
+        delta=entry.delta / request.n_seeds,
+        draws_share=entry.draws_share,
+        client_share=entry.client_share,
     )
     sampling = sampling_of(split.kind)
     pool = len(split.certification) + len(split.novel)
@@ -218,7 +219,7 @@ def certify_two_level(request: Request) -> Findings:
         inputs.append(("weight_radius", radius, "radius of the ball, set in the study"))
         inputs.append(("most_kl", most, "largest KL that a client's weights in the ball can have"))
     where = {
-        "classes": request.config["evaluation"]["classes"],
+        "classes": request.cell.evaluation.classes,
         **federation.certification.condition(),
         "n_clients": len(clients),
     }
@@ -241,10 +242,10 @@ def _reason(radius: float | None, sampling: str) -> str:
     return "; ".join(found)
 
 
-def _drawn(request: Request, method: _Stochastic, draws: int) -> _Drawn:
+def _drawn(request: Request[TwoLevel], method: _Stochastic, draws: int) -> _Drawn:
     """Draw networks, mean weights and models for every certification client."""
     model, clients = request.model, request.model.federation.certification.clients
-    mask = MASKS[request.config["evaluation"]["classes"]]
+    mask = MASKS[request.cell.evaluation.classes]
     server, seen = model.state.server, model.federation.seen.clients
     made = [method.make_one(model.task, server, seen.support_of(i)) for i in range(len(seen))]
     centre = {k: torch.stack([one[k] for one in made]).double().mean(0) for k in made[0]}

@@ -34,6 +34,7 @@ from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
 from latecomer.eval.certificates.rules import sampling_of
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.routes.entries import PersonalPrior
 from latecomer.eval.routes.r3_personal_cut import cut_support, measured_samples
 from latecomer.eval.scoring.serving import MASKS, client_generator
 from latecomer.models.engine.method import FixedWeights
@@ -136,7 +137,7 @@ def pooled_certificate(
     return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
 
 
-def certify_personal(request: Request) -> Findings:
+def certify_personal(request: Request[PersonalPrior]) -> Findings:
     """Issue the pooled certificate of a fine-tuning method; nothing for other methods.
 
     A method qualifies whose deterministic predictor for a newcomer is a network with weights made
@@ -149,14 +150,14 @@ def certify_personal(request: Request) -> Findings:
     tuned = _tuned(request, federation.certification)
     if not tuned or not all(one.fixed for one in tuned):
         return Findings([], [])
-    delta = float(entry["delta"]) / request.n_seeds
-    n_samples, alphas = len(tuned[0].measured), tuple(entry["alphas"])
+    delta = entry.delta / request.n_seeds
+    n_samples, alphas = len(tuned[0].measured), entry.alphas
     distances = [one.distance for one in tuned]
     settings: dict[str, Any] = {
         "n_samples": n_samples,
         "delta": delta,
-        "draws_share": float(entry["draws_share"]),
-        "client_share": float(entry["client_share"]),
+        "draws_share": entry.draws_share,
+        "client_share": entry.client_share,
         "n_priors": len(alphas),
     }
 
@@ -173,7 +174,7 @@ def certify_personal(request: Request) -> Findings:
         for alpha in alphas
     }
     alpha = min(tried, key=tried.__getitem__)
-    errors = drawn(alpha, int(entry["draws"]), _CERTIFY)
+    errors = drawn(alpha, entry.draws, _CERTIFY)
     issued = pooled_certificate(errors, distances, alpha=alpha, **settings)
     split = federation.split
     sampling = sampling_of(split.kind)
@@ -199,7 +200,7 @@ def certify_personal(request: Request) -> Findings:
         ),
     )
     where = {
-        "classes": request.config["evaluation"]["classes"],
+        "classes": request.cell.evaluation.classes,
         **federation.certification.condition(),
         "n_clients": len(tuned),
     }
@@ -225,7 +226,7 @@ def certify_personal(request: Request) -> Findings:
     return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
 
 
-def _novel_rows(request: Request, alpha: float) -> list[dict[str, Any]]:
+def _novel_rows(request: Request[PersonalPrior], alpha: float) -> list[dict[str, Any]]:
     """Rows of the novel clients' errors on their query data, by models drawn as certified ones."""
     group = request.model.federation.novel
     tuned = _tuned(request, group) if len(group.clients) else []
@@ -233,10 +234,10 @@ def _novel_rows(request: Request, alpha: float) -> list[dict[str, Any]]:
     for place, one in enumerate(tuned):
         query = group.clients.query_of(place)
         asked = replace(one, measured=query)
-        drawn = _errors(request, asked, alpha, int(request.entry["draws"]), _NOVEL)
+        drawn = _errors(request, asked, alpha, request.entry.draws, _NOVEL)
         scores.append((one.client, len(query), float(np.mean(drawn))))
     common = {
-        "classes": request.config["evaluation"]["classes"],
+        "classes": request.cell.evaluation.classes,
         **group.condition(),
         "predictor": "gibbs",
         "metric": "error",
@@ -259,14 +260,14 @@ def _novel_rows(request: Request, alpha: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _tuned(request: Request, group: Group) -> list[_Tuned]:
+def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
     model = request.model
     clients, law = group.clients, model.federation.split.law
     certified = model.federation.certification.clients.support_sizes.tolist()
     n_classes = law.classes_per_client if law else None
     entry = request.entry
     n_measured = measured_samples(
-        "certificates r3", entry.get("measured"), entry["measured_share"], certified, n_classes
+        "certificates r3", entry.measured, entry.measured_share, certified, n_classes
     )
     found: list[_Tuned] = []
     for index, client in enumerate(clients.ids.tolist()):
@@ -294,7 +295,9 @@ def _tuned(request: Request, group: Group) -> list[_Tuned]:
     return found
 
 
-def _errors(request: Request, one: _Tuned, alpha: float, draws: int, purpose: int) -> list[float]:
+def _errors(
+    request: Request[PersonalPrior], one: _Tuned, alpha: float, draws: int, purpose: int
+) -> list[float]:
     """Errors on B of models drawn from one client's posterior."""
     key = np.random.SeedSequence([request.model.seed, one.client, 0x9A, purpose])
     generator = torch.Generator().manual_seed(int(key.generate_state(1, np.uint64)[0]) >> 1)
@@ -309,9 +312,9 @@ def _errors(request: Request, one: _Tuned, alpha: float, draws: int, purpose: in
     return errors
 
 
-def _error(request: Request, one: _Tuned, weights: Params) -> float:
+def _error(request: Request[PersonalPrior], one: _Tuned, weights: Params) -> float:
     """Return the error of some weights on what a client is measured on."""
-    mask = MASKS[request.config["evaluation"]["classes"]]
+    mask = MASKS[request.cell.evaluation.classes]
     with torch.no_grad():
         logits = mask(request.model.task.logits(weights, one.measured.x), one.known)
     return float((logits.argmax(1) != one.measured.labels()).double().mean())

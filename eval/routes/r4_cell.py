@@ -1,22 +1,23 @@
 """The cell of route R4: train, score newcomers, let them join, train on; then the certificate."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.arrivals import arrivals
-from latecomer.eval.routes.r4_progressive import Plan, Step, plan_of, score_then_train
+from latecomer.eval.routes.r4_progressive import Plan, Step, score_then_train
 from latecomer.eval.routes.r4_rows import (
     ARRIVING,
     checkpoint_table,
     novel_rows,
     progress_findings,
 )
+from latecomer.eval.routes.training_entries import Progressive
 from latecomer.eval.scoring.cross_fitting import cross_fitted
 from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints, Slot
 from latecomer.eval.training.setup import Outcome, setup_of
 from latecomer.models.engine.growing import admit, subset, train_on
@@ -110,7 +111,7 @@ def checkpoints(
 
 
 def evaluate_progressive(
-    config: Mapping[str, Any],
+    cell: TrainingCell,
     on_round: Callable[[RoundLog], None] | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
@@ -123,15 +124,15 @@ def evaluate_progressive(
     InputError
         When the split has too few clients, or the method cannot take in clients that join.
     """
-    (wanted,) = config["certificates"]
-    setup = setup_of(config)
+    wanted = cell.only(Progressive)
+    setup = setup_of(cell)
     split, start = setup.federation.split, setup.budget
-    plan = plan_of(wanted, split)
-    further = replace(start, rounds=wanted["rounds_per_block"])
+    plan = wanted.plan(split)
+    further = replace(start, rounds=wanted.rounds_per_block)
     order, novel = arrivals(setup.federation, plan)
 
     def serve(state: State, group: str, clients: Clients) -> list[ClientScore]:
-        folds = wanted.get("folds", 1) if group == ARRIVING else 1
+        folds = wanted.folds if group == ARRIVING else 1
         whole = Group(group, "none", None, clients)
         return cross_fitted(partial(setup.score, state), whole, folds=folds, seed=split.seed)
 
@@ -156,7 +157,7 @@ def evaluate_progressive(
             steps.append(step)
             by_checkpoint.append(last)
     rounds = (start.rounds, further.rounds)
-    rows, artifacts = progress_findings(wanted, plan, rounds, steps)
+    rows, artifacts = progress_findings(wanted, plan, rounds, steps, wanted.sharing(cell.n_seeds))
     group = Group("novel", "none", None, novel)
     rows += novel_rows(group, by_checkpoint, last)
     artifacts["checkpoints"] = checkpoint_table(rounds, steps, by_checkpoint)

@@ -29,8 +29,8 @@ from latecomer.bounds.held_out.losses import product
 from latecomer.bounds.unseen_clients.single_level import progressive
 from latecomer.eval.certificates.rules import IID_SPLITS, LEAST_OUTSIDE
 from latecomer.eval.errors import InputError
-from latecomer.eval.routes.settings import SplitLike
 from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.settings.certificate import SplitLike
 
 __all__ = ["GRID", "RULES", "Plan", "Step", "certify_progress", "plan_of", "score_then_train"]
 
@@ -184,8 +184,15 @@ def _whose(plan: Plan) -> str:
     )
 
 
-def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certificates") -> Plan:
-    """Fix who trains first and who is certified when.
+def plan_of(
+    split: SplitLike,
+    *,
+    first: int,
+    clients: int,
+    block: int | None = None,
+    key: str = "certificates",
+) -> Plan:
+    """Fix who trains first and who is certified when; all at once unless in blocks.
 
     On a finite pool these are the first of the seen clients, whose order the split permuted
     uniformly.  Clients of an environment split are independent draws only from the certification
@@ -197,10 +204,10 @@ def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certific
         When the split has too few clients, or nobody would be left untrained.
     """
     plan = Plan(
-        first=wanted["first"],
-        clients=wanted["clients"],
-        block=wanted.get("block", wanted["clients"]),
-        pool=len(split.seen) + len(split.certification) + len(split.novel) - wanted["first"],
+        first=first,
+        clients=clients,
+        block=block or clients,
+        pool=len(split.seen) + len(split.certification) + len(split.novel) - first,
         independent=split.kind in IID_SPLITS,
     )
     if plan.clients % plan.block:
@@ -217,7 +224,7 @@ def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certific
             f"{key}: first + clients must be at most the {there} {who} clients, "
             f"got {plan.first} + {plan.clients}"
         )
-    if "block" in wanted and plan.block > plan.first:
+    if block and plan.block > plan.first:
         raise InputError(f"{key}: block must be at most first={plan.first}, got block={plan.block}")
     left = plan.pool - plan.clients
     if not plan.independent and left < LEAST_OUTSIDE:

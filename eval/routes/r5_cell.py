@@ -7,7 +7,7 @@ best bound; as the bound holds for all codes at once, each at its own length, th
 the scores as it likes.  The certified system is the one decoded from the code: deterministic.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,10 @@ from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.r1_cell import trained_system
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.r5_prefix_code import decode, encode
+from latecomer.eval.routes.training_entries import Compressed
 from latecomer.eval.scoring.rows import client_rows, group_rows
 from latecomer.eval.scoring.scores import ClientScore, group_score
+from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import Outcome
 from latecomer.models.engine.training import RoundLog
@@ -80,7 +82,7 @@ def certify_code(
 
 
 def evaluate_compressed(
-    config: Mapping[str, Any],
+    cell: TrainingCell,
     on_round: Callable[[RoundLog], None] | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
@@ -93,17 +95,17 @@ def evaluate_compressed(
     InputError
         When the split has too few clients, or the weights cannot be moved.
     """
-    (wanted,) = config["certificates"]
-    system, plan, tuning, outside = trained_system(config, on_round, kept)
+    wanted = cell.only(Compressed)
+    system, plan, tuning, outside = trained_system(cell, on_round, kept)
     settings: dict[str, Any] = {
-        "delta": wanted["delta"] / int(wanted.get("n_seeds", 1)),
+        "delta": wanted.delta / wanted.sharing(cell.n_seeds),
         "plan": plan,
-        "rule": wanted["rule"],
+        "rule": wanted.rule,
     }
-    named_bound = f"r5:{wanted['rule']}"
+    named_bound = f"r5:{wanted.rule}"
     try:
         # Steps are relative to the weights, as R1's deviations are.
-        centre = prior_around(system.state.server, wanted["weights"], wanted["step"] ** 2)
+        centre = prior_around(system.state.server, wanted.weights, wanted.step**2)
     except ValueError as error:
         raise InputError(f"certificates r5: {error}") from None
 
@@ -122,12 +124,12 @@ def evaluate_compressed(
         errors = [score.error for score in scores]
         return float(certify_code(errors, encode(code), **settings)), scores
 
-    code = [0] * int(wanted["dimension"])
+    code = [0] * wanted.dimension
     best, scores = bound_of(code)
     reference = scores
     tried = 1
     rng = np.random.default_rng([system.seed, 0xC0DE])
-    for _ in range(int(wanted["tries"])):
+    for _ in range(wanted.tries):
         changed = list(code)
         changed[int(rng.integers(len(code)))] += int(rng.choice([-1, 1]))
         value, found = bound_of(changed)
@@ -148,8 +150,8 @@ def evaluate_compressed(
     )
     inputs = [
         ("bits", float(len(word)), f"measured length of the code word {word}"),
-        ("dimension", float(wanted["dimension"]), "random directions"),
-        ("step", float(wanted["step"]), "step along a direction, relative to each tensor's size"),
+        ("dimension", float(wanted.dimension), "random directions"),
+        ("step", float(wanted.step), "step along a direction, relative to each tensor's size"),
         ("codes_tried", float(tried), "codes scored in the search"),
         ("mean_error", float(np.mean([s.error for s in scores])), "of the decoded system"),
         ("reference_error", float(np.mean([s.error for s in reference])), "of the empty update"),
@@ -162,7 +164,7 @@ def evaluate_compressed(
     named = {
         "classes": system.setup.classes,
         "personalization": system.setup.method.personalization,
-        "round": config["train"]["rounds"],
+        "round": cell.train.rounds,
     }
     return Outcome([{**named, **row} for row in rows], artifacts)
 

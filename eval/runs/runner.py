@@ -16,6 +16,7 @@ from latecomer.eval.jobs.sigterm import sigterm_interrupts
 from latecomer.eval.runs.adoption import check_sources
 from latecomer.eval.runs.run_directory import check_directory, count_scorings, declare, merge
 from latecomer.eval.runs.tally import Event, Failure, Tally
+from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.device_choice import settled
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
@@ -206,14 +207,13 @@ class _Prepared:
 
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once: what cannot be made is found here."""
-    from latecomer.eval.federation.groups import build_federation, federation_settings
+    from latecomer.eval.federation.groups import build_federation
     from latecomer.eval.training.setup import task_of
     from latecomer.models.generators.target_sizes import check_sizes
     from latecomer.models.methods import make_method
 
     # On the host, whatever the device: nothing is computed with it here.
-    resolved = study.resolved() | {"train": None}
-    federation = build_federation(federation_settings(resolved))
+    federation = build_federation(federation_settings(study))
     split = federation.split
     if study.train.cohort > len(split.seen):
         raise InputError(
@@ -225,7 +225,7 @@ def _prepare(study: Study) -> _Prepared:
     for index, entry in enumerate(study.methods):
         method = make_method(entry.name, **entry.hyper())
         try:
-            task = task_of(federation, resolved, method)
+            task = task_of(federation, study.model, method)
             check_sizes(task, method.sizes, len(split.seen))
         except ValueError as error:
             key = f"methods.{index}.sizes" if method.sizes else "model"

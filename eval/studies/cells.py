@@ -4,11 +4,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from latecomer.eval.certificates.rules import IID_SPLITS
 from latecomer.eval.results.rows import ROWS_SCHEMA_VERSION
-from latecomer.eval.routes.training_entries import KINDS, TRAINING_ROUTES, rounds_of
+from latecomer.eval.routes.cells import read_cell
+from latecomer.eval.routes.training_entries import TRAINING_ROUTES
+from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 
 __all__ = ["NUMBERS_VERSION", "WHOLE", "Cell", "cells_of", "content_id"]
 
@@ -66,15 +69,16 @@ class Cell:
         seed: int | None = self.config["seed"]
         return seed
 
+    @cached_property
+    def settings(self) -> SplitCell | DenoisingCell | TrainingCell:
+        """The configuration, typed."""
+        return read_cell(self.config)
+
     @property
     def rounds(self) -> int | None:
         """Rounds of training; None for the split's own cell."""
-        train = self.config["train"]
-        if not train:
-            return None
-        if self.kind in KINDS:
-            return rounds_of(self.config["certificates"][0], int(train["rounds"]))
-        return int(train["rounds"])
+        settings = self.settings
+        return settings.rounds if isinstance(settings, TrainingCell) else None
 
 
 def content_id(config: Mapping[str, Any]) -> str:
