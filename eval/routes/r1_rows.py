@@ -122,42 +122,28 @@ def certify_tuned(
 ) -> Certificate:
     r"""Certify the error of a system drawn afresh from the posterior for every client.
 
-    With :math:`\ell = -\ln(1 - (1-\gamma)s)/(-\ln\gamma)` for rule ``product`` and the error s
-    itself for ``kl``, the mean of :math:`\ell` over clients and posterior is bounded from the draws
-    with probability :math:`1-\delta'`, :func:`latecomer.bounds.single_level_product` or
-    :func:`latecomer.bounds.single_level_kl` of that bound holds with probability
+    The mean over clients and posterior of :math:`\ell`, the error s itself for rule ``kl`` and
+    :math:`-\ln(1 - (1-\gamma)s)/(-\ln\gamma)` for ``product``, is bounded from the draws with
+    probability :math:`1-\delta'`; the rule's single-level bound of that holds with probability
     :math:`1-\delta+\delta'`, and ``product`` divides by :math:`1-\gamma`.
 
-    - ``mixture``: every client gets as many draws as any other.  Given the posterior, values are
-      independent, their means differ by client, and the mean of their means is the one wanted:
-      :math:`E\prod_t(1+b(\mu-\ell_t)) = \prod_t(1+b(\mu-\mu_t)) \le 1` (arithmetic and geometric
-      mean), so that bets b may be averaged (``betting_mixture``).
-    - ``random_client``: with every system a client is drawn, uniformly and with replacement.
-      Values are then i.i.d. with the wanted mean (``wsr_averaged``).
+    - ``mixture``: as many draws for each client.  Values are independent given the posterior, the
+      mean of their means is the one wanted: :math:`E\prod_t(1+b(\mu-\ell_t)) =
+      \prod_t(1+b(\mu-\mu_t)) \le 1`, so that bets b may be averaged (``betting_mixture``).
+    - ``random_client``: a client is drawn with every system, uniformly and with replacement:
+      values are i.i.d. with the wanted mean (``wsr_averaged``).
     - ``chernoff``: as ``mixture``, by the mean alone; it knows nothing of their small spread.
 
     Parameters
     ----------
     errors : ndarray
-        Scores of independently drawn systems, drawn after the posterior was settled, in the order
-        of drawing; as many for each client, or of a random client each.
+        Scores of systems drawn independently after the posterior was settled, in that order.
     kl : float
         KL(posterior || prior), nats.
-    rule : {"product", "kl"}
     delta, draws_share : float
         Total failure probability, and the share of it spent on the draws.
-    gamma : float
-        Shrinkage of scores under ``product``.
-    n_priors : int
-        Variances that the posterior was chosen from.
-    plan : Plan
-        ``plan.clients`` clients were drawn for.
-    draws_rule : {"mixture", "random_client", "chernoff"}
-
-    Returns
-    -------
-    Certificate
-        Population ``unseen-client``, predictor ``gibbs``; its ledger adds up to ``delta``.
+    rule, gamma, n_priors, draws_rule
+        As in the study; ``n_priors`` variances were tried.
 
     Examples
     --------
@@ -179,6 +165,11 @@ def certify_tuned(
             "n_priors": n_priors,
         },
     )
+    return _tagged(issued, plan, n_priors, draws_rule)
+
+
+def _tagged(issued: Certificate, plan: Plan, n_priors: int, draws_rule: str) -> Certificate:
+    """Say what the certificate is about and what it rests on."""
     return replace(
         issued,
         sampling="iid" if plan.independent else "finite-pool",

@@ -37,6 +37,7 @@ from latecomer.eval.routes.contract import Findings, Request
 from latecomer.eval.routes.entries import PersonalPrior
 from latecomer.eval.routes.r3_personal_cut import cut_support, measured_samples
 from latecomer.eval.scoring.serving import MASKS, client_generator
+from latecomer.eval.splits.split import Split
 from latecomer.models.engine.method import FixedWeights
 from latecomer.models.task.state import Params, sent
 from latecomer.models.task.task import Samples
@@ -150,36 +151,44 @@ def certify_personal(request: Request[PersonalPrior]) -> Findings:
     tuned = _tuned(request, federation.certification)
     if not tuned or not all(one.fixed for one in tuned):
         return Findings([], [])
-    delta = entry.delta / request.n_seeds
-    n_samples, alphas = len(tuned[0].measured), entry.alphas
     distances = [one.distance for one in tuned]
     settings: dict[str, Any] = {
-        "n_samples": n_samples,
-        "delta": delta,
+        "n_samples": len(tuned[0].measured),
+        "delta": entry.delta / request.n_seeds,
         "draws_share": entry.draws_share,
         "client_share": entry.client_share,
-        "n_priors": len(alphas),
+        "n_priors": len(entry.alphas),
     }
 
     def drawn(alpha: float, draws: int, purpose: int) -> NDArray[np.float64]:
         return np.array([_errors(request, one, alpha, draws, purpose) for one in tuned])
 
-    def at_means(one: _Tuned) -> float:
-        return _error(request, one, one.posterior)
-
     tried = {
         alpha: float(
             pooled_certificate(drawn(alpha, 1, _CHOOSE), distances, alpha=alpha, **settings)
         )
-        for alpha in alphas
+        for alpha in entry.alphas
     }
     alpha = min(tried, key=tried.__getitem__)
     errors = drawn(alpha, entry.draws, _CERTIFY)
     issued = pooled_certificate(errors, distances, alpha=alpha, **settings)
-    split = federation.split
+    issued = _tagged(issued, federation.split, settings["n_samples"])
+    where = {
+        "classes": request.cell.evaluation.classes,
+        **federation.certification.condition(),
+        "n_clients": len(tuned),
+    }
+    rows = certificate_rows(issued, bound=BOUND, common=where)
+    rows += _novel_rows(request, alpha)
+    inputs = _inputs(request, tuned, alpha, errors)
+    return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
+
+
+def _tagged(issued: Certificate, split: Split, n_samples: int) -> Certificate:
+    """Say what the certificate is about, and why it is no proof where it is none."""
     sampling = sampling_of(split.kind)
     pool = len(split.certification) + len(split.novel)
-    issued = replace(
+    return replace(
         issued,
         sampling=sampling,
         rigorous=sampling == "iid",
@@ -199,15 +208,20 @@ def certify_personal(request: Request[PersonalPrior]) -> Findings:
             "ones included; that a client's samples are independent draws is assumed, not so",
         ),
     )
-    where = {
-        "classes": request.cell.evaluation.classes,
-        **federation.certification.condition(),
-        "n_clients": len(tuned),
-    }
-    means = float(np.mean([at_means(one) for one in tuned]))
-    inputs = [
+
+
+def _inputs(
+    request: Request[PersonalPrior],
+    tuned: Sequence[_Tuned],
+    alpha: float,
+    errors: NDArray[np.float64],
+) -> list[tuple[str, float, str]]:
+    split, distances = request.model.federation.split, [one.distance for one in tuned]
+    pool = len(split.certification) + len(split.novel)
+    means = float(np.mean([_error(request, one, one.posterior) for one in tuned]))
+    return [
         ("alpha", alpha, "variance taken, relative to each tensor's mean square in the prior"),
-        ("n_priors", float(len(alphas)), "variances tried"),
+        ("n_priors", float(len(request.entry.alphas)), "variances tried"),
         ("sum_kl", sum(distances) / (2 * alpha), "sum over clients of KL(posterior || prior)"),
         ("gibbs_error", float(errors.mean()), "mean error of drawn models on evaluation data"),
         (
@@ -217,13 +231,10 @@ def certify_personal(request: Request[PersonalPrior]) -> Findings:
             "well; not certified",
         ),
         ("n_clients", float(len(tuned)), "certification clients"),
-        ("n_samples", float(n_samples), "evaluation samples of every client"),
+        ("n_samples", float(len(tuned[0].measured)), "evaluation samples of every client"),
         ("n_draws", float(errors.size), "models drawn, over all clients"),
         ("pool_size", float(pool), "clients not trained on, certified ones included"),
     ]
-    rows = certificate_rows(issued, bound=BOUND, common=where)
-    rows += _novel_rows(request, alpha)
-    return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
 
 
 def _novel_rows(request: Request[PersonalPrior], alpha: float) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """The cell of route R4: train, score newcomers, let them join, train on; then the certificate."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from latecomer.eval.errors import InputError
@@ -70,16 +70,52 @@ def checkpoints(
     InputError
         When the method cannot take in clients that join.
     """
+    growing = _Growing(
+        method, task, order, plan, start.rounds, further, serve, on_round, seed, path
+    )
+    state = train(
+        method,
+        task,
+        subset(order, range(plan.first)),
+        start,
+        seed=seed,
+        on_round=on_round,
+        path=path,
+        resume=slot.load() if slot else None,
+        on_checkpoint=slot.offer if slot else None,
+    )
+    return score_then_train(state, plan.blocks, growing.score, growing.train)
 
-    def score(state: State, block: range) -> Step:
-        scores = serve(state, ARRIVING, subset(order, block))
-        return Step((block.start - plan.first) // plan.block, block.start, tuple(scores))
 
-    def train_next(state: State, block: range) -> State:
-        now = subset(order, range(block.stop))
-        number = start.rounds + (block.start - plan.first) // plan.block * further.rounds
+@dataclass(frozen=True, eq=False)
+class _Growing:
+    """How a block is scored, and how training goes on once it has joined."""
+
+    method: Method
+    task: Task
+    order: Clients
+    plan: Plan
+    rounds_before: int
+    further: TrainConfig
+    serve: Serve
+    on_round: Callable[[RoundLog], None] | None
+    seed: int
+    path: str
+
+    def _number(self, block: range) -> int:
+        return (block.start - self.plan.first) // self.plan.block
+
+    def score(self, state: State, block: range) -> Step:
+        """Score the block's clients as newcomers."""
+        scores = self.serve(state, ARRIVING, subset(self.order, block))
+        return Step(self._number(block), block.start, tuple(scores))
+
+    def train(self, state: State, block: range) -> State:
+        """Let the block join, and train on."""
+        now = subset(self.order, range(block.stop))
+        method, task, further = self.method, self.task, self.further
         try:
-            grown = admit(method, task, state, now, further, seed=seed)
+            grown = admit(method, task, state, now, further, seed=self.seed)
         except ValueError as error:
             raise InputError(f"certificates r4: {error}") from None
         return train_on(
@@ -88,26 +124,12 @@ def checkpoints(
             grown,
             now,
             further,
-            seed=seed,
-            first_round=number,
+            seed=self.seed,
+            first_round=self.rounds_before + self._number(block) * further.rounds,
             joined=block,
-            on_round=on_round,
-            path=path,
+            on_round=self.on_round,
+            path=self.path,
         )
-
-    first = subset(order, range(plan.first))
-    state = train(
-        method,
-        task,
-        first,
-        start,
-        seed=seed,
-        on_round=on_round,
-        path=path,
-        resume=slot.load() if slot else None,
-        on_checkpoint=slot.offer if slot else None,
-    )
-    return score_then_train(state, plan.blocks, score, train_next)
 
 
 def evaluate_progressive(

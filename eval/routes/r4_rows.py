@@ -57,19 +57,7 @@ def progress_findings(
     bound = f"r4:{wanted.rule}"
     arriving: Row = {"group": ARRIVING, "shift": "none", "severity": "", "predictor": RANDOM}
     mean = float(np.mean([score.error for score in scores]))
-    rows: list[Row] = [
-        {
-            **arriving,
-            "client": score.client,
-            "n_support": score.n_support,
-            "n_query": score.n_query,
-            "metric": "error",
-            "value": score.error,
-            "round": rounds[0] + step.number * rounds[1],
-        }
-        for step in steps
-        for score in step.scores
-    ]
+    rows = _step_rows(arriving, rounds, steps)
     total = {**arriving, "n_clients": len(scores)}
     rows.append({**total, "aggregation": "per-client", "metric": "error", "value": mean})
     rows += certificate_rows(issued, bound=bound, common=total)
@@ -91,6 +79,23 @@ def progress_findings(
     ]
     facts = certificate_facts(issued, bound=bound, inputs=inputs)
     return rows, {"certificates": Artifact(kind="certificates", table=facts, axes=("fact",))}
+
+
+def _step_rows(arriving: Row, rounds: tuple[int, int], steps: Sequence[Step]) -> list[Row]:
+    """Return a row for every client's score, with the round of the checkpoint that it is of."""
+    return [
+        {
+            **arriving,
+            "client": score.client,
+            "n_support": score.n_support,
+            "n_query": score.n_query,
+            "metric": "error",
+            "value": score.error,
+            "round": rounds[0] + step.number * rounds[1],
+        }
+        for step in steps
+        for score in step.scores
+    ]
 
 
 def checkpoint_table(
