@@ -47,23 +47,16 @@ def pefll_31(
 
     Parameters
     ----------
-    initial_gap : array_like, at least 0
-        F at the start minus its lower bound.
-    smoothness, loss_smoothness : array_like, at least 0
-        L of the objective, L_1 of the clients' losses in the model's weights.
-    loss_gradient, generator_gradient : array_like, at least 0
-        b_1 and b_2: norms of the gradients of the loss and of the model generator.
-    loss_noise, generator_noise, model_noise : array_like, at least 0
+    initial_gap, smoothness, loss_smoothness, loss_gradient, generator_gradient : array_like
+        F at the start minus its lower bound; L of the objective; L_1, b_1 of the clients' losses,
+        b_2 of the model generator. All at least 0, as are those that follow.
+    loss_noise, generator_noise, model_noise, client_dissimilarity : array_like
         Standard deviations sigma_1 of local gradients, sigma_2 and sigma_3 of the generator's
-        gradient and output under descriptors of single points. Descriptors of the client's whole
-        data set make the last two 0.
-    client_dissimilarity : array_like, at least 0
-        gamma_G.
+        gradient and output under descriptors of single points (0 for whole data sets); gamma_G.
     cohort, local_steps, batch_size, n_rounds : array_like of int, at least 1
         c, k, b and T.
     variant : {"derived", "printed", "printed_appendix"}
-        (a, a') = (12, 8), what the stated learning rate gives; (6, 4); or (8, 4) with the last two
-        terms not divided by b.
+        (a, a') = (12, 8), what the stated learning rate gives; (6, 4); or (8, 4) and no b below.
 
     Raises
     ------
@@ -81,30 +74,42 @@ def pefll_31(
     0.269082
     """
     one_of("variant", variant, tuple(_FACTORS))
-    noise_factor, spread_factor = _FACTORS[variant]
-    lipschitz = nonnegative("smoothness", smoothness)
-    inner = np.square(nonnegative("loss_smoothness", loss_smoothness))
-    loss_slope = np.square(nonnegative("loss_gradient", loss_gradient))
-    slope = np.square(nonnegative("generator_gradient", generator_gradient))
-    noise = np.square(nonnegative("loss_noise", loss_noise))
-    spread = np.square(nonnegative("client_dissimilarity", client_dissimilarity))
-    gradient_noise = np.square(nonnegative("generator_noise", generator_noise))
-    output_noise = np.square(nonnegative("model_noise", model_noise))
-    c, steps, rounds = (
-        count("cohort", cohort),
-        count("local_steps", local_steps),
-        count("n_rounds", n_rounds),
-    )
-    batch = count("batch_size", batch_size)
-    divisor = np.ones_like(batch) if variant == "printed_appendix" else batch
+    c, rounds, steps = count("cohort", cohort), count("n_rounds", n_rounds), local_steps
     root = np.sqrt(c.astype(np.float64) * rounds)
     first = nonnegative("initial_gap", initial_gap) / root
-    local = lipschitz * (noise_factor * noise + spread_factor * steps * spread) / (steps * root)
+    local = _local(smoothness, loss_noise, client_dissimilarity, steps, variant, root)
+    inner, loss_slope = (
+        _squared("loss_smoothness", loss_smoothness),
+        _squared("loss_gradient", loss_gradient),
+    )
+    slope = _squared("generator_gradient", generator_gradient)
     drift = 224.0 * c * inner * loss_slope * slope / rounds
-    descriptors = (
-        8.0 * loss_slope * gradient_noise + 14.0 * inner * slope * output_noise
-    ) / divisor
-    return np.asarray(first + local + drift + descriptors)
+    descriptors = 8.0 * loss_slope * _squared("generator_noise", generator_noise)
+    descriptors = descriptors + 14.0 * inner * slope * _squared("model_noise", model_noise)
+    batch = count("batch_size", batch_size)
+    divisor = np.ones_like(batch) if variant == "printed_appendix" else batch
+    return np.asarray(first + local + drift + descriptors / divisor)
+
+
+def _squared(name: str, value: ArrayLike) -> Array:
+    return np.asarray(np.square(nonnegative(name, value)))
+
+
+def _local(
+    smoothness: ArrayLike,
+    loss_noise: ArrayLike,
+    client_dissimilarity: ArrayLike,
+    local_steps: ArrayLike,
+    variant: str,
+    root: Array,
+) -> Array:
+    """Return the part of the rate that local gradients' noise and unlike clients make."""
+    noise_factor, spread_factor = _FACTORS[variant]
+    noise = _squared("loss_noise", loss_noise)
+    spread = _squared("client_dissimilarity", client_dissimilarity)
+    lipschitz, steps = nonnegative("smoothness", smoothness), count("local_steps", local_steps)
+    total = noise_factor * noise + spread_factor * steps * spread
+    return np.asarray(lipschitz * total / (steps * root))
 
 
 @catalogued(

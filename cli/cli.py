@@ -71,66 +71,74 @@ def root(
         typer.echo(context.get_help())
 
 
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE", help="Change the study, as in train.rounds=300."),
+]
+Scale = Annotated[
+    str | None, typer.Option(help="smoke, reduced or paper; as the study is written if not.")
+]
+Variants = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A variant that the study names; may be repeated."),
+]
+DeviceName = Annotated[
+    str | None,
+    typer.Option(help="cpu, cuda or auto, as train.device; cpu if the study does not say."),
+]
+ExecutorOptions = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="More of an executor, as in partition=gpu."),
+]
+Sources = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="DIR", help="Take over finished cells of another run directory."),
+]
+Extend = Annotated[
+    bool,
+    typer.Option("--extend", help="Add methods, seeds or shifts to what the directory holds."),
+]
+Workers = Annotated[
+    int | None, _whole("--workers", "Processes; one per core unless given, one on a GPU.")
+]
+Gpus = Annotated[float | None, _real("--gpus-per-cell", "GPUs of a cell, for slurm and ray.")]
+Memory = Annotated[float | None, _real("--memory-per-cell", "GiB of memory of a cell.")]
+EverySeconds = Annotated[
+    float, _real("--checkpoint-seconds", "Time between two checkpoints of a training.")
+]
+EveryRounds = Annotated[
+    int | None, _whole("--checkpoint-rounds", "Rounds between two, if that comes sooner.")
+]
+Retry = Annotated[bool, typer.Option("--retry-failed", help="Try cells again that failed before.")]
+Out = Annotated[Path | None, typer.Option(help="Run directory; runs/<study> unless given.")]
+ExecutorName = Annotated[
+    str, typer.Option(help="Where cells are carried out: local, slurm or ray.")
+]
+Address = Annotated[str | None, typer.Option(help="Of the Ray cluster; found by Ray unless given.")]
+StudyName = Annotated[
+    str, typer.Argument(metavar="STUDY", help="Name of a shipped study, or a YAML file.")
+]
+
+
 @app.command("run")
 def run_study(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="Name of a shipped study, or a YAML file.")
-    ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Change the study, as in train.rounds=300."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Run directory; runs/<study> unless given.")
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(help="smoke, reduced or paper; unless given, as the study is written."),
-    ] = None,
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A variant that the study names; may be repeated."),
-    ] = None,
-    workers: Annotated[
-        int | None, _whole("--workers", "Processes; unless given one per core, or one on a GPU.")
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="cpu, cuda or auto, in place of train.device; cpu if neither is given."),
-    ] = None,
-    executor: Annotated[
-        str, typer.Option(help="Where cells are carried out: local, slurm or ray.")
-    ] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of the Ray cluster; Ray finds it unless given.")
-    ] = None,
-    gpus_per_cell: Annotated[
-        float | None, _real("--gpus-per-cell", "GPUs that a cell gets, with slurm and ray.")
-    ] = None,
-    memory_per_cell: Annotated[
-        float | None, _real("--memory-per-cell", "GiB of memory that a cell needs.")
-    ] = None,
-    executor_option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Another setting of the executor: partition=gpu."),
-    ] = None,
-    adopt: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="DIR", help="Take over finished cells of another run directory."),
-    ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try cells again that failed before.")
-    ] = False,
-    extend: Annotated[
-        bool,
-        typer.Option("--extend", help="Add methods, seeds or shifts to what the directory holds."),
-    ] = False,
-    checkpoint_seconds: Annotated[
-        float, _real("--checkpoint-seconds", "Time between two checkpoints of a training.")
-    ] = 60.0,
-    checkpoint_rounds: Annotated[
-        int | None, _whole("--checkpoint-rounds", "Rounds between two checkpoints, if sooner.")
-    ] = None,
+    study: StudyName,
+    overrides: Changes = None,
+    out: Out = None,
+    scale: Scale = None,
+    variant: Variants = None,
+    workers: Workers = None,
+    device: DeviceName = None,
+    executor: ExecutorName = "local",
+    address: Address = None,
+    gpus_per_cell: Gpus = None,
+    memory_per_cell: Memory = None,
+    executor_option: ExecutorOptions = None,
+    adopt: Sources = None,
+    retry_failed: Retry = False,
+    extend: Extend = False,
+    checkpoint_seconds: EverySeconds = 60.0,
+    checkpoint_rounds: EveryRounds = None,
 ) -> None:
     """Run a study: train, evaluate, certify, report.
 

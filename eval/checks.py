@@ -1,12 +1,40 @@
 """Checks of single values that a study gives: one line names the key, the range and the value."""
 
+import re
 from typing import Any
 
 import numpy as np
+from pydantic_core import ErrorDetails
 
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["fraction", "number_in", "one_of", "whole"]
+__all__ = ["fraction", "number_in", "one_of", "short", "whole", "wrong"]
+
+# What pydantic says in terms of Python types, said in terms of the file.
+_PLAINLY = {
+    "too_short": "must not be empty",
+    "tuple_type": "must be a list",
+    "string_pattern_mismatch": "must be letters, digits and . _ - and start with a letter or digit",
+    "string_too_short": "must not be empty",
+    "model_type": "must be a mapping of keys to values",
+    "model_attributes_type": "must be a mapping of keys to values",
+}
+
+
+def short(value: Any) -> str:
+    """Show a value as one line of at most 60 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def wrong(mistake: ErrorDetails) -> str:
+    """Say what pydantic found wrong with a value: what is legal, what was given."""
+    message, given = mistake["msg"], mistake["input"]
+    message = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    message = message.replace("should be", "must be").replace("should have", "must have")
+    message = _PLAINLY.get(mistake["type"], message)
+    hint = nearest(given, re.findall(r"'([^']+)'", message)) if isinstance(given, str) else ""
+    return f"{message}, got {short(given)}{hint}"
 
 
 def whole(key: str, value: Any, low: int, high: int | None = None, why: str = "") -> int:

@@ -43,6 +43,7 @@ FLOORS = {
         ("checks", "devices", "results", "datasets"),
         ("splits",),
         ("shifts",),
+        ("settings",),
         ("federation",),
         ("scoring",),
         ("training", "certificates"),

@@ -130,8 +130,7 @@ def pacoh_holder(
     ----------
     empirical_risk : array_like, in [0, loss_max]
     kl_hyper, sum_kl : array_like, at least 0, nats
-    n_clients : array_like of int, at least 1
-    harmonic_size : array_like, at least 1
+    n_clients, harmonic_size : array_like, at least 1
     delta : array_like, in (0, 1)
     client_rate, sample_rate : array_like, positive
         Lambda and beta, in units of one over the loss.
@@ -159,13 +158,12 @@ def pacoh_holder(
     over_clients = positive("client_rate", client_rate)
     over_samples = positive("sample_rate", sample_rate)
     hyper = nonnegative("kl_hyper", kl_hyper) - np.log(failure)
-    clients = hyper / over_clients + over_clients * scale**2 / (8.0 * n)
     samples = (hyper + nonnegative("sum_kl", sum_kl)) / (n * over_samples)
     return summed(
         "pacoh_holder",
         terms={
             "empirical_risk": scale * risk,
-            "clients": clients,
+            "clients": hyper / over_clients + over_clients * scale**2 / (8.0 * n),
             "samples": samples + over_samples * scale**2 / (8.0 * size),
         },
         delta={"clients and samples together": failure},

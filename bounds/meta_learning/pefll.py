@@ -212,8 +212,7 @@ def pefll_32(
     r"""Bound the unseen-client Gibbs risk of stochastic PeFLL.
 
     :func:`pefll_b1` with :math:`K_h = \|\eta_h\|^2/2\alpha_h + \|\eta_v\|^2/2\alpha_v` and
-    :math:`S = \sum_i \|\theta_i\|^2/2\alpha_\theta`. The number of clients is the length of
-    ``theta_squared``.
+    :math:`S = \sum_i \|\theta_i\|^2/2\alpha_\theta`.
 
     Parameters
     ----------
@@ -221,17 +220,14 @@ def pefll_32(
         Gibbs risk: all three sets of weights are drawn.
     eta_h_squared, eta_v_squared : array_like, at least 0
         Squared norms of the mean weights of hypernetwork and encoder.
-    alpha_h, alpha_v, alpha_theta : array_like, positive
-        Variances of the Gaussians.
     theta_squared : array_like, shape [..., n], at least 0
-        Squared norm of each client's generated mean.
-    delta : array_like, in (0, 1)
-    n_samples : array_like of int, at least 1
-        Samples of every client; exactly one of ``n_samples`` and ``sizes`` is given.
-    sizes : array_like of int, shape [..., n], at least 1
-        Samples of each client, used through their harmonic mean.
-    loss_max : float, positive
-    variant : {"maurer", "printed", "subgauss"}
+        Squared norm of each of n clients' generated mean.
+    alpha_h, alpha_v, alpha_theta, delta : array_like, positive
+        Variances of the Gaussians; failure probability, below 1.
+    n_samples, sizes : array_like of int, at least 1
+        Samples of every client; or of each, ``[..., n]``, taken through their harmonic mean.
+    loss_max, variant
+        As for :func:`pefll_b1`.
 
     Raises
     ------
@@ -249,25 +245,15 @@ def pefll_32(
     """
     one_of("variant", variant, VARIANTS)
     theta = nonnegative("theta_squared", theta_squared)
-    clients = per_client("theta_squared", theta)
-    n = client_count(clients, variant)
-    if (n_samples is None) == (sizes is None):
-        raise ValueError("n_samples or sizes must be given, and not both")
-    if sizes is not None:
-        same_length(theta_squared=theta, sizes=client_sizes(sizes))
-        total, grid = harmonic_total(sizes)
-    else:
-        total = np.asarray(n * count("n_samples", n_samples if n_samples is not None else 0))
-        grid = np.asarray(4.0 * total)
-    kl_hyper = nonnegative("eta_h_squared", eta_h_squared) / (2.0 * positive("alpha_h", alpha_h))
-    kl_hyper = kl_hyper + nonnegative("eta_v_squared", eta_v_squared) / (
-        2.0 * positive("alpha_v", alpha_v)
-    )
+    n = client_count(per_client("theta_squared", theta), variant)
+    total, grid = _samples(theta, n, n_samples, sizes)
+    hyper = _nats("eta_h_squared", eta_h_squared, "alpha_h", alpha_h)
+    encoder = _nats("eta_v_squared", eta_v_squared, "alpha_v", alpha_v)
     return root_bound(
         "pefll_32",
         empirical_risk=empirical_risk,
-        kl_hyper=np.asarray(kl_hyper),
-        sum_kl=np.asarray(theta.sum(axis=-1) / (2.0 * positive("alpha_theta", alpha_theta))),
+        kl_hyper=np.asarray(hyper + encoder),
+        sum_kl=_nats("theta_squared", theta.sum(axis=-1), "alpha_theta", alpha_theta),
         n=n,
         total=total,
         grid=grid,
@@ -275,3 +261,20 @@ def pefll_32(
         loss_max=loss_max,
         variant=variant,
     )
+
+
+def _nats(name: str, squared: ArrayLike, of: str, variance: ArrayLike) -> Array:
+    return np.asarray(nonnegative(name, squared) / (2.0 * positive(of, variance)))
+
+
+def _samples(
+    theta: Array, n: Array, n_samples: ArrayLike | None, sizes: ArrayLike | None
+) -> tuple[Array, Array]:
+    """Return all clients' samples, told alike for all or client by client, and the grid's size."""
+    if (n_samples is None) == (sizes is None):
+        raise ValueError("n_samples or sizes must be given, and not both")
+    if sizes is not None:
+        same_length(theta_squared=theta, sizes=client_sizes(sizes))
+        return harmonic_total(sizes)
+    total = np.asarray(n * count("n_samples", n_samples if n_samples is not None else 0))
+    return total, np.asarray(4.0 * total)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from latecomer.bounds import checks
 from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import (
+    Array,
     Certificate,
     catalogued,
     certificate,
@@ -51,21 +52,12 @@ def mc_then_kl(
 
     Parameters
     ----------
-    monte_carlo_risk : array_like
-        Mean loss r over the draws, in [0, loss_max].
-    n_draws : array_like
-        Number K of posterior draws, at least 1.
-    delta_draws : array_like
-        Failure probability of the draws, strictly between 0 and 1.
+    monte_carlo_risk, n_draws, delta_draws : array_like
+        Mean loss r, in [0, loss_max], over K draws, and their failure probability, in (0, 1).
     kl, n_samples, delta, loss_max
         As for :func:`latecomer.bounds.maurer`.
     two_sided : bool
         Spend ln(2/delta_draws) as published; ln(1/delta_draws) suffices.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
 
     Raises
     ------
@@ -101,6 +93,17 @@ def mc_then_kl(
         },
         delta={"samples": failure, "draws": failure_draws},
         loss_max=top,
+    )
+
+
+def _unions(n: Array, log_half: Array, ratio1: Array, ratio2: Array) -> tuple[Array, Array]:
+    """Return the sizes of the unions over the trade-offs of the mean's and the variance's bound."""
+    # Rounded up before the ceiling, lest a grid loses its last point to rounding.
+    steps1 = 0.5 * np.log((np.e - 2.0) * n / (4.0 * log_half)) / np.log(ratio1)
+    inner = 0.5 * np.sqrt((n - 1.0) / log_half + 1.0) + 0.5
+    return (
+        np.asarray(np.ceil(rounded_up(steps1)) + 1.0),
+        np.asarray(np.ceil(rounded_up(np.log(inner) / np.log(ratio2)))),
     )
 
 
@@ -142,11 +145,6 @@ def tolstikhin_seldin(
     c1, c2 : array_like
         Ratios of the two unions' grids, above 1, fixed in advance.
 
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
     Raises
     ------
     ValueError, TypeError
@@ -165,11 +163,7 @@ def tolstikhin_seldin(
     ratio2 = checks.above("c2", c2, 1.0)
     half = failure / 2.0
     log_half = -np.log(half)
-    # Rounded up before the ceiling, lest a grid loses its last point to rounding.
-    steps1 = 0.5 * np.log((np.e - 2.0) * n / (4.0 * log_half)) / np.log(ratio1)
-    grid1 = np.ceil(rounded_up(steps1)) + 1.0
-    inner = 0.5 * np.sqrt((n - 1.0) / log_half + 1.0) + 0.5
-    grid2 = np.ceil(rounded_up(np.log(inner) / np.log(ratio2)))
+    grid1, grid2 = _unions(n, log_half, ratio1, ratio2)
     k2 = nats + np.log(np.maximum(grid2, 1.0) / half)
     widened = spread + (1.0 + ratio2) * np.sqrt(spread * k2 / (2.0 * (n - 1.0)))
     bounded = np.minimum(0.25, widened + 2.0 * ratio2 * k2 / (n - 1.0))

@@ -250,16 +250,12 @@ def odpfl(
     empirical_risk : array_like, in [0, 1]
     multitask_deviation : array_like, at least 0
         Deviation of the multi-task bound over the training clients.
-    divergences : array_like, shape [..., n], in [0, 2]
-        Empirical HdeltaH-divergence of the new client from each training client.
-    joint_errors : array_like, shape [..., n], at least 0
-    dimension : array_like, at least 0
-    n_samples : array_like of int, at least 1
-        Unlabelled points of each client.
+    divergences, joint_errors : array_like, shape [..., n], in [0, 2] and at least 0
+        Empirical HdeltaH-divergences of the new client from each training client; joint errors.
+    dimension, coefficient, n_samples : array_like, at least 0, 2 and 1
+        See :func:`ben_david`; unlabelled points of each client.
     delta_multitask, delta_samples, delta_environment : array_like, in (0, 1)
         Their sum is the failure probability of the result.
-    coefficient : array_like, at least 2
-        See :func:`ben_david`.
 
     Raises
     ------
@@ -279,7 +275,6 @@ def odpfl(
     distances = interval("divergences", divergences, 0.0, 2.0)
     joint = nonnegative("joint_errors", joint_errors)
     n = same_length(divergences=distances, joint_errors=joint)
-    multitask = failure_probability("delta_multitask", delta_multitask)
     samples = failure_probability("delta_samples", delta_samples)
     environment = failure_probability("delta_environment", delta_environment)
     return summed(
@@ -289,14 +284,20 @@ def odpfl(
             "multitask": nonnegative("multitask_deviation", multitask_deviation),
             "divergence": 0.5 * distances.mean(axis=-1),
             "joint_error": joint.mean(axis=-1),
-            "deviation": vc_dev(
-                dimension=dimension,
-                n_samples=n_samples,
-                delta=samples / n,
-                coefficient=interval("coefficient", coefficient, 2.0, np.inf),
-            ),
+            "deviation": _deviation(dimension, n_samples, samples / n, coefficient),
             "environment": np.sqrt(np.log(1.0 / environment) / (2.0 * n)),
         },
-        delta={"multitask": multitask, "samples": samples, "environment": environment},
+        delta={
+            "multitask": failure_probability("delta_multitask", delta_multitask),
+            "samples": samples,
+            "environment": environment,
+        },
         scale=1.0,
     )
+
+
+def _deviation(
+    dimension: ArrayLike, n_samples: ArrayLike, delta: Array, coefficient: ArrayLike
+) -> Array:
+    legal = interval("coefficient", coefficient, 2.0, np.inf)
+    return vc_dev(dimension=dimension, n_samples=n_samples, delta=delta, coefficient=legal)

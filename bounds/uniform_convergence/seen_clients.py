@@ -8,7 +8,7 @@ make every real network vacuous, and their inputs (radii, Lipschitz constants) a
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.checks import (
@@ -171,19 +171,14 @@ def pfedhn_M(
 
     Parameters
     ----------
-    epsilon : array_like, positive
+    epsilon, loss_max : array_like, positive
     n_clients, descriptor_dim, hypernetwork_dim : array_like of int, at least 1
         n, k, and the N weights of the hypernetwork.
-    radius : array_like, positive
-        R of the balls that hold weights and descriptors.
-    loss_lipschitz : array_like, positive
-        L of the loss in the target's weights.
+    radius, loss_lipschitz : array_like, positive
+        R of the balls that hold weights and descriptors; L of the loss in the target's weights.
     weight_lipschitz, descriptor_lipschitz : array_like, at least 0, not both 0
         L_h and L_V of the hypernetwork; L_V is 0 where it makes the same of every descriptor.
-    delta : array_like, in (0, 1)
-    head_dim : array_like of int, at least 0
-        q weights of a personal head.
-    loss_max : float, positive
+    delta, head_dim : array_like, in (0, 1); q weights of a personal head, at least 0
 
     Raises
     ------
@@ -247,15 +242,9 @@ def pfedhn_eps(
     Parameters
     ----------
     n_samples : array_like of int, at least 1
-        Samples of each client.
-    n_clients, descriptor_dim, hypernetwork_dim, head_dim : array_like of int
-    radius : array_like, positive
-    loss_lipschitz, weight_lipschitz, descriptor_lipschitz : array_like
-        See :func:`pfedhn_M`.
-    delta : array_like, in (0, 1)
+        Samples of each client; for all others see :func:`pfedhn_M`.
     empirical_risk : array_like, in [0, loss_max]
         Left at 0 the value is the deviation alone.
-    loss_max : float, positive
 
     Raises
     ------
@@ -273,12 +262,35 @@ def pfedhn_eps(
     """
     scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
-    m = count("n_samples", n_samples).astype(np.float64)
-    failure = failure_probability("delta", delta)
-    balls = positive("radius", radius)
-    through = _lipschitz(loss_lipschitz, weight_lipschitz, descriptor_lipschitz)
-    clients = count("n_clients", n_clients)
-    weights = _weights(clients, hypernetwork_dim, descriptor_dim, head_dim)
+    failure, clients = failure_probability("delta", delta), count("n_clients", n_clients)
+    deviation = _smallest_deviation(
+        m=count("n_samples", n_samples).astype(np.float64),
+        clients=clients,
+        weights=_weights(clients, hypernetwork_dim, descriptor_dim, head_dim),
+        balls=positive("radius", radius),
+        through=_lipschitz(loss_lipschitz, weight_lipschitz, descriptor_lipschitz),
+        failure=failure,
+        scale=scale,
+    )
+    return summed(
+        "pfedhn_eps",
+        terms={"empirical_risk": scale * risk, "deviation": deviation},
+        delta={"samples": failure},
+        scale=scale,
+    )
+
+
+def _smallest_deviation(
+    *,
+    m: Array,
+    clients: NDArray[np.int64],
+    weights: Array,
+    balls: Array,
+    through: Array,
+    failure: Array,
+    scale: float,
+) -> Array:
+    """Return the smallest epsilon for which m samples of each client suffice, rounded up."""
 
     def enough(epsilon: Array) -> Array:
         capacity = log_cover_ball(
@@ -299,12 +311,4 @@ def pfedhn_eps(
     high = np.maximum(np.maximum(low, single), 16.0 * balls * through) * (1.0 + 1e-9)
     shape = np.broadcast_shapes(high.shape, weights.shape)
     low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
-    return summed(
-        "pfedhn_eps",
-        terms={
-            "empirical_risk": scale * risk,
-            "deviation": smallest_epsilon(enough, low * (1.0 - 1e-9), high),
-        },
-        delta={"samples": failure},
-        scale=scale,
-    )
+    return smallest_epsilon(enough, low * (1.0 - 1e-9), high)

@@ -45,6 +45,25 @@ _DRAWS = (
 )
 
 
+def _price_of_draws(
+    n_draws: ArrayLike, delta_draws: ArrayLike, delta: ArrayLike
+) -> tuple[Array, Array, Array]:
+    """Return both failure probabilities, and what the draws' kl inverse may spend."""
+    draws = count("n_draws", n_draws).astype(np.float64)
+    of_draws = failure_probability("delta_draws", delta_draws)
+    failure = failure_probability("delta", delta)
+    failure_probability("delta + delta_draws", failure + of_draws)
+    return of_draws, failure, np.asarray(-np.log(of_draws) / draws)
+
+
+def _level(monte_carlo_neg_log1m: ArrayLike, shrink: Array) -> tuple[Array, Array]:
+    """Return the draws' mean level and the largest that one can have."""
+    largest = np.asarray(-np.log(shrink))
+    level = interval("monte_carlo_neg_log1m", monte_carlo_neg_log1m, 0.0, np.inf)
+    at_most("monte_carlo_neg_log1m", level, "-ln(gamma)", largest)
+    return level, largest
+
+
 @catalogued(
     family="unseen clients",
     claim="As single_level_kl, the posterior mean replaced by a Monte-Carlo mean and its price.",
@@ -82,15 +101,11 @@ def single_level_kl_mc(
     ----------
     monte_carlo_risk : array_like, in [0, loss_max]
         Mean over all drawn scores.
-    n_draws : array_like of int, at least 1
-        N, the independently drawn scores over all clients together.
-    delta_draws : array_like, in (0, 1)
-        Failure probability of the draws.
+    n_draws, n_clients, n_priors : array_like of int, at least 1
+        N independently drawn scores over all clients together; clients; variances tried.
+    delta_draws, delta : array_like, in (0, 1)
+        Failure probabilities of the draws and of the clients.
     kl_hyper : array_like, at least 0, nats
-    n_clients : array_like of int, at least 1
-    delta : array_like, in (0, 1)
-        Failure probability of the clients alone.
-    n_priors : array_like of int, at least 1
     loss_max : float, positive
 
     Raises
@@ -109,18 +124,10 @@ def single_level_kl_mc(
     """
     scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("monte_carlo_risk", monte_carlo_risk, scale)
-    draws = count("n_draws", n_draws).astype(np.float64)
-    failure_draws = failure_probability("delta_draws", delta_draws)
-    failure = failure_probability("delta", delta)
-    failure_probability("delta + delta_draws", failure + failure_draws)
-    inner = kl_step(unit, -np.log(failure_draws) / draws)
-    outer = single_level_kl(
-        empirical_risk=inner,
-        kl_hyper=kl_hyper,
-        n_clients=n_clients,
-        delta=failure,
-        n_priors=n_priors,
-    )
+    failure_draws, failure, budget = _price_of_draws(n_draws, delta_draws, delta)
+    inner = kl_step(unit, budget)
+    given = {"kl_hyper": kl_hyper, "n_clients": n_clients, "n_priors": n_priors}
+    outer = single_level_kl(empirical_risk=inner, delta=failure, **given)
     return certificate(
         "single_level_kl_mc",
         value=outward(outer.value, scale),
@@ -159,26 +166,17 @@ def single_level_product_mc(
     r"""Bound the unseen-client risk by the product rule with drawn systems.
 
     Scores are shrunk by :math:`1-\gamma`, so that :math:`-\ln(1-(1-\gamma)s)` lies in
-    :math:`[0, -\ln\gamma]` and its mean over draws can be bounded (a kl inverse, with probability
-    :math:`1-\delta'`); :func:`latecomer.bounds.unseen_clients.single_level.single_level_product` of
-    that, divided by :math:`1-\gamma`, holds with probability :math:`1-\delta-\delta'`.
+    :math:`[0, -\ln\gamma]` and a kl inverse bounds its mean over draws, with probability
+    :math:`1-\delta'`; :func:`latecomer.bounds.single_level_product` of that, divided by
+    :math:`1-\gamma`, holds with probability :math:`1-\delta-\delta'`.
 
     Parameters
     ----------
     monte_carlo_neg_log1m : array_like, in [0, -ln(gamma)]
         Mean of :math:`-\ln(1-(1-\gamma)s)` over all drawn scores s, each over ``loss_max``.
-    gamma : array_like, in (0, 1)
-        Fixed beforehand; about one over the number of clients is a good choice.
-    n_draws : array_like of int, at least 1
-        Independently drawn scores over all clients together.
-    delta_draws : array_like, in (0, 1)
-        Failure probability of the draws.
-    kl_hyper : array_like, at least 0, nats
-    n_clients : array_like of int, at least 1
-    delta : array_like, in (0, 1)
-        Failure probability of the clients alone.
-    n_priors : array_like of int, at least 1
-    loss_max : float, positive
+    gamma : array_like, in (0, 1), fixed beforehand: about one over the clients is a good choice
+    n_draws, delta_draws, kl_hyper, n_clients, delta, n_priors, loss_max
+        As for :func:`single_level_kl_mc`.
 
     Raises
     ------
@@ -194,24 +192,12 @@ def single_level_product_mc(
     >>> round(float(bound), 4)
     0.1522
     """
-    scale = largest_loss("loss_max", loss_max)
-    shrink = between("gamma", gamma, 0.0, 1.0)
-    largest = -np.log(shrink)
-    level = interval("monte_carlo_neg_log1m", monte_carlo_neg_log1m, 0.0, np.inf)
-    at_most("monte_carlo_neg_log1m", level, "-ln(gamma)", largest)
-    draws = count("n_draws", n_draws).astype(np.float64)
-    failure_draws = failure_probability("delta_draws", delta_draws)
-    failure = failure_probability("delta", delta)
-    failure_probability("delta + delta_draws", failure + failure_draws)
-    share = np.minimum(rounded_up(level / largest), 1.0)
-    inner = rounded_up(largest * kl_step(share, -np.log(failure_draws) / draws))
-    outer = single_level_product(
-        mean_neg_log1m=inner,
-        kl_hyper=kl_hyper,
-        n_clients=n_clients,
-        delta=failure,
-        n_priors=n_priors,
-    )
+    scale, shrink = largest_loss("loss_max", loss_max), between("gamma", gamma, 0.0, 1.0)
+    level, largest = _level(monte_carlo_neg_log1m, shrink)
+    failure_draws, failure, budget = _price_of_draws(n_draws, delta_draws, delta)
+    inner = rounded_up(largest * kl_step(np.minimum(rounded_up(level / largest), 1.0), budget))
+    given = {"kl_hyper": kl_hyper, "n_clients": n_clients, "n_priors": n_priors}
+    outer = single_level_product(mean_neg_log1m=inner, delta=failure, **given)
     factor = scale / (1.0 - shrink)
     scores = -np.expm1(-level)
     return certificate(

@@ -19,7 +19,7 @@ import numpy as np
 from latecomer.bounds.certificate import Array, Certificate, scaled_up
 from latecomer.bounds.checks import count, failure_probability, positive
 from latecomer.bounds.held_out.losses import conformal
-from latecomer.eval.certificates.loss_table import read_losses
+from latecomer.eval.certificates.loss_table import LossTable, read_losses
 from latecomer.eval.certificates.rows import left_for_others
 from latecomer.eval.certificates.rules import RULES, Asked, Rule, rules_for
 from latecomer.eval.errors import InputError, nearest
@@ -144,31 +144,22 @@ def certify_losses(
     Parameters
     ----------
     losses : path, DataFrame or mapping
-        One loss per client: a CSV file or DataFrame with the columns ``client``, ``loss`` and
-        optionally ``weight`` (rows of one client are averaged), or a mapping client -> loss.
-        Neither their order nor their ids matter: losses are sorted first.
+        One loss per client, in any order: a CSV file or DataFrame with the columns ``client``,
+        ``loss`` and, if rows are to be averaged unevenly, ``weight``; or a mapping client -> loss.
     delta : float
         Failure probability of the mean's bound, in (0, 1).
     rule : str
-        How the mean is bounded, one of ``FILE_RULES``; to be chosen before looking at the losses.
-        ``product`` suits up to about 150 clients with low, even losses, ``wsr_averaged`` and
-        ``betting_mixture`` more clients or spread losses, ``product_wor_averaged`` a pool.  Rules
-        without replacement bound a pool's mean of losses as measured, the others expected losses
-        too.  ``conformal`` asks for the next client alone.
+        One of ``FILE_RULES``, chosen before looking: ``product`` for up to about 150 clients with
+        low, even losses, ``wsr_averaged`` and ``betting_mixture`` for more or spread ones,
+        ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for the next alone.
     alpha : float
         Failure probability of the next client's bound, in (0, 1).
     pool_size : int, optional
-        Number of untrained clients from which these were drawn without replacement; the mean is
-        then the mean over that pool.
+        Untrained clients from which these were drawn without replacement: the mean is theirs.
     loss_max : float
         Largest possible loss.
     seed : int
-        Draws the orders of the losses along which some rules bet; to be chosen beforehand too.
-        The probability is then over clients and orders.
-
-    Returns
-    -------
-    LossCertificate
+        Draws the orders along which some rules bet; chosen beforehand too.
 
     Raises
     ------
@@ -191,14 +182,30 @@ def certify_losses(
     if pool_size is not None:
         pool_size = int(_scalar(count, "pool_size", pool_size))
     table = read_losses(losses, loss_max=loss_max)
-    k = len(table.clients)
+    _check_clients(len(table.clients), rule, pool_size)
+    return _certified(table, rule, delta, alpha, pool_size, loss_max, seed)
+
+
+def _check_clients(k: int, rule: str, pool_size: int | None) -> None:
     if pool_size is not None and pool_size < k:
         raise InputError(
             f"pool_size must be a whole number of at least the {k} clients given, got {pool_size}"
         )
     if k < RULES[rule].least:
         raise InputError(f"rule {rule} needs at least {RULES[rule].least} clients, got {k}")
-    values = np.array(table.losses)
+
+
+def _certified(
+    table: LossTable,
+    rule: str,
+    delta: float,
+    alpha: float,
+    pool_size: int | None,
+    loss_max: float,
+    seed: int,
+) -> LossCertificate:
+    """Bound the mean and the next client's loss, and say what the bound cost."""
+    k, values = len(table.clients), np.array(table.losses)
     mean = min(math.fsum(table.losses) / k, loss_max)
     bound, others = None, None
     if RULES[rule].states == "mean":

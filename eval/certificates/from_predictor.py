@@ -1,7 +1,7 @@
 """Certify any model that can be called, whatever it was trained with.  Needs no torch."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -37,38 +37,26 @@ def certify_predictor(
 ) -> LossCertificate:
     """Bound how well a system serves clients like these, none of whom it was trained on.
 
-    Every client is served once (once a fold) from its support alone and scored on points that the
-    predictor was not given.  With probability at least 1 - delta over the draw of the clients,
-    given whatever happened in training, the mean loss of clients like these is at most
-    ``certificate``; the next client's is at most ``next_client`` with probability 1 - alpha.
+    Clients are served from support alone and scored on points that the predictor was not given.
+    With probability 1 - delta over the draw of the clients, the mean loss of clients like these is
+    at most ``certificate``; the next one's is below ``next_client`` with probability 1 - alpha.
 
     Parameters
     ----------
     predictor : callable
-        ``(support, query_x) -> predictions``: ``support`` is a client's ``(x, y)``, the predictions
-        are one a row of ``query_x``.  What it returns may depend on its arguments, on training and
-        on randomness of its own; a predictor that learns from one certified client for the next
-        voids the certificate.
+        ``((x, y), query_x) -> predictions``.  It must not learn from a client for the next.
     clients : mapping
-        Client id to ``(support, query)``, both ``(x, y)`` arrays with one row a point.  ``query``
+        Client id to ``(support, query)``, both ``(x, y)`` arrays with one row a point; ``query``
         may be None when there are folds.
     folds : int
-        1: served from support, scored on query.  More: both are put together and cut into so many
-        folds at random; each fold is scored by the predictor served from the others.
+        1: served from support, scored on query.  More: both are cut into so many folds at random,
+        each scored by the predictor served from the others.
     seed : int
-        Fixes the folds, together with each client's id, and draws the orders that some rules bet
-        along; to be chosen beforehand.
+        Fixes the folds and the orders that some rules bet along; to be chosen beforehand.
     loss : callable, optional
-        ``(predictions, y) -> losses``, one a point in [0, ``loss_max``]; whether the prediction
-        is not the label, unless given.
+        ``(predictions, y) -> losses`` in [0, ``loss_max``], one a point; the 0/1 error by default.
     rule, delta, alpha, pool_size, loss_max
-        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`, to be chosen before
-        looking.  A pool holds at least ten clients besides those certified.
-
-    Returns
-    -------
-    LossCertificate
-        Its assumptions name the number of support points it is about.
+        As for :func:`certify_losses`; a pool holds ten or more clients besides those certified.
 
     Raises
     ------
@@ -77,8 +65,6 @@ def certify_predictor(
 
     Examples
     --------
-    A global model of scikit-learn, trained on other people's digits:
-
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.linear_model import LogisticRegression
     >>> x, y = load_digits(return_X_y=True)
@@ -89,6 +75,16 @@ def certify_predictor(
     >>> found.n_clients, round(found.mean, 3), round(float(found.certificate), 3)
     (30, 0.069, 0.159)
     """
+    _check(clients, folds, pool_size)
+    scored = _scored(predictor, clients, folds, seed, loss or _wrong, loss_max)
+    given = {"delta": delta, "alpha": alpha, "loss_max": loss_max}
+    found = certify_losses(scored.losses, rule=rule, pool_size=pool_size, seed=seed, **given)
+    certificate = found.certificate and _about(found.certificate, scored.about)
+    next_client = _about(found.next_client, scored.about)
+    return replace(found, certificate=certificate, next_client=next_client)
+
+
+def _check(clients: Mapping[Any, Any], folds: int, pool_size: int | None) -> None:
     if not isinstance(clients, Mapping):
         kind = type(clients).__name__
         raise InputError(f"clients must be a mapping of client to (support, query), got {kind}")
@@ -99,7 +95,25 @@ def certify_predictor(
             f"pool_size must be at least {LEAST_OUTSIDE} above the {len(clients)} clients to be "
             f"certified, got {pool_size}"
         )
-    measure = _wrong if loss is None else loss
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Each client's mean loss, and what the losses are about."""
+
+    losses: dict[str, float]
+    about: str
+
+
+def _scored(
+    predictor: Predictor,
+    clients: Mapping[Any, Any],
+    folds: int,
+    seed: int,
+    loss: Loss,
+    loss_max: float,
+) -> _Scored:
+    """Serve every client, once a fold, and average the losses of its points."""
     losses: dict[str, float] = {}
     n_support: list[int] = []
     for name, given in clients.items():
@@ -112,25 +126,15 @@ def certify_predictor(
                     f"client {name!r}: the predictor must give one prediction for each of "
                     f"{len(query_y)} points, got shape {predicted.shape}"
                 )
-            total += float(_checked(name, measure(predicted, query_y), len(query_y), loss_max))
+            total += float(_checked(name, loss(predicted, query_y), len(query_y), loss_max))
             n_points += len(query_y)
         losses[str(name)] = min(total / n_points, loss_max)
     if len(losses) < len(clients):
         raise InputError("clients must have ids that differ as text, got two alike")
-    found = certify_losses(
-        losses,
-        delta=delta,
-        rule=rule,
-        alpha=alpha,
-        pool_size=pool_size,
-        loss_max=loss_max,
-        seed=seed,
-    )
     about = f"the system is run with {min(n_support)} to {max(n_support)} support points a client"
     if folds > 1:
         about += f" (losses average over {folds} folds of a client's own points)"
-    certificate = found.certificate and _about(found.certificate, about)
-    return replace(found, certificate=certificate, next_client=_about(found.next_client, about))
+    return _Scored(losses, about)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """The form in which every reader hands over its samples."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,23 +91,19 @@ def make_dataset(
     ----------
     name : str
     x : ndarray, shape [N, D] or [N, C, H, W]
-        uint8 is kept; any float becomes float32. Other types are refused, because their scale
-        is not known.
+        uint8 is kept; floats become float32. The scale of other types is not known.
     y : ndarray, shape [N]
         Whole numbers from 0, of any numeric type.
-    provenance : str
     client : ndarray of whole numbers or strings, shape [N], optional
         Numbered from 0 in sorted order.
     test : ndarray of bool, shape [N], optional
-    class_names : tuple of str, optional
     coarse : ndarray, shape [N], optional
         Superclass of each sample, whole numbers from 0; a class must not lie in two.
 
     Raises
     ------
     InputError
-        The arrays are empty, of unequal lengths, of the wrong type, not finite or labelled
-        outside 0..65535.
+        Arrays are empty, unequally long, of a wrong type, not finite or labelled outside 0..65535.
 
     Examples
     --------
@@ -115,17 +112,7 @@ def make_dataset(
     >>> len(data), data.n_classes, data.input_shape, data.x.dtype.name
     (3, 3, (2,), 'float32')
     """
-    lengths: dict[str, NDArray[Any]] = {"x": x, "y": y}
-    lengths |= {} if client is None else {"client": client}
-    lengths |= {} if test is None else {"test": test}
-    lengths |= {} if coarse is None else {"coarse": coarse}
-    for key, array in lengths.items():
-        if array.ndim == 0 or array.size == 0:
-            raise InputError(f"{key} must hold at least one sample, got shape {array.shape}")
-    counts = {key: len(array) for key, array in lengths.items()}
-    if len(set(counts.values())) != 1:
-        listed = ", ".join(f"{key} has {count}" for key, count in counts.items())
-        raise InputError(f"{' and '.join(counts)} must be equally long, got {listed}")
+    _check_lengths({"x": x, "y": y, "client": client, "test": test, "coarse": coarse})
     if x.ndim not in (2, 4):
         raise InputError(f"x must have shape [N, D] or [N, C, H, W], got {list(x.shape)}")
     pixels = np.ascontiguousarray(as_pixels(x))
@@ -133,13 +120,7 @@ def make_dataset(
     numbers, names = (None, ()) if client is None else _as_clients(client)
     publisher = None if test is None else np.array(test, dtype=np.bool_)
     superclass = None if coarse is None else _as_superclasses(labels, coarse)
-    digest = hashlib.sha256()
     kept = {"x": pixels, "y": labels, "client": numbers, "test": publisher, "coarse": superclass}
-    for key, part in kept.items():
-        if part is not None:
-            digest.update(f"{key} {part.dtype.str} {part.shape};".encode())
-            digest.update(part.data)
-    digest.update("\0".join(names).encode())
     return Dataset(
         name=name,
         x=pixels,
@@ -148,11 +129,34 @@ def make_dataset(
         client=numbers,
         test=publisher,
         provenance=provenance,
-        content_hash=digest.hexdigest(),
+        content_hash=_hash_of(kept, names),
         client_names=names,
         class_names=class_names,
         coarse=superclass,
     )
+
+
+def _check_lengths(arrays: Mapping[str, NDArray[Any] | None]) -> None:
+    """Refuse arrays that are empty or unequally long; absent ones count for nothing."""
+    lengths = {key: array for key, array in arrays.items() if array is not None}
+    for key, array in lengths.items():
+        if array.ndim == 0 or array.size == 0:
+            raise InputError(f"{key} must hold at least one sample, got shape {array.shape}")
+    counts = {key: len(array) for key, array in lengths.items()}
+    if len(set(counts.values())) != 1:
+        listed = ", ".join(f"{key} has {count}" for key, count in counts.items())
+        raise InputError(f"{' and '.join(counts)} must be equally long, got {listed}")
+
+
+def _hash_of(kept: Mapping[str, NDArray[Any] | None], names: Sequence[str]) -> str:
+    """Return the SHA-256 of arrays and of the clients' names."""
+    digest = hashlib.sha256()
+    for key, part in kept.items():
+        if part is not None:
+            digest.update(f"{key} {part.dtype.str} {part.shape};".encode())
+            digest.update(part.data)
+    digest.update("\0".join(names).encode())
+    return digest.hexdigest()
 
 
 def as_pixels(x: NDArray[Any]) -> NDArray[Any]:

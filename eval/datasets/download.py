@@ -82,36 +82,10 @@ def download(
     known = archive.known_hash or recorded_hash(root, archive.file)
     if target.exists():
         return _keep(archive, target, known)
-    import pooch
-    import requests
-
     failures: list[str] = []
     for url in archive.urls:
         getter = _Getter(target, archive, on_bytes, timeout, resume=known is not None)
-        for _ in range(2):  # a second time from the start when what was continued is not intact
-            try:
-                with _quiet_pooch():
-                    pooch.retrieve(url, known, target.name, target.parent, downloader=getter)
-            except OSError as error:
-                if isinstance(error, requests.RequestException):
-                    failures.append(f"{_host(url)}: {_cause(error)}")
-                    break
-                if error.errno in _NO_SPACE:
-                    getter.part.unlink(missing_ok=True)
-                    raise InputError(
-                        f"no space left on the disk of {target.parent} for {target.name}"
-                    ) from error
-                raise InputError(
-                    f"{target}: cannot be written: {error.strerror or error}"
-                ) from error
-            except _StoppedError as error:
-                failures.append(f"{_host(url)}: {error}")
-                break
-            except ValueError:  # pooch's word for another sum; the file is gone already
-                failures.append(f"{_host(url)}: not the published file (another sum)")
-                if not getter.continued:
-                    break
-                continue
+        if _intact(getter, url, known, target, failures):
             found = sum_of(target)
             if archive.known_hash is None:
                 _record(root, archive.file, found, url)
@@ -122,6 +96,39 @@ def download(
         f"{target.name}{known_as} into {target.parent} and fetch again; "
         "'latecomer data info NAME' lists all files of a data set"
     )
+
+
+def _intact(
+    getter: "_Getter", url: str, known: str | None, target: Path, failures: list[str]
+) -> bool:
+    """Fetch a file from one address; whether it came intact, or else why not among ``failures``."""
+    import pooch
+    import requests
+
+    for _ in range(2):  # a second time from the start when what was continued is not intact
+        try:
+            with _quiet_pooch():
+                pooch.retrieve(url, known, target.name, target.parent, downloader=getter)
+        except OSError as error:
+            if isinstance(error, requests.RequestException):
+                failures.append(f"{_host(url)}: {_cause(error)}")
+                return False
+            if error.errno in _NO_SPACE:
+                getter.part.unlink(missing_ok=True)
+                raise InputError(
+                    f"no space left on the disk of {target.parent} for {target.name}"
+                ) from error
+            raise InputError(f"{target}: cannot be written: {error.strerror or error}") from error
+        except _StoppedError as error:
+            failures.append(f"{_host(url)}: {error}")
+            return False
+        except ValueError:  # pooch's word for another sum; the file is gone already
+            failures.append(f"{_host(url)}: not the published file (another sum)")
+            if not getter.continued:
+                return False
+        else:
+            return True
+    return False
 
 
 def sum_of(file: Path, algorithm: str = "sha256") -> str:

@@ -55,31 +55,22 @@ def a_distance(
 ) -> ADistance:
     r"""Tell two samples apart with a classifier and turn its error into a distance.
 
-    Logistic regression (``linear``) or one hidden layer of 64 (``mlp``) on flattened pixels, or on
-    what ``features`` makes of them, standardised by the training folds; each sample is
-    judged once, by a classifier that did not see it. The error is the mean of the two domains'
-    error rates, so that unequal sizes do not matter. Its standard error treats the judgements as
-    independent and each rate as :math:`(k+1)/(n+2)`, so that a perfect score is not called
-    certain. A trained classifier gives at most the true A-distance: the value is an estimate, no
-    bound.
+    Logistic regression (``linear``) or one hidden layer of 64 (``mlp``), on inputs standardised by
+    the training folds; each sample is judged once, by a classifier that did not see it. The error
+    is the mean of the domains' error rates. Its standard error takes each rate as
+    :math:`(k+1)/(n+2)`, so that a perfect score is not called certain. A trained classifier gives
+    at most the true A-distance: the value is an estimate, no bound.
 
     Parameters
     ----------
     x_a, x_b : array_like, shape [n_a, ...] and [n_b, ...]
         Samples of one shape, at least two of each; beyond 2,000 a random 2,000 are used.
-    seed : int
-        Draws folds and subsamples.
-    n_folds : int, at least 2
-        Lowered to the smaller sample size.
+    seed, n_folds : int
+        Draws folds and subsamples; at least 2, lowered to the smaller sample size.
     classifier : {"linear", "mlp"}
-        What tells the domains apart.
     features : callable, optional
-        Maps the samples to what the classifier sees, ``[n, ...] -> [n, ...]``. It must not have
-        been fitted on these samples, or the error is no held-out one.
-
-    Returns
-    -------
-    ADistance
+        Maps the samples to what the classifier sees, ``[n, ...] -> [n, ...]``; not fitted on them,
+        or the error is no held-out one.
 
     Raises
     ------
@@ -91,9 +82,6 @@ def a_distance(
     S. Ben-David et al., "A theory of learning from different domains", Machine Learning 79
     (2010), section 5.
     """
-    from sklearn.model_selection import StratifiedKFold
-    from threadpoolctl import threadpool_limits
-
     one_of("classifier", classifier, CLASSIFIERS)
     rng = np.random.default_rng([seed, 0])
     if features is not None:
@@ -105,16 +93,7 @@ def a_distance(
             f"{np.shape(x_b)[1:]}"
         )
     domain = np.repeat([0, 1], [len(a), len(b)])
-    folds = StratifiedKFold(
-        min(n_folds, len(a), len(b)), shuffle=True, random_state=int(rng.integers(2**31))
-    )
-    x = np.concatenate([a, b])
-    said = np.empty_like(domain)
-    # One thread: faster on samples this small, and the same digits on any number of cores.
-    with threadpool_limits(1):
-        for train, held_out in folds.split(x, domain):
-            said[held_out] = _JUDGES[classifier](x[train], domain[train], x[held_out], rng)
-    wrong = said != domain
+    wrong = _judged(np.concatenate([a, b]), domain, n_folds, classifier, rng) != domain
     n_wrong = np.array([wrong[domain == 0].sum(), wrong[domain == 1].sum()])
     n = np.array([len(a), len(b)])
     error = float(np.mean(n_wrong / n))
@@ -125,6 +104,23 @@ def a_distance(
         standard_error=float(np.sqrt(np.sum(rate * (1 - rate) / n)) / 2),
         n=(len(a), len(b)),
     )
+
+
+def _judged(
+    x: Floats, domain: Ints, n_folds: int, classifier: str, rng: np.random.Generator
+) -> Ints:
+    """Return the domain that each sample is said to be of, by a classifier that did not see it."""
+    from sklearn.model_selection import StratifiedKFold
+    from threadpoolctl import threadpool_limits
+
+    most = min(n_folds, *np.bincount(domain).tolist())
+    folds = StratifiedKFold(most, shuffle=True, random_state=int(rng.integers(2**31)))
+    said = np.empty_like(domain)
+    # One thread: faster on samples this small, and the same digits on any number of cores.
+    with threadpool_limits(1):
+        for train, held_out in folds.split(x, domain):
+            said[held_out] = _JUDGES[classifier](x[train], domain[train], x[held_out], rng)
+    return said
 
 
 def _linear(x: Floats, domain: Ints, held_out: Floats, rng: np.random.Generator) -> Ints:

@@ -3,7 +3,7 @@
 Nothing here depends on a method or on a training seed, so every method meets the same clients.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.devices import claim
+from latecomer.eval.settings.cell import FederationSettings
 from latecomer.eval.shifts.other_data_set import Lack
 from latecomer.eval.shifts.populations import (
     Population,
@@ -24,7 +25,7 @@ from latecomer.eval.shifts.populations import (
 from latecomer.eval.splits.build import ClientRows, Split, split_of
 from latecomer.models.task.task import Clients
 
-__all__ = ["Federation", "Group", "build_federation", "federation_settings", "make_clients"]
+__all__ = ["Federation", "Group", "build_federation", "make_clients"]
 
 
 @dataclass(frozen=True)
@@ -204,20 +205,6 @@ class Store:
         return self._held[id(array)][1]
 
 
-def split_options(split: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a resolved ``split:`` section that are given."""
-    return {key: value for key, value in split.items() if value is not None}
-
-
-def federation_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a federation depends on of a resolved study or a cell's configuration."""
-    shared = {name: config[name] for name in ("data", "split", "shifts")}
-    named = [name for one in config.get("certificates") or () for name in one.get("shifts") or ()]
-    device = (config.get("train") or {}).get("device")
-    asked = {"device": device} if device else {}
-    return {**shared, **asked, "certified_shifts": sorted(set(named))}
-
-
 def _judged_by_validation(seen: Sequence[ClientRows]) -> Sequence[ClientRows]:
     """Return the clients with their validation rows as query; none where a client has none."""
     if not all(len(client.validation) for client in seen):
@@ -225,53 +212,25 @@ def _judged_by_validation(seen: Sequence[ClientRows]) -> Sequence[ClientRows]:
     return tuple(replace(client, query=client.validation) for client in seen)
 
 
-def build_federation(config: Mapping[str, Any]) -> Federation:
-    """Load, split and shift the data that a cell's configuration asks for.
+def build_federation(settings: FederationSettings) -> Federation:
+    """Load, split and shift the data that a study asks for.
 
-    Parameters
-    ----------
-    config : mapping
-        ``data``, ``split``, ``shifts`` and, if any, ``certified_shifts``: names of the shifts that
-        certification clients go through as well; ``device``: ``cuda``, or the CPU if left out.
-        Samples lie there once, whatever groups they occur in.
-
-    Returns
-    -------
-    Federation
+    Samples lie on the device once, whatever groups they occur in.
 
     Raises
     ------
     InputError
         When the data cannot be read, the split cannot exist or the device is not there.
     """
-    device = config.get("device", "cpu")
+    device = settings.device or "cpu"
     claim(device)
-    store = Store(device)
-    dataset = load_dataset(config["data"])
-    options = split_options(config["split"])
-    split = split_of(dataset, options)
-    scale = standardisation(dataset, split.seen)
+    dataset = load_dataset(settings.data.model_dump())
+    split = split_of(dataset, settings.split)
+    scale, store = standardisation(dataset, split.seen), Store(device)
 
     def group(name: str, rows: Sequence[ClientRows]) -> Group:
-        return Group(
-            name, "none", None, make_clients(dataset.x, dataset.y, rows, scale, store=store)
-        )
-
-    populations = shifted_populations(
-        dataset,
-        split,
-        config.get("shifts") or {},
-        seed=options.get("seed", 0),
-        query=options.get("query", 0.25),
-        validation=options.get("validation", 0.2),
-    )
-    certified = shifted_certification(
-        dataset,
-        split,
-        config.get("shifts") or {},
-        config.get("certified_shifts") or (),
-        seed=options.get("seed", 0),
-    )
+        clients = make_clients(dataset.x, dataset.y, rows, scale, store=store)
+        return Group(name, "none", None, clients)
 
     def shifted(name: str, made: Sequence[Population]) -> tuple[Group, ...]:
         return tuple(
@@ -284,6 +243,7 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
             for one in made
         )
 
+    novel, certified = _shifted(dataset, split, settings)
     return Federation(
         dataset=dataset,
         split=split,
@@ -291,8 +251,22 @@ def build_federation(config: Mapping[str, Any]) -> Federation:
         certification=group("certification", split.certification),
         novel=group("novel", split.novel),
         validation=group("seen", _judged_by_validation(split.seen)),
-        shifted=shifted("novel", populations),
-        lacks=tuple(lack for one in populations for lack in one.lacks),
-        data_hash=combined_hash(dataset.content_hash, populations),
+        shifted=shifted("novel", novel),
+        lacks=tuple(lack for one in novel for lack in one.lacks),
+        data_hash=combined_hash(dataset.content_hash, novel),
         shifted_certification=shifted("certification", certified),
     )
+
+
+def _shifted(
+    dataset: Dataset, split: Split, settings: FederationSettings
+) -> tuple[tuple[Population, ...], tuple[Population, ...]]:
+    """Return novel clients under every shift, certification clients under those asked for."""
+    # By name, so that facts come in one order however the study lists its shifts.
+    shifts = dict(sorted(settings.shifts.model_dump(mode="json").items()))
+    seed, asked = settings.split.seed, settings.split
+    novel = shifted_populations(
+        dataset, split, shifts, seed=seed, query=asked.query, validation=asked.validation
+    )
+    certified = shifted_certification(dataset, split, shifts, settings.certified_shifts, seed=seed)
+    return novel, certified

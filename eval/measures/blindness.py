@@ -15,7 +15,7 @@ from latecomer.eval.federation.groups import Group
 from latecomer.eval.scoring.serving import MASKS, client_generator
 from latecomer.models.engine.method import FixedWeights, Method, Predictor
 from latecomer.models.task.state import Params, State
-from latecomer.models.task.task import Task
+from latecomer.models.task.task import Clients, Task
 
 __all__ = ["BLIND_BELOW", "COMPARED", "SERVED_AS_TRAINED", "blindness_rows", "model_spread"]
 
@@ -101,15 +101,9 @@ def blindness_rows(
         )
         for index in range(n)
     ]
-    mask = MASKS[classes]
 
     def error(index: int, model: Predictor) -> float:
-        query, known = clients.query_of(index), clients.support_of(index).labels()
-        with torch.no_grad():
-            logits = model(query.x)
-        held: Tensor = torch.zeros(task.n_classes, dtype=torch.bool, device=logits.device)
-        held[known] = True
-        return float((mask(logits, held).argmax(dim=1) != query.labels()).double().mean())
+        return _query_error(model, task, clients, index, classes)
 
     costs = [error(i, served[(i + 1) % n]) - error(i, served[i]) for i in range(n)]
     where = {**seen.condition(), "n_clients": n, "predictor": predictor, "classes": classes}
@@ -121,3 +115,14 @@ def blindness_rows(
     blind = spread < BLIND_BELOW and method.personalization != "global"
     told = "serves all clients (nearly) the same model" if blind else ""
     return [{**where, "metric": "model_spread", "value": spread, "message": told}, *rows]
+
+
+def _query_error(model: Predictor, task: Task, clients: Clients, index: int, classes: str) -> float:
+    """Return a model's error on a client's query data, absent classes masked as the rows say."""
+    query, known = clients.query_of(index), clients.support_of(index).labels()
+    with torch.no_grad():
+        logits = model(query.x)
+    held: Tensor = torch.zeros(task.n_classes, dtype=torch.bool, device=logits.device)
+    held[known] = True
+    wrong = MASKS[classes](logits, held).argmax(dim=1) != query.labels()
+    return float(wrong.double().mean())

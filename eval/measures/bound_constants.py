@@ -127,10 +127,6 @@ def hypernetwork_constants(
     net = sized_hypernetwork(task, embeddings.shape[1], sizes)
     size = state.clients.get("size", torch.zeros(len(embeddings), dtype=torch.int64))
     n_weights = sum(weight.numel() for weight in hyper.values())
-    radius = max(
-        math.sqrt(sum(float(w.double().square().sum()) for w in hyper.values())),
-        float(embeddings.double().norm(dim=1).max()),
-    )
     with torch.no_grad():
         thetas = net(hyper, embeddings, size.to(embeddings.device))
     alone = zip(net.parts, net.by_size(hyper), strict=True)
@@ -139,7 +135,7 @@ def hypernetwork_constants(
         Constant("descriptor_dim", float(embeddings.shape[1]), "length of an embedding"),
         Constant(
             "radius",
-            radius,
+            _radius(hyper, embeddings),
             "largest of the trained hypernetwork's norm and the embeddings' norms; "
             "the theorem wants a ball fixed before training",
             estimate=True,
@@ -160,6 +156,12 @@ def hypernetwork_constants(
             estimate=True,
         ),
     )
+
+
+def _radius(hyper: Mapping[str, Tensor], embeddings: Tensor) -> float:
+    """Return the largest of the hypernetwork's norm and the embeddings' norms."""
+    squared = sum(float(weight.double().square().sum()) for weight in hyper.values())
+    return max(math.sqrt(squared), float(embeddings.double().norm(dim=1).max()))
 
 
 def _descriptor_lipschitz(hyper: Mapping[str, Tensor]) -> float:

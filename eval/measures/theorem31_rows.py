@@ -1,6 +1,6 @@
 """Rows of a training beside PeFLL's Theorem 3.1: both sides of it, and what the right one is of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ _HEURISTIC = (
     "no bound: its constants are the largest found along this training, which can only be too "
     "small, and the training is not the theorem's (AdamW at the server, momentum, its own steps)"
 )
+_NO_BOUND: Row = {"rigorous": False, "message": _HEURISTIC}
 
 
 def convergence_rows(
@@ -77,37 +78,37 @@ def convergence_rows(
     # Cross-entropy and ridges are at least 0: so is the objective's lower bound.
     inputs = {"initial_gap": float(records[0]["objective"]), **found}
     portions: dict[str, Any] = {"cohort": cohort, "local_steps": local_steps}
-    heuristic = {"rigorous": False, "message": _HEURISTIC}
     later = [record for record in records if record["round"] > 0]
-    for number, record in enumerate(later, start=1):
-        now = {**where, "round": record["round"]}
-        norms = [float(one["squared_gradient_norm"]) for one in later[:number]]
-        rows.append({**now, "metric": "mean_squared_gradient_norm", "value": float(np.mean(norms))})
-        for term, used in {"": tuple(inputs), **RATE_TERMS}.items():
-            kept: dict[str, Any] = {
-                name: value if name in used else 0.0 for name, value in inputs.items()
-            }
-            rate = pefll_31(
-                **kept, **portions, batch_size=batch_size, n_rounds=int(record["round"])
-            )
-            named = {"metric": "convergence_rate", "term": term, "value": float(rate)}
-            rows.append({**now, **named, **heuristic})
+    rows += [
+        {**where, **row}
+        for number in range(1, len(later) + 1)
+        for row in _rates(later[:number], inputs, {**portions, "batch_size": batch_size})
+    ]
     last = {**where, "round": records[-1]["round"]}
     if found["smoothness"] > 0:
-        least = pefll_31_minT(
-            smoothness=found["smoothness"],
-            loss_smoothness=found["loss_smoothness"],
-            generator_gradient=found["generator_gradient"],
-            **portions,
-        )
-        rows.append({**last, "metric": "convergence_rounds", "value": float(least), **heuristic})
+        names = ("smoothness", "loss_smoothness", "generator_gradient")
+        least = float(pefll_31_minT(**{name: found[name] for name in names}, **portions))
+        rows.append({**last, "metric": "convergence_rounds", "value": least, **_NO_BOUND})
     steps = {"server": method.server_lr, "clients": method.local_lr}
     if last["round"]:
         steps["theorem"] = 2 * cohort**0.5 / (local_steps * float(last["round"]) ** 0.5)
-    rows += [
-        {**last, "metric": "step_size", "term": term, "value": step} for term, step in steps.items()
-    ]
-    return rows
+    named = {**last, "metric": "step_size"}
+    return rows + [{**named, "term": term, "value": step} for term, step in steps.items()]
+
+
+def _rates(
+    measured: Sequence[Mapping[str, Any]], inputs: Mapping[str, float], portions: Mapping[str, Any]
+) -> Iterator[Row]:
+    """Yield the theorem's two sides at the last of the rounds measured so far."""
+    now = {"round": measured[-1]["round"]}
+    norms = [float(one["squared_gradient_norm"]) for one in measured]
+    yield {**now, "metric": "mean_squared_gradient_norm", "value": float(np.mean(norms))}
+    for term, used in {"": tuple(inputs), **RATE_TERMS}.items():
+        kept: dict[str, Any] = {
+            name: value if name in used else 0.0 for name, value in inputs.items()
+        }
+        rate = float(pefll_31(**kept, **portions, n_rounds=int(now["round"])))
+        yield {**now, "metric": "convergence_rate", "term": term, "value": rate, **_NO_BOUND}
 
 
 def _said(name: str) -> Row:

@@ -9,7 +9,6 @@ components, none centred (Proposition 1).  Errors are :math:`|\hat\theta_i - \th
 client's excess loss on its own design.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from latecomer.bounds import linear_optimum
 from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.settings.study_sections import Denoising
 
 __all__ = [
     "LinearClients",
@@ -163,25 +163,25 @@ def estimated_error(solutions: Floats, dimension: int, noise: float) -> float:
     return (float(left.sum()) + 2 * noise * noise * freedom) / n - noise * noise * d
 
 
-def _one_draw(settings: Mapping[str, Any], noise: float, draw: int) -> list[Row]:
+def _one_draw(settings: Denoising, noise: float, draw: int) -> list[Row]:
     """Return a record per dimension of one drawn federation."""
     # Every noise meets the same true models and designs.
-    rng = np.random.default_rng([settings["seed"], draw])
-    d, variances = settings["weights"], np.asarray(settings["variances"], dtype=np.float64)
+    rng = np.random.default_rng([settings.seed, draw])
+    d, variances = settings.weights, np.asarray(settings.variances, dtype=np.float64)
     basis = np.linalg.qr(rng.standard_normal((d, d)))[0][:, : len(variances)]
 
     def population(n: int) -> LinearClients:
         truth = (rng.standard_normal((n, len(variances))) * np.sqrt(variances)) @ basis.T
-        return draw_clients(rng, truth, n_samples=settings["samples"], noise=noise)
+        return draw_clients(rng, truth, n_samples=settings.samples, noise=noise)
 
-    seen, novel = population(settings["clients"]), population(settings["novel"])
+    seen, novel = population(settings.clients), population(settings.novel)
     moments = (basis * variances) @ basis.T
     order = basis[:, np.argsort(-variances, kind="stable")]
     solutions, newcomers = seen.solutions, novel.solutions
     records = []
-    for k in settings["dimensions"]:
+    for k in settings.dimensions:
         best = linear_optimum(solutions=solutions, dimension=k)
-        weights, descriptors = train_linear(seen, k, rounds=settings["rounds"], rng=rng)
+        weights, descriptors = train_linear(seen, k, rounds=settings.rounds, rng=rng)
         made = descriptors @ weights.T
         span = np.linalg.qr(weights)[0]
         reached = float(np.square(made - solutions).sum())
@@ -219,7 +219,7 @@ def _known_subspace(moments: Floats, order: Floats, k: int, noise: float) -> flo
     return within + noise * noise * max(k - int(order.shape[1]), 0)
 
 
-def denoising_findings(settings: Mapping[str, Any]) -> tuple[list[Row], dict[str, Artifact]]:
+def denoising_findings(settings: Denoising) -> tuple[list[Row], dict[str, Artifact]]:
     """Return rows and the artifact ``linear_denoising`` of a study's section ``denoising``.
 
     The artifact has a record per noise, dimension and draw. Rows ``denoising_error`` are means over
@@ -227,16 +227,16 @@ def denoising_findings(settings: Mapping[str, Any]) -> tuple[list[Row], dict[str
     """
     table = [
         record
-        for noise in settings["noise"]
-        for draw in range(settings["draws"])
+        for noise in settings.noise
+        for draw in range(settings.draws)
         for record in _one_draw(settings, noise, draw)
     ]
     rows: list[Row] = []
-    for noise in settings["noise"]:
-        for k in settings["dimensions"]:
+    for noise in settings.noise:
+        for k in settings.dimensions:
             own = [r for r in table if r["noise"] == noise and r["dimension"] == k]
             for group, prefix in (("seen", ""), ("novel", "novel_")):
-                n_clients = settings["clients" if group == "seen" else "novel"]
+                n_clients = settings.clients if group == "seen" else settings.novel
                 for solver in SOLVERS:
                     values = np.array([r[prefix + solver.replace(" ", "_")] for r in own])
                     term = f"{solver}, k={k}, noise={noise:g}"

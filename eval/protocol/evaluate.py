@@ -9,40 +9,24 @@ from latecomer.eval.protocol.denoising import denoising_findings
 from latecomer.eval.protocol.method_cell import evaluate_method
 from latecomer.eval.protocol.whole_cell import evaluate_whole
 from latecomer.eval.routes.caveats import with_caveats
+from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.r1_cell import evaluate_tuned
 from latecomer.eval.routes.r4_cell import evaluate_progressive
 from latecomer.eval.routes.r5_cell import evaluate_compressed
+from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import OnRound, Outcome, federation_of
 
 __all__ = ["Outcome", "evaluate_cell"]
 
 
-def _split_cell(
-    config: Mapping[str, Any], on_round: OnRound | None, checkpoints: Checkpoints
-) -> Outcome:
-    """Measure how far novel clients are from the training clients, whatever the method."""
-    asked = config.get("evaluation") or {}
-    classifier = asked.get("domain_classifier", "linear")
-    return Outcome(*split_facts(federation_of(config), classifier=classifier))
-
-
-def _denoising_cell(
-    config: Mapping[str, Any], on_round: OnRound | None, checkpoints: Checkpoints
-) -> Outcome:
-    """Simulate the linear hypernetwork; no data and no method of the study have part in it."""
-    return Outcome(*denoising_findings(config["denoising"]))
-
-
-_CellWork = Callable[[Mapping[str, Any], OnRound | None, Checkpoints], Outcome]
-_CELLS: Mapping[str, _CellWork] = MappingProxyType(
+_Training = Callable[[TrainingCell, OnRound | None, Checkpoints], Outcome]
+_TRAINING: Mapping[str, _Training] = MappingProxyType(
     {
         "method": evaluate_method,
-        "split": _split_cell,
         "progressive": evaluate_progressive,
         "tuned": evaluate_tuned,
         "compressed": evaluate_compressed,
-        "denoising": _denoising_cell,
         "whole": evaluate_whole,
     }
 )
@@ -76,7 +60,13 @@ def evaluate_cell(
     InputError
         When the data or the split cannot be made.
     """
-    outcome = _CELLS[config["kind"]](config, on_round, checkpoints)
-    if not config.get("certificates"):
+    cell = read_cell(config)
+    if isinstance(cell, DenoisingCell):
+        return Outcome(*denoising_findings(cell.denoising))
+    if isinstance(cell, SplitCell):
+        classifier = cell.evaluation.domain_classifier
+        return Outcome(*split_facts(federation_of(cell), classifier=classifier))
+    outcome = _TRAINING[cell.kind](cell, on_round, checkpoints)
+    if not cell.certificates:
         return outcome
-    return with_caveats(outcome, config, federation_of(config).split)
+    return with_caveats(outcome, cell.certificates, federation_of(cell).split)

@@ -23,6 +23,7 @@ from latecomer.eval.routes.r0_held_out import score_certification
 from latecomer.eval.routes.registry import certify_all
 from latecomer.eval.scoring.rows import client_rows, effect_rows, gap_row, group_rows
 from latecomer.eval.scoring.scores import ClientScore, GroupScore, group_score
+from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import Checkpoints
 from latecomer.eval.training.curve import (
     Curve,
@@ -58,13 +59,13 @@ def _correlation(setup: Setup, state: State) -> dict[str, Any]:
 _WITHOUT_TRAINING = ("forward", "global", "unlabelled")
 
 
-def _curve_plan(setup: Setup, config: Mapping[str, Any]) -> Plan | None:
+def _curve_plan(setup: Setup, cell: TrainingCell) -> Plan | None:
     """Say what to measure along the training; None where only its end is looked at."""
     federation, budget = setup.federation, setup.budget
-    asked = config["evaluation"].get("measures") or ()
+    asked = cell.evaluation.measures or ()
     also = partial(_correlation, setup) if "descriptors" in asked else None
-    chooses = config["train"].get("selection", "last") == "validation"
-    every = int(config["evaluation"].get("every", 0))
+    chooses = cell.train.selection == "validation"
+    every = cell.evaluation.every
     if not every:
         return None
     validation = federation.validation
@@ -82,11 +83,11 @@ def _curve_plan(setup: Setup, config: Mapping[str, Any]) -> Plan | None:
 
 
 def _trained(
-    setup: Setup, config: Mapping[str, Any], on_round: OnRound | None, checkpoints: Checkpoints
+    setup: Setup, cell: TrainingCell, on_round: OnRound | None, checkpoints: Checkpoints
 ) -> tuple[Curve, Plan | None, State]:
     """Train the cell's method; what was measured on the way, and the state that is kept."""
     clients, budget, seed = setup.federation.seen.clients, setup.budget, setup.seed
-    plan = _curve_plan(setup, config)
+    plan = _curve_plan(setup, cell)
     slot = checkpoints.slot("train", seed=seed, rounds=budget.rounds, device=str(clients.device))
     curve, resume = restored(slot.load())
     if plan is not None:
@@ -106,10 +107,10 @@ def _trained(
 
 
 def _with_rate(
-    setup: Setup, state: State, config: Mapping[str, Any]
+    setup: Setup, state: State, cell: TrainingCell
 ) -> tuple[Setup, list[Row], dict[str, Artifact]]:
     """Choose the rate that newcomers train at, where the study asks; what was tried."""
-    rates = config["train"].get("tune_newcomers")
+    rates = cell.train.tune_newcomers
     if not rates:
         return setup, [], {}
     method, found = tune_newcomers(
@@ -134,13 +135,13 @@ class _Scored:
     seen_error: Mapping[str, float]
 
 
-def _scored(setup: Setup, state: State, config: Mapping[str, Any]) -> _Scored:
+def _scored(setup: Setup, state: State, cell: TrainingCell) -> _Scored:
     rows: list[Row] = []
     certification: dict[str, Scores] = {}
     seen_error: dict[str, float] = {}
     for predictor in setup.method.predictors:
         common: Row = {"classes": setup.classes, "predictor": predictor}
-        scored = _by_group(setup, state, config, predictor)
+        scored = _by_group(setup, state, cell, predictor)
         unshifted: dict[str, GroupScore] = {}
         for group, scores in scored.items():
             total = group_score(scores)
@@ -157,12 +158,12 @@ def _scored(setup: Setup, state: State, config: Mapping[str, Any]) -> _Scored:
     return _Scored(rows, certification, seen_error)
 
 
-def _by_group(setup: Setup, state: State, config: Mapping[str, Any], predictor: str) -> Scores:
+def _by_group(setup: Setup, state: State, cell: TrainingCell, predictor: str) -> Scores:
     """Score all groups by a predictor, certification clients as the certificates ask."""
     score = partial(setup.score, state, predictor=predictor)
     federation = setup.federation
     return {
-        group: score_certification(config, score, group)
+        group: score_certification(cell, score, group)
         if group.name == federation.certification.name
         else score(group)
         for group in federation.evaluated()
@@ -198,14 +199,14 @@ def _convergence(setup: Setup, curve: Curve) -> list[Row]:
 
 
 def evaluate_method(
-    config: Mapping[str, Any], on_round: OnRound | None, checkpoints: Checkpoints
+    cell: TrainingCell, on_round: OnRound | None, checkpoints: Checkpoints
 ) -> Outcome:
     """Do the work of one cell of a method."""
-    setup = setup_of(config)
-    curve, plan, state = _trained(setup, config, on_round, checkpoints)
-    setup, rows, tuned = _with_rate(setup, state, config)
+    setup = setup_of(cell)
+    curve, plan, state = _trained(setup, cell, on_round, checkpoints)
+    setup, rows, tuned = _with_rate(setup, state, cell)
     method, task, federation = setup.method, setup.task, setup.federation
-    scored = _scored(setup, state, config)
+    scored = _scored(setup, state, cell)
     look: dict[str, Any] = {"classes": setup.classes, "predictor": setup.judged, "seed": setup.seed}
     rows += scored.rows + blindness_rows(method, task, state, federation.seen, **look)
 
@@ -223,12 +224,11 @@ def evaluate_method(
         seed=setup.seed,
     )
     found = certify_all(
-        Request(entry, model, config, scored.certification)
-        for entry in config.get("certificates") or ()
+        Request(entry, model, cell, scored.certification) for entry in cell.certificates
     )
-    bounds, facts = _published(model, config.get("bounds") or (), setup.classes)
+    bounds, facts = _published(model, cell.bounds, setup.classes)
     chosen, along = curve_findings(curve, plan, {"classes": setup.classes})
-    asked, measures = measure_all(model, config["evaluation"].get("measures") or ())
+    asked, measures = measure_all(model, cell.evaluation.measures or ())
     measured_rows = [*_convergence(setup, curve), *asked]
     rows += [*found.rows, *bounds, *chosen]
     rows += [{"classes": setup.classes, **row} for row in measured_rows]
@@ -236,6 +236,6 @@ def evaluate_method(
     artifacts = {**sizes, **along, **tuned, **measures, **found.artifacts}
     if facts := [*found.facts, *facts]:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
-    trained = curve.round if chosen else config["train"]["rounds"]
+    trained = curve.round if chosen else cell.train.rounds
     named = {"personalization": method.personalization, "round": trained}
     return Outcome([{**named, **row} for row in rows], artifacts)

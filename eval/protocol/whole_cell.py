@@ -5,13 +5,11 @@ method, seed and rounds on seen and certification clients together, inputs scale
 support, and measures the novel clients.  Nothing of it is certified.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.arrivals import joined
 from latecomer.eval.scoring.rows import client_rows, group_rows
 from latecomer.eval.scoring.scores import group_score
+from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import OnRound, Outcome, Row, setup_of
 
@@ -19,7 +17,7 @@ __all__ = ["evaluate_whole"]
 
 
 def evaluate_whole(
-    config: Mapping[str, Any],
+    cell: TrainingCell,
     on_round: OnRound | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
@@ -30,7 +28,7 @@ def evaluate_whole(
     DivergedError
         When the training loss stops being finite.
     """
-    setup = setup_of(config)
+    setup = setup_of(cell)
     everyone, novel = joined(setup.federation)
     rounds, device = setup.budget.rounds, str(everyone.device)
     slot = kept.slot("train", seed=setup.seed, rounds=rounds, device=device)
@@ -42,5 +40,5 @@ def evaluate_whole(
         common: Row = {"classes": setup.classes, "predictor": predictor}
         rows += client_rows(group, scores, common)
         rows += group_rows(group, group_score(scores), common)
-    named = {"personalization": setup.method.personalization, "round": config["train"]["rounds"]}
+    named = {"personalization": setup.method.personalization, "round": cell.train.rounds}
     return Outcome([{**row, **named} for row in rows], {})

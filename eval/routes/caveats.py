@@ -4,15 +4,15 @@ Both are matters of the split alone and the same for every route, so they are ad
 leaves behind.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from latecomer.eval.certificates.rows import left_for_others
 from latecomer.eval.results.artifacts import Artifact
-from latecomer.eval.routes.r4_progressive import Plan, plan_of
-from latecomer.eval.routes.training_entries import KINDS
+from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.eval.routes.training_entries import TrainingRoute
+from latecomer.eval.settings.certificate import RouteSettings
 from latecomer.eval.splits.split import Split
 from latecomer.eval.training.setup import Outcome, Row
 
@@ -50,7 +50,7 @@ def shared_samples(split: Split, plan: Plan) -> float:
     return float(np.isin(np.concatenate(asked), np.concatenate(held)).mean())
 
 
-def with_caveats(outcome: Outcome, config: Mapping[str, Any], split: Split) -> Outcome:
+def with_caveats(outcome: Outcome, entries: Sequence[RouteSettings], split: Split) -> Outcome:
     """Add to a cell's outcome what its split makes of the certificates.
 
     On a split of independent clients, certificates of routes that train on arriving clients get a
@@ -59,8 +59,8 @@ def with_caveats(outcome: Outcome, config: Mapping[str, Any], split: Split) -> O
     dealt at random no certificate is rigorous.
     """
     rows, facts = list(outcome.rows), _facts(outcome)
-    if config["kind"] in KINDS:
-        plan = plan_of(config["certificates"][0], split)
+    if isinstance(entries[0], TrainingRoute):
+        plan = entries[0].plan(split)
         if plan.independent:
             rows, facts = _with_overlap(rows, facts, shared_samples(split, plan), len(split.novel))
         else:

@@ -2,43 +2,46 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.settings.cell import TrainingCell
+from latecomer.eval.settings.certificate import RouteSettings
 from latecomer.eval.training.trained_model import TrainedModel
 
 __all__ = ["Findings", "Request", "Route"]
 
 Row = dict[str, Any]
+E = TypeVar("E", bound=RouteSettings)
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class Request(Generic[E]):
     """One entry of a study's ``certificates``, and the model it asks about.
 
     Attributes
     ----------
-    entry : mapping
-        The entry as resolved; ``n_seeds`` beside it when the study's seeds share its delta.
+    entry : RouteSettings
+        Of the route that is asked.
     model : TrainedModel
-    config : mapping
-        The cell's configuration.
+    cell : TrainingCell
+        The cell that asks.
     scores : mapping
         Scores of the certification clients by predictor and group: unshifted, and under every
         shift that some entry asks for.
     """
 
-    entry: Mapping[str, Any]
+    entry: E
     model: TrainedModel
-    config: Mapping[str, Any]
+    cell: TrainingCell
     scores: Mapping[str, Mapping[Group, Sequence[ClientScore]]]
 
     @property
     def n_seeds(self) -> int:
         """Seeds that share the entry's failure probability; 1 when each has it to itself."""
-        return int(self.entry.get("n_seeds", 1))
+        return self.entry.sharing(self.cell.n_seeds)
 
 
 @dataclass(frozen=True)
@@ -61,4 +64,4 @@ class Findings:
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
 
 
-Route = Callable[[Request], Findings]
+Route = Callable[[Request[Any]], Findings]

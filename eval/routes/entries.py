@@ -19,9 +19,9 @@ from latecomer.eval.certificates.rules import (
 )
 from latecomer.eval.errors import InputError
 from latecomer.eval.routes.r3_personal_cut import measured_samples
-from latecomer.eval.routes.settings import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES, Compressed, Progressive, Tuned
 from latecomer.eval.schema import Count, Number, Positive, Probability, Seed, one_of, sequence
+from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.shifts.transforms import SHIFTS
 
 __all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior", "TwoLevel"]
@@ -83,10 +83,6 @@ class HeldOut(RouteSettings):
     realised : bool
         For a randomised predictor (gibbs) and rules of pools that are about scores as measured:
         says that the certificate is about the draws made.  They are refused without.
-    per_seed : str
-        ``each``: every seed's certificate has ``delta`` to itself.  ``union``: the seeds share it,
-        and their certificates hold at once: only then does their mean bound the risk of the model
-        of a seed drawn at random.
     """
 
     needs_certification: ClassVar[bool] = True
@@ -103,7 +99,17 @@ class HeldOut(RouteSettings):
     shifts: Annotated[bool | tuple[str, ...], BeforeValidator(_all_or_names)] = False
     orders_seed: Seed | None = None
     realised: bool | None = None
-    per_seed: Literal["each", "union"] = "each"
+
+    @property
+    def level(self) -> float:
+        """Total failure probability, or the share of clients that a quantile leaves out."""
+        level = getattr(self, level_of(str(self.rule)))
+        return 0.0 if level is None else level
+
+    @property
+    def certified_shifts(self) -> tuple[str, ...]:
+        """Shifts that certification clients are certified under as well."""
+        return self.shifts if isinstance(self.shifts, tuple) else ()
 
     @property
     def _rules(self) -> tuple[str, ...]:
@@ -238,7 +244,6 @@ class PersonalPrior(RouteSettings):
     measured: Count | None = None
     measured_share: Probability = 0.5
     draws: Count = 20
-    per_seed: Literal["each", "union"] = "each"
 
     def check_split(self, key: str, split: SplitLike) -> None:
         """Refuse too few clients, and what no client can be measured on."""
@@ -268,7 +273,6 @@ class TwoLevel(RouteSettings):
     draws_share: Probability = 0.2
     client_share: Probability = 0.5
     draws: Count = 20
-    per_seed: Literal["each", "union"] = "each"
 
     def check_split(self, key: str, split: SplitLike) -> None:
         """Refuse too few clients."""

@@ -15,12 +15,14 @@ from latecomer.eval.certificates.rows import (
     pool_rows,
     price_rows,
 )
-from latecomer.eval.certificates.rules import BEST_OF, MEAN_RULES, level_of, sampling_of
+from latecomer.eval.certificates.rules import BEST_OF, MEAN_RULES, sampling_of
 from latecomer.eval.certificates.tails import error_curve, fractions_above
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.scoring.cross_fitting import cross_fitted
 from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.settings.cell import TrainingCell
 
 __all__ = ["Drawn", "certify_held_out", "issue_certificates", "score_certification"]
 
@@ -43,19 +45,14 @@ class Condition(Protocol):
 
 
 C = TypeVar("C", bound=Condition)
-_ROUTE = "r0"
-
-
-def _entries(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [entry for entry in config.get("certificates") or () if entry["route"] == _ROUTE]
 
 
 def score_certification(
-    config: Mapping[str, Any], score: Callable[[Group], Sequence[ClientScore]], group: Group
+    cell: TrainingCell, score: Callable[[Group], Sequence[ClientScore]], group: Group
 ) -> list[ClientScore]:
     """Score certification clients the way the study's certificates ask: whole, or cross-fitted."""
-    folds = {int(entry.get("folds", 1)) for entry in _entries(config)} or {1}
-    return cross_fitted(score, group, folds=folds.pop(), seed=int(config["split"]["seed"]))
+    folds = {entry.folds for entry in cell.certificates if isinstance(entry, HeldOut)} or {1}
+    return cross_fitted(score, group, folds=folds.pop(), seed=cell.split.seed)
 
 
 @dataclass(frozen=True)
@@ -69,30 +66,30 @@ class _Statement:
     curve: tuple[Row, ...] = ()
 
 
-def _mean(scored: Scored, entry: Mapping[str, Any], level: float) -> Iterator[_Statement]:
-    issued = certify_scores(scored, rule=entry["rule"], level=level)
+def _mean(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
+    issued = certify_scores(scored, rule=str(entry.rule), level=level)
     mean = scored.mean if issued.population == "unseen-client" else None
     yield _Statement("", issued, sampled=mean)
 
 
-def _best(scored: Scored, entry: Mapping[str, Any], level: float) -> Iterator[_Statement]:
-    issued = certify_best(scored, rules=entry["best_of"], delta=level)
+def _best(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
+    issued = certify_best(scored, rules=entry.best_of or (), delta=level)
     yield _Statement("", issued, sampled=scored.mean)
 
 
-def _fractions(scored: Scored, entry: Mapping[str, Any], level: float) -> Iterator[_Statement]:
-    found = fractions_above(scored, thresholds=entry["thresholds"], delta=level)
+def _fractions(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
+    found = fractions_above(scored, thresholds=entry.thresholds or (), delta=level)
     for threshold, issued in found.items():
         above = float(np.mean([loss > threshold for loss in scored.losses]))
         yield _Statement(f"@{threshold:g}", issued, "certified_fraction", above)
 
 
-def _curve(scored: Scored, entry: Mapping[str, Any], level: float) -> Iterator[_Statement]:
+def _curve(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
     issued, steps = error_curve(scored, delta=level)
     yield _Statement("", issued, "error_curve_width", curve=tuple(steps))
 
 
-_STATEMENTS: Mapping[str, Callable[[Scored, Mapping[str, Any], float], Iterator[_Statement]]] = (
+_STATEMENTS: Mapping[str, Callable[[Scored, HeldOut, float], Iterator[_Statement]]] = (
     MappingProxyType({BEST_OF: _best, "fraction_above": _fractions, "error_curve": _curve})
 )
 
@@ -124,22 +121,18 @@ class Drawn:
 class _Issue:
     """One entry of a study, and what all its certificates have in common."""
 
-    entry: Mapping[str, Any]
+    entry: HeldOut
     drawn: Drawn
     classes: str
     notes: tuple[str, ...]
-
-    @property
-    def n_seeds(self) -> int:
-        return int(self.entry.get("n_seeds", 1))
+    n_seeds: int
 
 
 def _shares(
     issue: _Issue, group: Condition, groups: Iterable[Condition]
 ) -> Iterator[tuple[str, float, list[str], int]]:
     """Yield suffix, probability, who else shares delta, and severities, for each certificate."""
-    entry = issue.entry
-    level = float(entry[level_of(entry["rule"])])
+    level = issue.entry.level
     notes = list(issue.notes)
     if issue.n_seeds > 1:
         level /= issue.n_seeds
@@ -157,7 +150,7 @@ def _shares(
         yield "@band", level / severities, [*notes, band], severities
 
 
-def certify_held_out(request: Request) -> Findings:
+def certify_held_out(request: Request[HeldOut]) -> Findings:
     """Issue the certificates that one entry of a study asks for."""
     split = request.model.federation.split
     drawn = Drawn(
@@ -165,16 +158,22 @@ def certify_held_out(request: Request) -> Findings:
         untrained=len(split.certification) + len(split.novel),
         left_out=len(split.left_out),
     )
-    classes = str(request.config["evaluation"]["classes"])
-    return issue_certificates(request.entry, request.scores, drawn=drawn, classes=classes)
+    return issue_certificates(
+        request.entry,
+        request.scores,
+        drawn=drawn,
+        classes=request.cell.evaluation.classes,
+        n_seeds=request.n_seeds,
+    )
 
 
 def issue_certificates(
-    entry: Mapping[str, Any],
+    entry: HeldOut,
     scores: Mapping[str, Mapping[C, Sequence[ClientScore]]],
     *,
     drawn: Drawn,
     classes: str,
+    n_seeds: int = 1,
     notes: Sequence[str] = (),
 ) -> Findings:
     """Issue the certificates of one entry from scores, whoever measured them.
@@ -185,13 +184,14 @@ def issue_certificates(
 
     Parameters
     ----------
-    entry : mapping
-        The entry as resolved; ``n_seeds`` beside it when the study's seeds share its delta.
+    entry : HeldOut
     scores : mapping
         Scores of the certification clients by predictor and group.
     drawn : Drawn
     classes : str
         Which classes compete, as the rows say.
+    n_seeds : int
+        Seeds of the study that share the entry's delta.
     notes : sequence of str
         What is assumed of all these certificates beside what is always.
 
@@ -200,9 +200,9 @@ def issue_certificates(
     InputError
         When a rule does not cover how the clients were drawn, or what the scores are.
     """
-    issue = _Issue(entry, drawn, classes, tuple(notes))
-    wanted = ("none", *(entry.get("shifts") or ()))
-    found = Findings([], [], {"error_curve": []} if entry["rule"] == "error_curve" else {})
+    issue = _Issue(entry, drawn, classes, tuple(notes), n_seeds)
+    wanted = ("none", *entry.certified_shifts)
+    found = Findings([], [], {"error_curve": []} if entry.rule == "error_curve" else {})
     for predictor, groups in scores.items():
         for group, own in groups.items():
             if group.shift not in wanted:
@@ -212,16 +212,16 @@ def issue_certificates(
                 sampling=drawn.sampling,
                 pool_size=drawn.pool_size,
                 predictor=predictor,
-                folds=int(entry.get("folds", 1)),
+                folds=entry.folds,
                 shift=group.shift,
-                realised=bool(entry.get("realised", False)),
-                orders_seed=int(entry.get("orders_seed", 0)),
+                realised=bool(entry.realised),
+                orders_seed=entry.orders_seed or 0,
                 left_out=drawn.left_out,
             )
             for suffix, level, held, severities in _shares(issue, group, groups):
                 inputs = _inputs(scored, drawn, issue.n_seeds, severities)
-                for one in _STATEMENTS.get(entry["rule"], _mean)(scored, entry, level):
-                    bound = f"{_ROUTE}:{entry['rule']}{one.name}{suffix}"
+                for one in _STATEMENTS.get(str(entry.rule), _mean)(scored, entry, level):
+                    bound = f"{entry.route}:{entry.rule}{one.name}{suffix}"
                     _write(found, issue, group, scored, one, bound, held, inputs)
     return found
 
@@ -240,7 +240,7 @@ def _write(
     n_clients = len(scored.scores)
     common = {"classes": issue.classes, **group.condition(), "n_clients": n_clients}
     found.rows.extend(certificate_rows(issued, bound=bound, common=common, metric=statement.metric))
-    if issue.entry["rule"] in (*MEAN_RULES, BEST_OF):
+    if issue.entry.rule in (*MEAN_RULES, BEST_OF):
         found.rows.extend(
             price_rows(
                 issued,

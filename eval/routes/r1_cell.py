@@ -29,10 +29,12 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.arrivals import arrivals
 from latecomer.eval.routes.r1_rows import Drawn, Tuning, Variance, tuning_findings
-from latecomer.eval.routes.r4_progressive import Plan, plan_of
+from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.eval.routes.training_entries import TrainingRoute, Tuned
 from latecomer.eval.scoring.cross_fitting import cross_fitted, fold_groups
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import MASKS
+from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import OnRound, Outcome, Setup, setup_of
 from latecomer.models.engine.growing import subset
@@ -116,7 +118,7 @@ _PLACES: Mapping[str, Callable[[int, int, int], Ints]] = {
 
 
 def trained_system(
-    config: Mapping[str, Any],
+    cell: TrainingCell,
     on_round: OnRound | None,
     kept: Checkpoints,
 ) -> tuple[System, Plan, Group, Group]:
@@ -127,10 +129,10 @@ def trained_system(
     InputError
         When the method's weights cannot be tuned.
     """
-    (wanted,) = config["certificates"]
-    setup = setup_of(config)
+    wanted = cell.only(TrainingRoute)
+    setup = setup_of(cell)
     method, split = setup.method, setup.federation.split
-    plan = plan_of(wanted, split)
+    plan = wanted.plan(split)
     if not isinstance(method, Differentiable) or "deterministic" not in method.predictors:
         raise InputError(
             f"certificates: {method.name} makes clients' weights by no function that a bound "
@@ -143,12 +145,12 @@ def trained_system(
     arrived = subset(order, range(plan.first, plan.first + plan.clients))
     tuning = Group("tuning", "none", None, arrived)
     outside = Group("novel", "none", None, novel)
-    system = System(setup, state, folds=wanted["folds"], fold_seed=split.seed)
+    system = System(setup, state, folds=wanted.folds, fold_seed=split.seed)
     return system, plan, tuning, outside
 
 
 def evaluate_tuned(
-    config: Mapping[str, Any],
+    cell: TrainingCell,
     on_round: OnRound | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
@@ -161,11 +163,12 @@ def evaluate_tuned(
     InputError
         When the split has too few clients, or the method's weights cannot be tuned.
     """
-    (wanted,) = config["certificates"]
-    system, plan, tuning, outside = trained_system(config, on_round, kept)
-    variances, posterior, chosen = _chosen(system, tuning, wanted)
-    folds, draws = system.folds, int(wanted["draws"])
-    whom = _PLACES[wanted["draws_rule"]](len(tuning.clients), draws, system.seed)
+    wanted = cell.only(Tuned)
+    sharing = wanted.sharing(cell.n_seeds)
+    system, plan, tuning, outside = trained_system(cell, on_round, kept)
+    variances, posterior, chosen = _chosen(system, tuning, wanted, sharing)
+    folds, draws = system.folds, wanted.draws
+    whom = _PLACES[wanted.draws_rule](len(tuning.clients), draws, system.seed)
     outsiders = _each(len(outside.clients), draws, system.seed)
     found = Tuning(
         plan=plan,
@@ -179,35 +182,34 @@ def evaluate_tuned(
         novel_mean=tuple(system.scores(posterior.mean, outside, folds=1)),
         novel_prior=tuple(system.scores(posterior.centre, outside, folds=1)),
     )
-    rows, artifacts = tuning_findings(wanted, found)
+    rows, artifacts = tuning_findings(wanted, found, sharing)
     named = {
         "classes": system.setup.classes,
         "personalization": system.setup.method.personalization,
-        "round": config["train"]["rounds"],
+        "round": cell.train.rounds,
     }
     return Outcome([{**named, **row} for row in rows], artifacts)
 
 
 def _chosen(
-    system: System, tuning: Group, wanted: Mapping[str, Any]
+    system: System, tuning: Group, wanted: Tuned, sharing: int
 ) -> tuple[tuple[Variance, ...], Posterior, int]:
     """Tune a posterior for every variance; the one whose estimated bound is the least."""
     n = len(tuning.clients)
-    share = float(wanted["draws_share"])
     settings = TuneConfig(
-        rule=wanted["rule"],
-        steps=wanted["steps"],
-        clients_per_step=wanted["clients_per_step"],
-        rate=wanted["rate"],
-        delta=wanted["delta"] * (1 - share) / int(wanted.get("n_seeds", 1)),
-        n_priors=len(wanted["alphas"]),
-        gamma=wanted["gamma"],
+        rule=wanted.rule,
+        steps=wanted.steps,
+        clients_per_step=wanted.clients_per_step,
+        rate=wanted.rate,
+        delta=wanted.delta * (1 - wanted.draws_share) / sharing,
+        n_priors=len(wanted.alphas),
+        gamma=wanted.gamma,
     )
     loss = _surrogate_of(system, tuning)
     tried: list[tuple[Variance, Posterior]] = []
-    for number, alpha in enumerate(wanted["alphas"]):
+    for number, alpha in enumerate(wanted.alphas):
         try:
-            prior = prior_around(system.state.server, wanted["weights"], alpha)
+            prior = prior_around(system.state.server, wanted.weights, alpha)
         except ValueError as error:
             raise InputError(f"certificates r1: {error}") from None
         generator = _generator(system.seed, _TUNE, number)

@@ -16,6 +16,7 @@ from latecomer.bounds.unseen_clients.single_level_drawn import kl_from_draws, pr
 from latecomer.eval.certificates.rows import certificate_facts, certificate_rows, price_rows
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.eval.routes.training_entries import Tuned
 from latecomer.eval.scoring.scores import ClientScore
 
 __all__ = ["DRAWS_RULES", "Drawn", "Tuning", "Variance", "certify_tuned", "tuning_findings"]
@@ -121,42 +122,28 @@ def certify_tuned(
 ) -> Certificate:
     r"""Certify the error of a system drawn afresh from the posterior for every client.
 
-    With :math:`\ell = -\ln(1 - (1-\gamma)s)/(-\ln\gamma)` for rule ``product`` and the error s
-    itself for ``kl``, the mean of :math:`\ell` over clients and posterior is bounded from the draws
-    with probability :math:`1-\delta'`, :func:`latecomer.bounds.single_level_product` or
-    :func:`latecomer.bounds.single_level_kl` of that bound holds with probability
+    The mean over clients and posterior of :math:`\ell`, the error s itself for rule ``kl`` and
+    :math:`-\ln(1 - (1-\gamma)s)/(-\ln\gamma)` for ``product``, is bounded from the draws with
+    probability :math:`1-\delta'`; the rule's single-level bound of that holds with probability
     :math:`1-\delta+\delta'`, and ``product`` divides by :math:`1-\gamma`.
 
-    - ``mixture``: every client gets as many draws as any other.  Given the posterior, values are
-      independent, their means differ by client, and the mean of their means is the one wanted:
-      :math:`E\prod_t(1+b(\mu-\ell_t)) = \prod_t(1+b(\mu-\mu_t)) \le 1` (arithmetic and geometric
-      mean), so that bets b may be averaged (``betting_mixture``).
-    - ``random_client``: with every system a client is drawn, uniformly and with replacement.
-      Values are then i.i.d. with the wanted mean (``wsr_averaged``).
+    - ``mixture``: as many draws for each client.  Values are independent given the posterior, the
+      mean of their means is the one wanted: :math:`E\prod_t(1+b(\mu-\ell_t)) =
+      \prod_t(1+b(\mu-\mu_t)) \le 1`, so that bets b may be averaged (``betting_mixture``).
+    - ``random_client``: a client is drawn with every system, uniformly and with replacement:
+      values are i.i.d. with the wanted mean (``wsr_averaged``).
     - ``chernoff``: as ``mixture``, by the mean alone; it knows nothing of their small spread.
 
     Parameters
     ----------
     errors : ndarray
-        Scores of independently drawn systems, drawn after the posterior was settled, in the order
-        of drawing; as many for each client, or of a random client each.
+        Scores of systems drawn independently after the posterior was settled, in that order.
     kl : float
         KL(posterior || prior), nats.
-    rule : {"product", "kl"}
     delta, draws_share : float
         Total failure probability, and the share of it spent on the draws.
-    gamma : float
-        Shrinkage of scores under ``product``.
-    n_priors : int
-        Variances that the posterior was chosen from.
-    plan : Plan
-        ``plan.clients`` clients were drawn for.
-    draws_rule : {"mixture", "random_client", "chernoff"}
-
-    Returns
-    -------
-    Certificate
-        Population ``unseen-client``, predictor ``gibbs``; its ledger adds up to ``delta``.
+    rule, gamma, n_priors, draws_rule
+        As in the study; ``n_priors`` variances were tried.
 
     Examples
     --------
@@ -178,6 +165,11 @@ def certify_tuned(
             "n_priors": n_priors,
         },
     )
+    return _tagged(issued, plan, n_priors, draws_rule)
+
+
+def _tagged(issued: Certificate, plan: Plan, n_priors: int, draws_rule: str) -> Certificate:
+    """Say what the certificate is about and what it rests on."""
     return replace(
         issued,
         sampling="iid" if plan.independent else "finite-pool",
@@ -209,21 +201,20 @@ _STEPS: Mapping[str, Callable[..., Certificate]] = {
 
 
 def tuning_findings(
-    wanted: Mapping[str, Any], found: Tuning
+    wanted: Tuned, found: Tuning, n_seeds: int = 1
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return the rows of scores and certificate, everything behind it, and the grid."""
     taken = found.variances[found.chosen]
-    n_seeds = int(wanted.get("n_seeds", 1))
     issued = certify_tuned(
         found.gibbs.errors,
         kl=taken.kl,
-        rule=wanted["rule"],
-        delta=wanted["delta"] / n_seeds,
-        draws_share=wanted["draws_share"],
-        gamma=wanted["gamma"],
+        rule=wanted.rule,
+        delta=wanted.delta / n_seeds,
+        draws_share=wanted.draws_share,
+        gamma=wanted.gamma,
         n_priors=len(found.variances),
         plan=found.plan,
-        draws_rule=wanted["draws_rule"],
+        draws_rule=wanted.draws_rule,
     )
     support = sorted(score.n_support for score in found.mean)
     notes = [f"the system is run with {support[0]} to {support[-1]} support samples a client"]
@@ -233,7 +224,7 @@ def tuning_findings(
             "delta"
         )
     issued = replace(issued, assumptions=(*issued.assumptions, *notes))
-    bound = f"r1:{wanted['rule']}"
+    bound = f"r1:{wanted.rule}"
     where: Row = {"group": "tuning", "shift": "none", "severity": "", "n_clients": len(found.mean)}
     rows = [
         *_measured("tuning", found.gibbs, found.mean, found.prior),
@@ -301,7 +292,7 @@ def _measured(
         }
 
 
-def _inputs(wanted: Mapping[str, Any], found: Tuning) -> list[tuple[str, float, str]]:
+def _inputs(wanted: Tuned, found: Tuning) -> list[tuple[str, float, str]]:
     taken = found.variances[found.chosen]
     support = sorted(score.n_support for score in found.mean)
     return [
@@ -328,9 +319,9 @@ def _inputs(wanted: Mapping[str, Any], found: Tuning) -> list[tuple[str, float, 
         ("first", float(found.plan.first), "clients the prior was trained on"),
         ("pool_size", float(found.plan.pool), "clients that did not train the prior"),
         ("n_draws", float(found.gibbs.errors.size), "systems drawn, over all clients"),
-        ("gamma", float(wanted["gamma"]), "shrinkage of scores, rule product"),
-        ("steps", float(wanted["steps"]), "gradient steps on the bound, each variance"),
-        ("folds", float(wanted["folds"]), "1: support and query data as split"),
+        ("gamma", float(wanted.gamma), "shrinkage of scores, rule product"),
+        ("steps", float(wanted.steps), "gradient steps on the bound, each variance"),
+        ("folds", float(wanted.folds), "1: support and query data as split"),
         ("n_support_min", float(support[0]), "support samples of the smallest tuning client"),
         ("n_support_max", float(support[-1]), "support samples of the largest tuning client"),
     ]

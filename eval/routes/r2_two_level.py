@@ -41,10 +41,12 @@ from latecomer.bounds.meta_learning.kl_inverted import two_step_fixed
 from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
 from latecomer.eval.certificates.rules import sampling_of
 from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.routes.entries import TwoLevel
 from latecomer.eval.scoring.serving import MASKS
+from latecomer.eval.splits.split import Split
 from latecomer.models.generators.generation import weights_of
 from latecomer.models.task.state import Params
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Clients, Samples, Task
 
 __all__ = ["certify_two_level", "two_level_certificate"]
 
@@ -139,7 +141,7 @@ def two_level_certificate(
     return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
 
 
-def certify_two_level(request: Request) -> Findings:
+def certify_two_level(request: Request[TwoLevel]) -> Findings:
     """Issue the two-level certificate of a stochastic method; nothing for other methods.
 
     It is rigorous where weights are kept in a ball and clients are independent draws; elsewhere its
@@ -150,14 +152,10 @@ def certify_two_level(request: Request) -> Findings:
         return Findings([], [])
     if not method.alpha_theta > 0:
         return Findings([], [])
-    federation = request.model.federation
-    clients, split = federation.certification.clients, federation.split
-    found = _drawn(request, method, int(entry["draws"]))
-    radius, variance = method.weight_radius, method.alpha_theta
-    most = None
-    if radius is not None:
-        most = (radius * (1 + _ROUNDING) + found.centre_norm) ** 2 / (2 * variance)
-    masked = request.config["evaluation"]["classes"] != "all"
+    clients = request.model.federation.certification.clients
+    found = _drawn(request, method, entry.draws)
+    radius, most = method.weight_radius, _most_nats(method, found.centre_norm)
+    masked = request.cell.evaluation.classes != "all"
     free = request.model.task.n_classes * math.log(2) if masked else 0.0
     sizes = clients.support_sizes.tolist()
     issued = two_level_certificate(
@@ -166,14 +164,40 @@ def certify_two_level(request: Request) -> Findings:
         most_nats=most,
         free_nats=free,
         sizes=sizes,
-        delta=float(entry["delta"]) / request.n_seeds,
-        draws_share=float(entry["draws_share"]),
-        client_share=float(entry["client_share"]),
+        delta=entry.delta / request.n_seeds,
+        draws_share=entry.draws_share,
+        client_share=entry.client_share,
     )
+    issued = _tagged(issued, request.model.federation.split, radius, sizes)
+    inputs = _inputs(found, clients, method.alpha_theta, free)
+    if radius is not None and most is not None:
+        inputs.append(("weight_radius", radius, "radius of the ball, set in the study"))
+        inputs.append(("most_kl", most, "largest KL that a client's weights in the ball can have"))
+    where = {
+        "classes": request.cell.evaluation.classes,
+        **request.model.federation.certification.condition(),
+        "n_clients": len(clients),
+    }
+    rows = certificate_rows(issued, bound=BOUND, common=where)
+    return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
+
+
+def _most_nats(method: _Stochastic, centre_norm: float) -> float | None:
+    """Return the largest divergence that weights in the ball can have; None without a ball."""
+    if method.weight_radius is None:
+        return None
+    distance = method.weight_radius * (1 + _ROUNDING) + centre_norm
+    return distance**2 / (2 * method.alpha_theta)
+
+
+def _tagged(
+    issued: Certificate, split: Split, radius: float | None, sizes: Sequence[int]
+) -> Certificate:
+    """Say what the certificate is about, and why it is no proof where it is none."""
     sampling = sampling_of(split.kind)
     pool = len(split.certification) + len(split.novel)
     reason = _reason(radius, sampling)
-    issued = replace(
+    return replace(
         issued,
         sampling=sampling,
         rigorous=not reason,
@@ -195,7 +219,13 @@ def certify_two_level(request: Request) -> Findings:
             f"the system is run with {min(sizes)} to {max(sizes)} support samples a client",
         ),
     )
-    inputs = [
+
+
+def _inputs(
+    found: _Drawn, clients: Clients, variance: float, free: float
+) -> list[tuple[str, float, str]]:
+    sizes = clients.support_sizes.tolist()
+    return [
         ("gibbs_error", float(found.errors.mean()), "mean error of drawn models on the support"),
         (
             "mean_parameter_error",
@@ -214,16 +244,6 @@ def certify_two_level(request: Request) -> Findings:
         ("n_samples", float(min(sizes)), "smallest support size"),
         ("n_draws", float(found.errors.size), "systems and models drawn, over all clients"),
     ]
-    if radius is not None and most is not None:
-        inputs.append(("weight_radius", radius, "radius of the ball, set in the study"))
-        inputs.append(("most_kl", most, "largest KL that a client's weights in the ball can have"))
-    where = {
-        "classes": request.config["evaluation"]["classes"],
-        **federation.certification.condition(),
-        "n_clients": len(clients),
-    }
-    rows = certificate_rows(issued, bound=BOUND, common=where)
-    return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
 
 
 def _reason(radius: float | None, sampling: str) -> str:
@@ -241,10 +261,10 @@ def _reason(radius: float | None, sampling: str) -> str:
     return "; ".join(found)
 
 
-def _drawn(request: Request, method: _Stochastic, draws: int) -> _Drawn:
+def _drawn(request: Request[TwoLevel], method: _Stochastic, draws: int) -> _Drawn:
     """Draw networks, mean weights and models for every certification client."""
     model, clients = request.model, request.model.federation.certification.clients
-    mask = MASKS[request.config["evaluation"]["classes"]]
+    mask = MASKS[request.cell.evaluation.classes]
     server, seen = model.state.server, model.federation.seen.clients
     made = [method.make_one(model.task, server, seen.support_of(i)) for i in range(len(seen))]
     centre = {k: torch.stack([one[k] for one in made]).double().mean(0) for k in made[0]}

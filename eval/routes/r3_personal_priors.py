@@ -34,8 +34,10 @@ from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
 from latecomer.eval.certificates.rules import sampling_of
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.routes.entries import PersonalPrior
 from latecomer.eval.routes.r3_personal_cut import cut_support, measured_samples
 from latecomer.eval.scoring.serving import MASKS, client_generator
+from latecomer.eval.splits.split import Split
 from latecomer.models.engine.method import FixedWeights
 from latecomer.models.task.state import Params, sent
 from latecomer.models.task.task import Samples
@@ -136,7 +138,7 @@ def pooled_certificate(
     return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
 
 
-def certify_personal(request: Request) -> Findings:
+def certify_personal(request: Request[PersonalPrior]) -> Findings:
     """Issue the pooled certificate of a fine-tuning method; nothing for other methods.
 
     A method qualifies whose deterministic predictor for a newcomer is a network with weights made
@@ -149,36 +151,44 @@ def certify_personal(request: Request) -> Findings:
     tuned = _tuned(request, federation.certification)
     if not tuned or not all(one.fixed for one in tuned):
         return Findings([], [])
-    delta = float(entry["delta"]) / request.n_seeds
-    n_samples, alphas = len(tuned[0].measured), tuple(entry["alphas"])
     distances = [one.distance for one in tuned]
     settings: dict[str, Any] = {
-        "n_samples": n_samples,
-        "delta": delta,
-        "draws_share": float(entry["draws_share"]),
-        "client_share": float(entry["client_share"]),
-        "n_priors": len(alphas),
+        "n_samples": len(tuned[0].measured),
+        "delta": entry.delta / request.n_seeds,
+        "draws_share": entry.draws_share,
+        "client_share": entry.client_share,
+        "n_priors": len(entry.alphas),
     }
 
     def drawn(alpha: float, draws: int, purpose: int) -> NDArray[np.float64]:
         return np.array([_errors(request, one, alpha, draws, purpose) for one in tuned])
 
-    def at_means(one: _Tuned) -> float:
-        return _error(request, one, one.posterior)
-
     tried = {
         alpha: float(
             pooled_certificate(drawn(alpha, 1, _CHOOSE), distances, alpha=alpha, **settings)
         )
-        for alpha in alphas
+        for alpha in entry.alphas
     }
     alpha = min(tried, key=tried.__getitem__)
-    errors = drawn(alpha, int(entry["draws"]), _CERTIFY)
+    errors = drawn(alpha, entry.draws, _CERTIFY)
     issued = pooled_certificate(errors, distances, alpha=alpha, **settings)
-    split = federation.split
+    issued = _tagged(issued, federation.split, settings["n_samples"])
+    where = {
+        "classes": request.cell.evaluation.classes,
+        **federation.certification.condition(),
+        "n_clients": len(tuned),
+    }
+    rows = certificate_rows(issued, bound=BOUND, common=where)
+    rows += _novel_rows(request, alpha)
+    inputs = _inputs(request, tuned, alpha, errors)
+    return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
+
+
+def _tagged(issued: Certificate, split: Split, n_samples: int) -> Certificate:
+    """Say what the certificate is about, and why it is no proof where it is none."""
     sampling = sampling_of(split.kind)
     pool = len(split.certification) + len(split.novel)
-    issued = replace(
+    return replace(
         issued,
         sampling=sampling,
         rigorous=sampling == "iid",
@@ -198,15 +208,20 @@ def certify_personal(request: Request) -> Findings:
             "ones included; that a client's samples are independent draws is assumed, not so",
         ),
     )
-    where = {
-        "classes": request.config["evaluation"]["classes"],
-        **federation.certification.condition(),
-        "n_clients": len(tuned),
-    }
-    means = float(np.mean([at_means(one) for one in tuned]))
-    inputs = [
+
+
+def _inputs(
+    request: Request[PersonalPrior],
+    tuned: Sequence[_Tuned],
+    alpha: float,
+    errors: NDArray[np.float64],
+) -> list[tuple[str, float, str]]:
+    split, distances = request.model.federation.split, [one.distance for one in tuned]
+    pool = len(split.certification) + len(split.novel)
+    means = float(np.mean([_error(request, one, one.posterior) for one in tuned]))
+    return [
         ("alpha", alpha, "variance taken, relative to each tensor's mean square in the prior"),
-        ("n_priors", float(len(alphas)), "variances tried"),
+        ("n_priors", float(len(request.entry.alphas)), "variances tried"),
         ("sum_kl", sum(distances) / (2 * alpha), "sum over clients of KL(posterior || prior)"),
         ("gibbs_error", float(errors.mean()), "mean error of drawn models on evaluation data"),
         (
@@ -216,16 +231,13 @@ def certify_personal(request: Request) -> Findings:
             "well; not certified",
         ),
         ("n_clients", float(len(tuned)), "certification clients"),
-        ("n_samples", float(n_samples), "evaluation samples of every client"),
+        ("n_samples", float(len(tuned[0].measured)), "evaluation samples of every client"),
         ("n_draws", float(errors.size), "models drawn, over all clients"),
         ("pool_size", float(pool), "clients not trained on, certified ones included"),
     ]
-    rows = certificate_rows(issued, bound=BOUND, common=where)
-    rows += _novel_rows(request, alpha)
-    return Findings(rows, certificate_facts(issued, bound=BOUND, inputs=inputs))
 
 
-def _novel_rows(request: Request, alpha: float) -> list[dict[str, Any]]:
+def _novel_rows(request: Request[PersonalPrior], alpha: float) -> list[dict[str, Any]]:
     """Rows of the novel clients' errors on their query data, by models drawn as certified ones."""
     group = request.model.federation.novel
     tuned = _tuned(request, group) if len(group.clients) else []
@@ -233,10 +245,10 @@ def _novel_rows(request: Request, alpha: float) -> list[dict[str, Any]]:
     for place, one in enumerate(tuned):
         query = group.clients.query_of(place)
         asked = replace(one, measured=query)
-        drawn = _errors(request, asked, alpha, int(request.entry["draws"]), _NOVEL)
+        drawn = _errors(request, asked, alpha, request.entry.draws, _NOVEL)
         scores.append((one.client, len(query), float(np.mean(drawn))))
     common = {
-        "classes": request.config["evaluation"]["classes"],
+        "classes": request.cell.evaluation.classes,
         **group.condition(),
         "predictor": "gibbs",
         "metric": "error",
@@ -259,14 +271,14 @@ def _novel_rows(request: Request, alpha: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _tuned(request: Request, group: Group) -> list[_Tuned]:
+def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
     model = request.model
     clients, law = group.clients, model.federation.split.law
     certified = model.federation.certification.clients.support_sizes.tolist()
     n_classes = law.classes_per_client if law else None
     entry = request.entry
     n_measured = measured_samples(
-        "certificates r3", entry.get("measured"), entry["measured_share"], certified, n_classes
+        "certificates r3", entry.measured, entry.measured_share, certified, n_classes
     )
     found: list[_Tuned] = []
     for index, client in enumerate(clients.ids.tolist()):
@@ -294,7 +306,9 @@ def _tuned(request: Request, group: Group) -> list[_Tuned]:
     return found
 
 
-def _errors(request: Request, one: _Tuned, alpha: float, draws: int, purpose: int) -> list[float]:
+def _errors(
+    request: Request[PersonalPrior], one: _Tuned, alpha: float, draws: int, purpose: int
+) -> list[float]:
     """Errors on B of models drawn from one client's posterior."""
     key = np.random.SeedSequence([request.model.seed, one.client, 0x9A, purpose])
     generator = torch.Generator().manual_seed(int(key.generate_state(1, np.uint64)[0]) >> 1)
@@ -309,9 +323,9 @@ def _errors(request: Request, one: _Tuned, alpha: float, draws: int, purpose: in
     return errors
 
 
-def _error(request: Request, one: _Tuned, weights: Params) -> float:
+def _error(request: Request[PersonalPrior], one: _Tuned, weights: Params) -> float:
     """Return the error of some weights on what a client is measured on."""
-    mask = MASKS[request.config["evaluation"]["classes"]]
+    mask = MASKS[request.cell.evaluation.classes]
     with torch.no_grad():
         logits = mask(request.model.task.logits(weights, one.measured.x), one.known)
     return float((logits.argmax(1) != one.measured.labels()).double().mean())

@@ -1,22 +1,23 @@
 """The cell of route R4: train, score newcomers, let them join, train on; then the certificate."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.arrivals import arrivals
-from latecomer.eval.routes.r4_progressive import Plan, Step, plan_of, score_then_train
+from latecomer.eval.routes.r4_progressive import Plan, Step, score_then_train
 from latecomer.eval.routes.r4_rows import (
     ARRIVING,
     checkpoint_table,
     novel_rows,
     progress_findings,
 )
+from latecomer.eval.routes.training_entries import Progressive
 from latecomer.eval.scoring.cross_fitting import cross_fitted
 from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints, Slot
 from latecomer.eval.training.setup import Outcome, setup_of
 from latecomer.models.engine.growing import admit, subset, train_on
@@ -69,16 +70,52 @@ def checkpoints(
     InputError
         When the method cannot take in clients that join.
     """
+    growing = _Growing(
+        method, task, order, plan, start.rounds, further, serve, on_round, seed, path
+    )
+    state = train(
+        method,
+        task,
+        subset(order, range(plan.first)),
+        start,
+        seed=seed,
+        on_round=on_round,
+        path=path,
+        resume=slot.load() if slot else None,
+        on_checkpoint=slot.offer if slot else None,
+    )
+    return score_then_train(state, plan.blocks, growing.score, growing.train)
 
-    def score(state: State, block: range) -> Step:
-        scores = serve(state, ARRIVING, subset(order, block))
-        return Step((block.start - plan.first) // plan.block, block.start, tuple(scores))
 
-    def train_next(state: State, block: range) -> State:
-        now = subset(order, range(block.stop))
-        number = start.rounds + (block.start - plan.first) // plan.block * further.rounds
+@dataclass(frozen=True, eq=False)
+class _Growing:
+    """How a block is scored, and how training goes on once it has joined."""
+
+    method: Method
+    task: Task
+    order: Clients
+    plan: Plan
+    rounds_before: int
+    further: TrainConfig
+    serve: Serve
+    on_round: Callable[[RoundLog], None] | None
+    seed: int
+    path: str
+
+    def _number(self, block: range) -> int:
+        return (block.start - self.plan.first) // self.plan.block
+
+    def score(self, state: State, block: range) -> Step:
+        """Score the block's clients as newcomers."""
+        scores = self.serve(state, ARRIVING, subset(self.order, block))
+        return Step(self._number(block), block.start, tuple(scores))
+
+    def train(self, state: State, block: range) -> State:
+        """Let the block join, and train on."""
+        now = subset(self.order, range(block.stop))
+        method, task, further = self.method, self.task, self.further
         try:
-            grown = admit(method, task, state, now, further, seed=seed)
+            grown = admit(method, task, state, now, further, seed=self.seed)
         except ValueError as error:
             raise InputError(f"certificates r4: {error}") from None
         return train_on(
@@ -87,30 +124,16 @@ def checkpoints(
             grown,
             now,
             further,
-            seed=seed,
-            first_round=number,
+            seed=self.seed,
+            first_round=self.rounds_before + self._number(block) * further.rounds,
             joined=block,
-            on_round=on_round,
-            path=path,
+            on_round=self.on_round,
+            path=self.path,
         )
-
-    first = subset(order, range(plan.first))
-    state = train(
-        method,
-        task,
-        first,
-        start,
-        seed=seed,
-        on_round=on_round,
-        path=path,
-        resume=slot.load() if slot else None,
-        on_checkpoint=slot.offer if slot else None,
-    )
-    return score_then_train(state, plan.blocks, score, train_next)
 
 
 def evaluate_progressive(
-    config: Mapping[str, Any],
+    cell: TrainingCell,
     on_round: Callable[[RoundLog], None] | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
@@ -123,15 +146,15 @@ def evaluate_progressive(
     InputError
         When the split has too few clients, or the method cannot take in clients that join.
     """
-    (wanted,) = config["certificates"]
-    setup = setup_of(config)
+    wanted = cell.only(Progressive)
+    setup = setup_of(cell)
     split, start = setup.federation.split, setup.budget
-    plan = plan_of(wanted, split)
-    further = replace(start, rounds=wanted["rounds_per_block"])
+    plan = wanted.plan(split)
+    further = replace(start, rounds=wanted.rounds_per_block)
     order, novel = arrivals(setup.federation, plan)
 
     def serve(state: State, group: str, clients: Clients) -> list[ClientScore]:
-        folds = wanted.get("folds", 1) if group == ARRIVING else 1
+        folds = wanted.folds if group == ARRIVING else 1
         whole = Group(group, "none", None, clients)
         return cross_fitted(partial(setup.score, state), whole, folds=folds, seed=split.seed)
 
@@ -156,7 +179,7 @@ def evaluate_progressive(
             steps.append(step)
             by_checkpoint.append(last)
     rounds = (start.rounds, further.rounds)
-    rows, artifacts = progress_findings(wanted, plan, rounds, steps)
+    rows, artifacts = progress_findings(wanted, plan, rounds, steps, wanted.sharing(cell.n_seeds))
     group = Group("novel", "none", None, novel)
     rows += novel_rows(group, by_checkpoint, last)
     artifacts["checkpoints"] = checkpoint_table(rounds, steps, by_checkpoint)

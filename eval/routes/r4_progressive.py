@@ -16,15 +16,15 @@ one of them is drawn uniformly, over that draw as well.  It is no bound of the d
 error, half of which exceed their mean where errors fall, and says nothing about the last one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.rules import IID_SPLITS, LEAST_OUTSIDE, Asked, rules_for
 from latecomer.eval.errors import InputError
-from latecomer.eval.routes.settings import SplitLike
 from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.settings.certificate import SplitLike
 
 __all__ = ["Plan", "Step", "certify_progress", "plan_of", "score_then_train"]
 
@@ -167,8 +167,15 @@ def _whose(plan: Plan) -> str:
     )
 
 
-def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certificates") -> Plan:
-    """Fix who trains first and who is certified when.
+def plan_of(
+    split: SplitLike,
+    *,
+    first: int,
+    clients: int,
+    block: int | None = None,
+    key: str = "certificates",
+) -> Plan:
+    """Fix who trains first and who is certified when; all at once unless in blocks.
 
     On a finite pool these are the first of the seen clients, whose order the split permuted
     uniformly.  Clients of an environment split are independent draws only from the certification
@@ -180,10 +187,10 @@ def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certific
         When the split has too few clients, or nobody would be left untrained.
     """
     plan = Plan(
-        first=wanted["first"],
-        clients=wanted["clients"],
-        block=wanted.get("block", wanted["clients"]),
-        pool=len(split.seen) + len(split.certification) + len(split.novel) - wanted["first"],
+        first=first,
+        clients=clients,
+        block=block or clients,
+        pool=len(split.seen) + len(split.certification) + len(split.novel) - first,
         independent=split.kind in IID_SPLITS,
     )
     if plan.clients % plan.block:
@@ -200,7 +207,7 @@ def plan_of(wanted: Mapping[str, Any], split: SplitLike, *, key: str = "certific
             f"{key}: first + clients must be at most the {there} {who} clients, "
             f"got {plan.first} + {plan.clients}"
         )
-    if "block" in wanted and plan.block > plan.first:
+    if block and plan.block > plan.first:
         raise InputError(f"{key}: block must be at most first={plan.first}, got block={plan.block}")
     left = plan.pool - plan.clients
     if not plan.independent and left < LEAST_OUTSIDE:

@@ -1,6 +1,6 @@
 """What a progressive certificate leaves behind: rows, and a table of its checkpoints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress
+from latecomer.eval.routes.training_entries import Progressive
 from latecomer.eval.scoring.rows import client_rows, group_rows
 from latecomer.eval.scoring.scores import ClientScore, group_score
 
@@ -24,46 +25,39 @@ Row = dict[str, Any]
 
 
 def progress_findings(
-    wanted: Mapping[str, Any], plan: Plan, rounds: tuple[int, int], steps: Sequence[Step]
+    wanted: Progressive,
+    plan: Plan,
+    rounds: tuple[int, int],
+    steps: Sequence[Step],
+    n_seeds: int = 1,
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return the rows of scores and certificate, and everything behind it.
 
     Parameters
     ----------
-    wanted : mapping
+    wanted : Progressive
         The entry of the study.
     plan : Plan
     rounds : tuple of int
         Rounds before the first score, and after every block.
     steps : sequence of Step
         All of them, in order.
+    n_seeds : int
+        Seeds that share the failure probability.
     """
     scores = [score for step in steps for score in step.scores]
-    n_seeds = int(wanted.get("n_seeds", 1))
-    delta = wanted["delta"] / n_seeds
-    issued = certify_progress(scores, plan=plan, rule=wanted["rule"], delta=delta)
+    delta = wanted.delta / n_seeds
+    issued = certify_progress(scores, plan=plan, rule=wanted.rule, delta=delta)
     if n_seeds > 1:
         shared = (
             f"one of {n_seeds} certificates that hold at once, one a training seed, which share "
             "delta"
         )
         issued = replace(issued, assumptions=(*issued.assumptions, shared))
-    bound = f"r4:{wanted['rule']}"
+    bound = f"r4:{wanted.rule}"
     arriving: Row = {"group": ARRIVING, "shift": "none", "severity": "", "predictor": RANDOM}
     mean = float(np.mean([score.error for score in scores]))
-    rows: list[Row] = [
-        {
-            **arriving,
-            "client": score.client,
-            "n_support": score.n_support,
-            "n_query": score.n_query,
-            "metric": "error",
-            "value": score.error,
-            "round": rounds[0] + step.number * rounds[1],
-        }
-        for step in steps
-        for score in step.scores
-    ]
+    rows = _step_rows(arriving, rounds, steps)
     total = {**arriving, "n_clients": len(scores)}
     rows.append({**total, "aggregation": "per-client", "metric": "error", "value": mean})
     rows += certificate_rows(issued, bound=bound, common=total)
@@ -78,13 +72,30 @@ def progress_findings(
         ("pool_size", float(plan.pool), "clients not trained on before the first score"),
         ("rounds_first", float(rounds[0]), "rounds before the first score"),
         ("rounds_per_block", float(rounds[1]), "rounds after every block"),
-        ("folds", float(wanted.get("folds", 1)), "1: support and query data as split"),
+        ("folds", float(wanted.folds), "1: support and query data as split"),
         ("n_seeds", float(n_seeds), "training seeds that share delta"),
         ("n_support_min", float(support[0]), "support samples of the smallest certified client"),
         ("n_support_max", float(support[-1]), "support samples of the largest certified client"),
     ]
     facts = certificate_facts(issued, bound=bound, inputs=inputs)
     return rows, {"certificates": Artifact(kind="certificates", table=facts, axes=("fact",))}
+
+
+def _step_rows(arriving: Row, rounds: tuple[int, int], steps: Sequence[Step]) -> list[Row]:
+    """Return a row for every client's score, with the round of the checkpoint that it is of."""
+    return [
+        {
+            **arriving,
+            "client": score.client,
+            "n_support": score.n_support,
+            "n_query": score.n_query,
+            "metric": "error",
+            "value": score.error,
+            "round": rounds[0] + step.number * rounds[1],
+        }
+        for step in steps
+        for score in step.scores
+    ]
 
 
 def checkpoint_table(

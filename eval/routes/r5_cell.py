@@ -7,8 +7,8 @@ best bound; as the bound holds for all codes at once, each at its own length, th
 the scores as it likes.  The certified system is the one decoded from the code: deterministic.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,17 @@ from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.artifacts import Artifact
-from latecomer.eval.routes.r1_cell import trained_system
+from latecomer.eval.routes.r1_cell import System, trained_system
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.r5_prefix_code import decode, encode
+from latecomer.eval.routes.training_entries import Compressed
 from latecomer.eval.scoring.rows import client_rows, group_rows
 from latecomer.eval.scoring.scores import ClientScore, group_score
+from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import Outcome
 from latecomer.models.engine.training import RoundLog
-from latecomer.models.posteriors.tuned import prior_around
+from latecomer.models.posteriors.tuned import Posterior, prior_around
 from latecomer.models.task.state import Params
 
 __all__ = ["certify_code", "evaluate_compressed"]
@@ -80,7 +82,7 @@ def certify_code(
 
 
 def evaluate_compressed(
-    config: Mapping[str, Any],
+    cell: TrainingCell,
     on_round: Callable[[RoundLog], None] | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
@@ -93,78 +95,115 @@ def evaluate_compressed(
     InputError
         When the split has too few clients, or the weights cannot be moved.
     """
-    (wanted,) = config["certificates"]
-    system, plan, tuning, outside = trained_system(config, on_round, kept)
-    settings: dict[str, Any] = {
-        "delta": wanted["delta"] / int(wanted.get("n_seeds", 1)),
-        "plan": plan,
-        "rule": wanted["rule"],
-    }
-    named_bound = f"r5:{wanted['rule']}"
-    try:
-        # Steps are relative to the weights, as R1's deviations are.
-        centre = prior_around(system.state.server, wanted["weights"], wanted["step"] ** 2)
-    except ValueError as error:
-        raise InputError(f"certificates r5: {error}") from None
-
-    def moved(code: Sequence[int]) -> Params:
-        weights = dict(centre.centre)
-        for number, entry in enumerate(code):
-            if entry:
-                source = torch.Generator().manual_seed((system.seed << 20) + number)
-                for name, value in weights.items():
-                    drawn = torch.randn(value.shape, generator=source, dtype=value.dtype)
-                    weights[name] = value + entry * centre.deviation[name] * drawn.to(value.device)
-        return weights
-
-    def bound_of(code: Sequence[int]) -> tuple[float, list[ClientScore]]:
-        scores = system.scores(moved(code), tuning, folds=system.folds)
-        errors = [score.error for score in scores]
-        return float(certify_code(errors, encode(code), **settings)), scores
-
-    code = [0] * int(wanted["dimension"])
-    best, scores = bound_of(code)
-    reference = scores
-    tried = 1
-    rng = np.random.default_rng([system.seed, 0xC0DE])
-    for _ in range(int(wanted["tries"])):
-        changed = list(code)
-        changed[int(rng.integers(len(code)))] += int(rng.choice([-1, 1]))
-        value, found = bound_of(changed)
-        tried += 1
-        if value < best:
-            best, scores, code = value, found, changed
-    word = encode(code)
-    deployed = moved(decode(word, len(code))[0])
-    measured = [(tuning, scores)]
+    wanted = cell.only(Compressed)
+    system, plan, tuning, outside = trained_system(cell, on_round, kept)
+    delta = wanted.delta / wanted.sharing(cell.n_seeds)
+    search = _Search(system, tuning, plan, wanted, _centre(system, wanted), delta)
+    found = search.run()
+    deployed = search.moved(decode(found.word, wanted.dimension)[0])
+    measured = [(tuning, found.scores)]
     if len(outside.clients):
         measured.append((outside, system.scores(deployed, outside, folds=1)))
-    issued = certify_code([score.error for score in scores], word, **settings)
-    rows = [row for group, found in measured for row in _error_rows(group, found)]
-    where = {**tuning.condition(), "n_clients": len(scores)}
-    rows += certificate_rows(issued, bound=named_bound, common=where)
-    rows += price_rows(
-        issued, bound=named_bound, common=where, n_clients=len(scores), pool_size=None
-    )
-    inputs = [
-        ("bits", float(len(word)), f"measured length of the code word {word}"),
-        ("dimension", float(wanted["dimension"]), "random directions"),
-        ("step", float(wanted["step"]), "step along a direction, relative to each tensor's size"),
-        ("codes_tried", float(tried), "codes scored in the search"),
-        ("mean_error", float(np.mean([s.error for s in scores])), "of the decoded system"),
-        ("reference_error", float(np.mean([s.error for s in reference])), "of the empty update"),
-        ("n_clients", float(len(scores)), "clients the code was chosen on"),
-        ("first", float(plan.first), "clients the reference point was trained on"),
-        ("pool_size", float(plan.pool), "clients that did not train the reference point"),
-    ]
-    facts = certificate_facts(issued, bound=named_bound, inputs=inputs)
+    rows = [row for group, scores in measured for row in _error_rows(group, scores)]
+    issued, bound = search.certificate(found), f"r5:{wanted.rule}"
+    where = {**tuning.condition(), "n_clients": len(found.scores)}
+    rows += certificate_rows(issued, bound=bound, common=where)
+    n = len(found.scores)
+    rows += price_rows(issued, bound=bound, common=where, n_clients=n, pool_size=None)
+    facts = certificate_facts(issued, bound=bound, inputs=_inputs(search, found))
     artifacts = {"certificates": Artifact(kind="certificates", table=facts, axes=("fact",))}
     named = {
         "classes": system.setup.classes,
         "personalization": system.setup.method.personalization,
-        "round": config["train"]["rounds"],
+        "round": cell.train.rounds,
     }
     return Outcome([{**named, **row} for row in rows], artifacts)
+
+
+def _centre(system: System, wanted: Compressed) -> Posterior:
+    """Return the reference point, and how far a step moves each tensor."""
+    try:
+        # Steps are relative to the weights, as R1's deviations are.
+        return prior_around(system.state.server, wanted.weights, wanted.step**2)
+    except ValueError as error:
+        raise InputError(f"certificates r5: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The best code: its word, its scores, those of the empty code, and how many were scored."""
+
+    code: tuple[int, ...]
+    scores: list[ClientScore]
+    reference: list[ClientScore]
+    tried: int
+
+    @property
+    def word(self) -> str:
+        return encode(self.code)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """A greedy search over codes for the best bound."""
+
+    system: System
+    tuning: Group
+    plan: Plan
+    wanted: Compressed
+    centre: Posterior
+    delta: float
+
+    def moved(self, code: Sequence[int]) -> Params:
+        """Return the weights that a code stands for."""
+        weights = dict(self.centre.centre)
+        for number, entry in enumerate(code):
+            if entry:
+                source = torch.Generator().manual_seed((self.system.seed << 20) + number)
+                for name, value in weights.items():
+                    drawn = torch.randn(value.shape, generator=source, dtype=value.dtype)
+                    step = entry * self.centre.deviation[name]
+                    weights[name] = value + step * drawn.to(value.device)
+        return weights
+
+    def certificate(self, found: _Found) -> Certificate:
+        """Certify the system of a code."""
+        errors = [score.error for score in found.scores]
+        rule = self.wanted.rule
+        return certify_code(errors, found.word, delta=self.delta, plan=self.plan, rule=rule)
+
+    def run(self) -> _Found:
+        """Change one entry by one at a time, and keep what betters the bound."""
+        folds, code = self.system.folds, [0] * self.wanted.dimension
+        scores = self.system.scores(self.moved(code), self.tuning, folds=folds)
+        best = _Found(tuple(code), scores, scores, 1 + self.wanted.tries)
+        least = float(self.certificate(best))
+        rng = np.random.default_rng([self.system.seed, 0xC0DE])
+        for _ in range(self.wanted.tries):
+            changed = list(best.code)
+            changed[int(rng.integers(len(changed)))] += int(rng.choice([-1, 1]))
+            scores = self.system.scores(self.moved(changed), self.tuning, folds=folds)
+            found = replace(best, code=tuple(changed), scores=scores)
+            value = float(self.certificate(found))
+            if value < least:
+                least, best = value, found
+        return best
+
+
+def _inputs(search: _Search, found: _Found) -> list[tuple[str, float, str]]:
+    word, wanted, plan = found.word, search.wanted, search.plan
+    errors, before = ([s.error for s in scores] for scores in (found.scores, found.reference))
+    return [
+        ("bits", float(len(word)), f"measured length of the code word {word}"),
+        ("dimension", float(wanted.dimension), "random directions"),
+        ("step", float(wanted.step), "step along a direction, relative to each tensor's size"),
+        ("codes_tried", float(found.tried), "codes scored in the search"),
+        ("mean_error", float(np.mean(errors)), "of the decoded system"),
+        ("reference_error", float(np.mean(before)), "of the empty update"),
+        ("n_clients", float(len(errors)), "clients the code was chosen on"),
+        ("first", float(plan.first), "clients the reference point was trained on"),
+        ("pool_size", float(plan.pool), "clients that did not train the reference point"),
+    ]
 
 
 def _error_rows(group: Group, scores: Sequence[ClientScore]) -> Iterator[Row]:

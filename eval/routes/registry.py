@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.contract import Findings, Request, Route
@@ -16,13 +17,13 @@ ROUTES: Mapping[str, Route] = MappingProxyType(
 )
 
 
-def certify_all(requests: Iterable[Request]) -> Findings:
+def certify_all(requests: Iterable[Request[Any]]) -> Findings:
     """Follow the route of every request and join what they found."""
     joined = Findings([], [], {}, {})
     tables: dict[str, list[dict[str, object]]] = {}
     artifacts: dict[str, Artifact] = {}
     for request in requests:
-        found = ROUTES[request.entry["route"]](request)
+        found = ROUTES[request.entry.route](request)
         joined.rows.extend(found.rows)
         joined.facts.extend(found.facts)
         for kind, table in found.tables.items():

@@ -2,33 +2,38 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
 from latecomer.eval.certificates.rules import rules_for
 from latecomer.eval.errors import InputError
-from latecomer.eval.routes.r4_progressive import plan_of
-from latecomer.eval.routes.settings import RouteSettings, SplitLike, StudyLike
-from latecomer.eval.schema import Count, Number, Positive, one_of, sequence
+from latecomer.eval.routes.r4_progressive import Plan, plan_of
+from latecomer.eval.schema import Count, Positive, Probability, one_of, sequence
+from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
 
 __all__ = [
-    "KINDS",
     "TRAINING_ROUTES",
     "Compressed",
     "Progressive",
     "TrainingRoute",
     "Tuned",
-    "rounds_of",
 ]
-
-Delta = Annotated[Number, Field(gt=0, lt=1)]
 
 
 class TrainingRoute(RouteSettings):
     """An entry of ``certificates`` that is a cell of its own for each method and seed.
 
-    ``methods``: labels of those that it is asked of; all of the study's unless given.
+    Attributes
+    ----------
+    methods : tuple of str, optional
+        Labels of those that it is asked of; all of the study's unless given.
+    first, clients : int
+        Clients that train before anything is certified, and those that come after them.
+    delta : float
+        Total failure probability.
+    folds : int
+        As for R0.
     """
 
     kind: ClassVar[str]
@@ -36,50 +41,73 @@ class TrainingRoute(RouteSettings):
     methods: Annotated[tuple[str, ...], BeforeValidator(sequence), Field(min_length=1)] | None = (
         None
     )
+    first: Count
+    clients: Count
+    delta: Probability = 0.05
+    folds: Count = 1
 
-    def rounds(self, trained: int) -> int:
-        """Return the rounds of the whole cell, of which ``train.rounds`` are ``trained``."""
-        return trained
+    def plan(self, split: SplitLike, *, key: str = "certificates") -> Plan:
+        """Fix who trains first and who is certified when; see :func:`plan_of`.
+
+        Raises
+        ------
+        InputError
+            When the split has too few clients.
+        """
+        return plan_of(split, first=self.first, clients=self.clients, key=key)
+
+    def completed(self, key: str, study: StudyLike) -> Self:
+        """Refuse a cohort that the first clients cannot fill."""
+        cohort = study.train.cohort
+        if cohort > self.first:
+            raise InputError(f"train.cohort must be at most {key}.first={self.first}, got {cohort}")
+        return self
+
+    def check_split(self, key: str, split: SplitLike) -> None:
+        """Refuse a split with too few clients, or too small ones."""
+        plan = self.plan(split, key=key)
+        everyone = [*split.seen, *split.certification]
+        arriving = everyone[plan.first : plan.first + plan.clients]
+        points = min(len(client.support) + len(client.query) for client in arriving)
+        if self.folds > points:
+            raise InputError(
+                f"{key}.folds must be at most the {points} points of the smallest client, "
+                f"got {self.folds}"
+            )
 
 
 class Progressive(TrainingRoute):
     """R4: ``clients`` are certified ``block`` by ``block``, each block then trained on.
 
     ``first`` clients train for ``train.rounds`` rounds before the first score, and after every
-    block training goes on for ``rounds_per_block``.  ``folds`` and ``per_seed`` as for R0.
+    block training goes on for ``rounds_per_block``.
     """
 
     kind: ClassVar[str] = "progressive"
 
     route: Literal["r4"]
     rule: Annotated[str, BeforeValidator(one_of(rules_for("r4")))] = "product"
-    delta: Delta = 0.05
-    first: Count
-    clients: Count
     block: Count = 1
     rounds_per_block: Count = 10
-    folds: Count = 1
-    per_seed: Literal["each", "union"] = "each"
 
     def rounds(self, trained: int) -> int:
         """Return the rounds before the first score and those after every block."""
         return trained + self.clients // self.block * self.rounds_per_block
 
+    def plan(self, split: SplitLike, *, key: str = "certificates") -> Plan:
+        """Fix who trains first and who is certified when, block by block."""
+        return plan_of(split, first=self.first, clients=self.clients, block=self.block, key=key)
+
     def completed(self, key: str, study: StudyLike) -> Self:
         """Refuse a budget of training under which some certified client would never train."""
+        super().completed(key, study)
         cohort = study.train.cohort
-        if cohort > self.first:
-            raise InputError(f"train.cohort must be at most {key}.first={self.first}, got {cohort}")
         if self.block > cohort * self.rounds_per_block:
             raise InputError(
                 f"{key}.block must be at most train.cohort x rounds_per_block = "
                 f"{cohort * self.rounds_per_block}, so that every client trains, got {self.block}"
             )
         return self
-
-    def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse a split with too few clients."""
-        _check_arrivals(key, self.model_dump(), split)
 
 
 class Tuned(TrainingRoute):
@@ -89,8 +117,8 @@ class Tuned(TrainingRoute):
     ----------
     rule : str
         Bound that is minimised and then issued.
-    delta, draws_share : float
-        Total failure probability, and the share of it that Monte-Carlo draws may fail with.
+    draws_share : float
+        Share of the failure probability that Monte-Carlo draws may fail with.
     alphas : tuple of float
         Variances, relative to the weights, of which the best is taken; their union is paid for.
     weights : tuple of str
@@ -106,18 +134,13 @@ class Tuned(TrainingRoute):
         How their mean is bounded: ``mixture`` (as many draws for every client, which bets
         against), ``random_client`` (a client drawn with every system, as many draws in all) or
         ``chernoff`` (by the mean alone; the widest).
-    folds : int
-        As for R0.
     """
 
     kind: ClassVar[str] = "tuned"
 
     route: Literal["r1"]
     rule: Literal["product", "kl"] = "product"
-    delta: Delta = 0.05
-    draws_share: Delta = 0.2
-    first: Count
-    clients: Count
+    draws_share: Probability = 0.2
     alphas: Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] = (
         *(1e-4, 1e-3, 1e-2),
     )
@@ -125,20 +148,9 @@ class Tuned(TrainingRoute):
     steps: Count = 100
     clients_per_step: Count = 5
     rate: Positive = 0.1
-    gamma: Delta = 0.02
+    gamma: Probability = 0.02
     draws: Count = 20
     draws_rule: Literal["mixture", "random_client", "chernoff"] = "mixture"
-    folds: Count = 1
-    per_seed: Literal["each", "union"] = "each"
-
-    def completed(self, key: str, study: StudyLike) -> Self:
-        """Refuse a cohort that the first clients cannot fill."""
-        _check_cohort(key, self.first, study)
-        return self
-
-    def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse a split with too few clients, or too small ones."""
-        _check_arrivals(key, self.model_dump(), split)
 
 
 class Compressed(TrainingRoute):
@@ -148,8 +160,6 @@ class Compressed(TrainingRoute):
     ----------
     rule : str
         ``occam_product``: by the product of one minus the scores; ``occam``: by their mean alone.
-    delta : float
-        Total failure probability.
     weights : tuple of str
         Beginnings of the names of the server's weights that move.
     dimension : int
@@ -158,60 +168,18 @@ class Compressed(TrainingRoute):
         Step along a direction, relative to the root mean square of each tensor.
     tries : int
         Codes beside the empty one that are scored.
-    folds : int
-        As for R0.
     """
 
     kind: ClassVar[str] = "compressed"
 
     route: Literal["r5"]
     rule: Literal["occam_product", "occam"] = "occam_product"
-    delta: Delta = 0.05
-    first: Count
-    clients: Count
     weights: Annotated[tuple[str, ...], BeforeValidator(sequence), Field(min_length=1)]
     dimension: Count = 16
     step: Positive = 0.05
     tries: Count = 30
-    folds: Count = 1
-    per_seed: Literal["each", "union"] = "each"
-
-    def completed(self, key: str, study: StudyLike) -> Self:
-        """Refuse a cohort that the first clients cannot fill."""
-        _check_cohort(key, self.first, study)
-        return self
-
-    def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse a split with too few clients, or too small ones."""
-        _check_arrivals(key, self.model_dump(), split)
-
-
-def _check_cohort(key: str, first: int, study: StudyLike) -> None:
-    if study.train.cohort > first:
-        raise InputError(
-            f"train.cohort must be at most {key}.first={first}, got {study.train.cohort}"
-        )
-
-
-def _check_arrivals(key: str, wanted: Mapping[str, Any], split: SplitLike) -> None:
-    plan = plan_of(wanted, split, key=key)
-    everyone = [*split.seen, *split.certification]
-    arriving = everyone[plan.first : plan.first + plan.clients]
-    points = min(len(client.support) + len(client.query) for client in arriving)
-    if wanted["folds"] > points:
-        raise InputError(
-            f"{key}.folds must be at most the {points} points of the smallest client, "
-            f"got {wanted['folds']}"
-        )
 
 
 TRAINING_ROUTES: Mapping[str, type[TrainingRoute]] = MappingProxyType(
     {"r1": Tuned, "r4": Progressive, "r5": Compressed}
 )
-KINDS = frozenset(model.kind for model in TRAINING_ROUTES.values())
-"""Kinds of their cells."""
-
-
-def rounds_of(entry: Mapping[str, Any], trained: int) -> int:
-    """Return the rounds of a route's cell, of which ``train.rounds`` are ``trained``."""
-    return TRAINING_ROUTES[entry["route"]].model_validate(dict(entry)).rounds(trained)

@@ -9,8 +9,8 @@ which no program can know.
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -27,6 +27,7 @@ from latecomer.eval.results.artifacts import Artifact, read_artifact, write_arti
 from latecomer.eval.results.kept_cells import cells_of
 from latecomer.eval.results.rows import COLUMNS, make_row, read_records, rows_to_text
 from latecomer.eval.routes.caveats import unproven
+from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn, issue_certificates
 from latecomer.eval.runs.provenance import environment
 from latecomer.eval.scoring.scores_from_rows import Scores, scores_of
@@ -83,12 +84,19 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is issued: the new study, its held-out entries, and those of them declared late."""
+    """What is issued: the new study, and which of its held-out entries were declared late."""
 
     study: Study
     resolved: dict[str, Any]
-    entries: list[dict[str, Any]]
     late: list[dict[str, Any]]
+
+    @property
+    def issued(self) -> Iterator[tuple[HeldOut, dict[str, Any]]]:
+        """The held-out entries, each with what it says as plain data."""
+        plain = self.resolved["certificates"]
+        for entry, said in zip(self.study.certificates, plain, strict=True):
+            if isinstance(entry, HeldOut):
+                yield entry, said
 
 
 def declared_entries(path: str | Path) -> list[dict[str, Any]]:
@@ -179,17 +187,17 @@ def _planned(there: _Source, entries: Sequence[Mapping[str, Any]]) -> _Plan:
     others = [entry for entry in old if entry.get("route") != "r0"]
     before = [entry for entry in old if entry.get("route") == "r0"]
     study = parse_study({**there.study, "certificates": [*asked, *others]})
-    resolved = study.resolved()
-    made = [entry for entry in resolved["certificates"] if entry["route"] == "r0"]
+    plan = _Plan(study, study.resolved(), [])
     folds = {int(entry.get("folds", 1)) for entry in before} or {1}
-    for index, entry in enumerate(made):
-        if {int(entry["folds"])} != folds:
+    for index, (entry, _) in enumerate(plan.issued):
+        if {entry.folds} != folds:
             raise InputError(
                 f"certificates.{index}.folds must be {min(folds)}, with which these scores were "
-                f"made, got {entry['folds']}"
+                f"made, got {entry.folds}"
             )
-    late = [entry for entry in made if entry not in before or entry in there.late]
-    return _Plan(study, resolved, made, late)
+    said = (said for _, said in plan.issued)
+    late = [one for one in said if one not in before or one in there.late]
+    return replace(plan, late=late)
 
 
 def _models(there: _Source) -> dict[str, Scores]:
@@ -217,11 +225,9 @@ def _drawn(there: _Source, plan: _Plan, models: Mapping[str, Scores]) -> Drawn:
     if names and not untrained:
         raise InputError(f"{there.path} holds no unshifted novel clients to count")
     predictors = {predictor for scores in models.values() for predictor in scores}
-    for index, declared in enumerate(plan.study.certificates):
-        if declared.route == "r0":
-            declared.check_predictors(f"certificates.{index}", kind, sorted(predictors))
-    for entry in plan.entries:
-        for shift in entry.get("shifts") or ():
+    for index, (entry, _) in enumerate(plan.issued):
+        entry.check_predictors(f"certificates.{index}", kind, sorted(predictors))
+        for shift in entry.certified_shifts:
             conditions = [one for own in models.values() for found in own.values() for one in found]
             if shift not in {one.shift for one in conditions}:
                 raise InputError(f"certification clients were not scored under shift {shift}")
@@ -269,15 +275,16 @@ def _issued(
     )
     about = {name: first[name] for name in named} | {"status": "done"}
     about["version"] = metadata.version("latecomer")
-    classes = str(plan.resolved["evaluation"]["classes"])
+    classes, seeds = plan.study.evaluation.classes, len(plan.study.seeds)
     rows: list[Row] = []
     facts: list[Row] = []
     curves: list[Row] = []
-    for entry in plan.entries:
-        shared = {"n_seeds": len(plan.resolved["seeds"])} if entry["per_seed"] == "union" else {}
-        found = issue_certificates(entry | shared, scores, drawn=drawn, classes=classes)
+    for entry, said in plan.issued:
+        found = issue_certificates(
+            entry, scores, drawn=drawn, classes=classes, n_seeds=entry.sharing(seeds)
+        )
         own, told = found.rows, found.facts
-        if entry in plan.late:
+        if said in plan.late:
             own, told = unproven(own, told, LATE)
         rows += [make_row(**{**about, **row}) for row in own]
         facts += told
@@ -402,7 +409,7 @@ def _write_cell(
     config = {name: plan.resolved[name] for name in names} | {
         "kind": "method",
         "method": method,
-        "certificates": plan.entries,
+        "certificates": [said for _, said in plan.issued],
         "seed": int(own[0]["seed"]),
         "reissued": True,
     }

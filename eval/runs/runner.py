@@ -17,6 +17,7 @@ from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.runs.adoption import check_sources
 from latecomer.eval.runs.run_directory import check_directory, count_scorings, declare, merge
 from latecomer.eval.runs.tally import Event, Failure, Tally
+from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.device_choice import settled
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
@@ -71,49 +72,37 @@ def run(
 ) -> RunResult:
     """Run the cells of a study that are not done yet and merge the rows of all.
 
-    Data and split are made once before anything is written, so that what cannot work leaves no
-    trace.  A cell that fails becomes a row with its error; the others go on, and it is not tried
-    again unless asked for.  A run that was killed continues when it is called again, from the
-    checkpoints of its cells, and ends with the same rows.  Several runs may share a directory: each
-    cell is done by one of them.  Cells run in processes started afresh: a script that calls this
-    needs ``if __name__ == "__main__":``.
+    What cannot work leaves no trace: data and split are made once before anything is written.  A
+    cell that fails becomes a row with its error.  A run that was killed continues when it is called
+    again, and ends with the same rows; several runs may share a directory.  Cells run in processes
+    started afresh: a script that calls this needs ``if __name__ == "__main__":``.
 
     Parameters
     ----------
-    study : Study
-        What `load_study` gives.
-    out : str or Path, optional
-        The run directory; ``runs/<study>`` unless given.
+    study, out
+        What `load_study` gives; the run directory, ``runs/<study>`` unless given.
     workers : int, optional
         Processes; as many as cores (or as cells to run) unless given, and one on a GPU.
     on_event : callable, optional
         Called with an `Event` in this process and thread.
-    executor : Executor, optional
-        Where cells are carried out; processes on this machine unless given.
-    evaluate : str
-        ``"module:function"`` that does the work of a cell.
+    executor, evaluate
+        Where cells are carried out, processes on this machine unless given; ``module:function``
+        that does the work of a cell.
     every : CheckpointEvery, optional
         How often trainings are written down; every minute unless given.
     adopt : sequence of str or Path
         Other run directories whose finished cells are taken over where the ids agree.
-    retry_failed : bool
-        Whether to try cells again that an earlier run found to fail.
-    extend : bool
-        Whether the study may have more methods, seeds and shifts than the directory's.
-
-    Returns
-    -------
-    RunResult
+    retry_failed, extend : bool
+        Whether to try failed cells again; to add methods, seeds and shifts to the directory's.
 
     Raises
     ------
     InputError
-        For data that cannot be read, a split that cannot exist, a device that is not there, and a
-        directory that holds another study, the same on another device, or something else.
+        For data, split or device that cannot be had, and a directory that holds something else.
     CannotWriteError
         When the disk is full or read-only; finished cells stay finished.
     KeyboardInterrupt
-        After the workers have been stopped, on Ctrl-C or SIGTERM; its message says how to continue.
+        On Ctrl-C or SIGTERM, the workers stopped; its message says how to continue.
     """
     began = time.monotonic()
     if workers is not None and (isinstance(workers, bool) or workers < 1):
@@ -124,29 +113,55 @@ def run(
     check_sources(sources)
     study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
     check_directory(folder, study, extend=extend)
-    prepared = _prepare(study)
-    cells = study.cells(prepared.data_hash)
-    every = every or CheckpointEvery()
-    jobs = [Job(cell, folder / "cells" / cell.id, evaluate, every) for cell in cells]
-    tally = Tally(folder, jobs, on_event)
+    plan = _planned(study, folder, evaluate, every or CheckpointEvery())
+    tally = Tally(folder, plan.jobs, on_event)
     with _stopping(tally), _writing(tally):
         tally.plan(sources, retry_failed=retry_failed)
-        # Processes on one GPU only take turns.
-        processes = 1 if study.train.device else os.cpu_count() or 1
-        n_workers = min(workers or processes, max(len(tally.todo), 1))
-        declare(folder, study, cells, fresh=bool(tally.todo))
-        tally.announce(n_workers)
-        _work_off(tally, executor or LocalExecutor(n_workers))
-        merge(folder, jobs)
-        count_scorings(folder, jobs, prepared.split_hash, prepared.n_certification)
+        _carry_out(plan, tally, executor, workers)
+    return _result(tally, time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A study that can be run: its jobs, and what preparing it found."""
+
+    study: Study
+    jobs: list[Job]
+    split_hash: str
+    n_certification: int
+
+
+def _planned(study: Study, folder: Path, evaluate: str, every: CheckpointEvery) -> _Planned:
+    prepared = _prepare(study)
+    cells = study.cells(prepared.data_hash)
+    jobs = [Job(cell, folder / "cells" / cell.id, evaluate, every) for cell in cells]
+    return _Planned(study, jobs, prepared.split_hash, prepared.n_certification)
+
+
+def _carry_out(
+    plan: _Planned, tally: Tally, executor: Executor | None, workers: int | None
+) -> None:
+    """Write the directory down, work off the cells, and merge what they left."""
+    # Processes on one GPU only take turns.
+    processes = 1 if plan.study.train.device else os.cpu_count() or 1
+    n_workers = min(workers or processes, max(len(tally.todo), 1))
+    cells = tuple(job.cell for job in plan.jobs)
+    declare(tally.folder, plan.study, cells, fresh=bool(tally.todo))
+    tally.announce(n_workers)
+    _work_off(tally, executor or LocalExecutor(n_workers))
+    merge(tally.folder, plan.jobs)
+    count_scorings(tally.folder, plan.jobs, plan.split_hash, plan.n_certification)
+
+
+def _result(tally: Tally, seconds: float) -> RunResult:
     return RunResult(
-        path=folder,
-        n_cells=len(jobs),
+        path=tally.folder,
+        n_cells=len(tally.jobs),
         n_done=tally.n_done,
         n_failed=len(tally.failures),
         n_skipped=tally.n_skipped,
         failures=tuple(tally.failures),
-        seconds=time.monotonic() - began,
+        seconds=seconds,
         n_adopted=tally.n_adopted,
     )
 
@@ -208,14 +223,13 @@ class _Prepared:
 
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once: what cannot be made is found here."""
-    from latecomer.eval.federation.groups import build_federation, federation_settings
+    from latecomer.eval.federation.groups import build_federation
     from latecomer.eval.training.setup import task_of
     from latecomer.models.generators.target_sizes import check_sizes
     from latecomer.models.methods import make_method
 
     # On the host, whatever the device: nothing is computed with it here.
-    resolved = study.resolved() | {"train": None}
-    federation = build_federation(federation_settings(resolved))
+    federation = build_federation(federation_settings(study))
     split = federation.split
     if study.train.cohort > len(split.seen):
         raise InputError(
@@ -227,7 +241,7 @@ def _prepare(study: Study) -> _Prepared:
     for index, entry in enumerate(study.methods):
         method = make_method(entry.name, **entry.hyper())
         try:
-            task = task_of(federation, resolved, method)
+            task = task_of(federation, study.model, method)
             check_sizes(task, method.sizes, len(split.seen))
         except ValueError as error:
             key = f"methods.{index}.sizes" if method.sizes else "model"

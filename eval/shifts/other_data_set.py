@@ -7,6 +7,7 @@ set, measured on test images. The effect of the shift is the difference of the t
 by client, so that neither class sets nor sizes can be mistaken for it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -123,29 +124,39 @@ def refill(
     )
     if not measured.any():
         raise InputError(f"shifts.dataset: {label} shares no class with any evaluated client")
-    shuffled = rng.permutation(np.flatnonzero(y >= 0))
-    queues = _by_class(y, shuffled, n_classes)
+    chosen = [i for i in range(len(clients)) if measured[i]]
+    dealt = _dealt(y, kept[chosen], rng)
+    rows = _moved([clients[i].id for i in chosen], sizes[chosen])
+    control = tuple(
+        ClientRows(clients[i].id, *(_first(own[i][role], n) for role, n in enumerate(kept[i])))
+        for i in chosen
+    )
+    x = fit_inputs(target.x[dealt], source.input_shape, label)
+    return Refilled(x, y[dealt], rows, control, lacks)
+
+
+def _first(by_class: Sequence[Ints], counts: Ints) -> Ints:
+    """Return the first ``counts`` rows of every class."""
+    return np.concatenate([rows[:n] for rows, n in zip(by_class, counts, strict=True)])
+
+
+def _moved(ids: Sequence[int], sizes: Ints) -> tuple[ClientRows, ...]:
+    """Return the numbers of dealt rows by clients and roles, ``sizes`` [clients, roles] of them."""
+    parts = np.split(np.arange(sizes.sum()), np.cumsum(sizes)[:-1])
+    n = len(_ROLES)
+    return tuple(ClientRows(one, *parts[n * i : n * i + n]) for i, one in enumerate(ids))
+
+
+def _dealt(y: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
+    """Deal rows at random, by clients, roles and classes; as many as ``counts`` says of each."""
+    n_classes = counts.shape[2]
+    queues = _by_class(y, rng.permutation(np.flatnonzero(y >= 0)), n_classes)
     taken = np.zeros(n_classes, dtype=np.int64)
     used: list[Ints] = []
-    rows: list[ClientRows] = []
-    control: list[ClientRows] = []
-    place = 0
-    for i in np.flatnonzero(measured):
-        moved: list[Ints] = []
-        stayed: list[Ints] = []
-        for role in range(len(_ROLES)):
-            n = kept[i, role]
-            dealt = [queues[c][taken[c] : taken[c] + n[c]] for c in range(n_classes)]
-            taken += n
-            used += dealt
-            moved.append(np.arange(place, place + n.sum()))
-            stayed.append(np.concatenate([own[i][role][c][: n[c]] for c in range(n_classes)]))
-            place += int(n.sum())
-        rows.append(ClientRows(clients[i].id, *moved))
-        control.append(ClientRows(clients[i].id, *stayed))
-    chosen = np.concatenate(used)
-    x = fit_inputs(target.x[chosen], source.input_shape, label)
-    return Refilled(x, y[chosen], tuple(rows), tuple(control), lacks)
+    for n in counts.reshape(-1, n_classes):
+        used += [queues[c][taken[c] : taken[c] + n[c]] for c in range(n_classes)]
+        taken += n
+    return np.concatenate(used)
 
 
 def fit_inputs(x: NDArray[np.generic], shape: tuple[int, ...], label: str) -> NDArray[np.float32]:

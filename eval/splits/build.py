@@ -4,21 +4,30 @@ A split depends on the data, its own options and ``split.seed`` alone: never on 
 training seed. Every sample belongs to at most one client and there to one role.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import fraction, one_of, whole
+from latecomer.eval.checks import fraction, whole
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.errors import InputError
 from latecomer.eval.splits.clients import ClientRows, cut_into_roles, label_counts
 from latecomer.eval.splits.dealing import stable_order
 from latecomer.eval.splits.environment import Law, fill_environment
 from latecomer.eval.splits.further_clients import deal_extrapolated, draw_clients, drawn_clients
-from latecomer.eval.splits.kinds import SPLITS, SplitKind
-from latecomer.eval.splits.pool import generator, pool_of
+from latecomer.eval.splits.kinds import SPLITS
+from latecomer.eval.splits.pool import Filling, Pool, generator, pool_of
+from latecomer.eval.splits.settings import (
+    QUERY,
+    VALIDATION,
+    Dealt,
+    Frozen,
+    SplitSettings,
+    split_settings,
+)
 from latecomer.eval.splits.split import Split, checksum, read_split
 
 __all__ = [
@@ -34,7 +43,7 @@ __all__ = [
 Ints = NDArray[np.int64]
 
 
-def split_of(dataset: Dataset, settings: dict[str, Any]) -> Split:
+def split_of(dataset: Dataset, settings: SplitSettings) -> Split:
     """Make or read the split that a study's ``split`` section asks for.
 
     Raises
@@ -42,10 +51,10 @@ def split_of(dataset: Dataset, settings: dict[str, Any]) -> Split:
     InputError
         As :func:`make_split` and :func:`~latecomer.eval.splits.split.read_split`.
     """
-    if settings.get("kind") == "frozen":
-        split = read_split(settings["path"], dataset, expected=settings.get("hash"))
+    if isinstance(settings, Frozen):
+        split = read_split(settings.path, dataset, expected=settings.hash)
         return replace(split, dealt=_dealt_again(dataset, split))
-    return make_split(dataset, **settings)
+    return _dealt(dataset, settings)
 
 
 def _dealt_again(dataset: Dataset, split: Split) -> bool:
@@ -72,8 +81,8 @@ def make_split(
     certify: float = 0,
     novel: float = 0,
     seed: int = 0,
-    query: float = 0.25,
-    validation: float = 0.2,
+    query: float = QUERY,
+    validation: float = VALIDATION,
     reserve: float = 0.0,
     **options: Any,
 ) -> Split:
@@ -114,66 +123,73 @@ def make_split(
     >>> len(split.seen), len(split.novel), len(split.novel[0].query)
     (48, 12, 8)
     """
-    chosen = SPLITS[one_of("split.kind", kind, tuple(SPLITS))]
-    given = _check_options(kind, chosen, options)
-    seed = whole("split.seed", seed, 0)
-    query = fraction("split.query", query, above=True)
-    validation = fraction("split.validation", validation)
-    held_back = fraction("split.reserve", reserve)
-    if held_back and chosen.natural:
-        raise InputError(f"split.reserve must be 0 for split.kind={kind}, got {reserve!r}")
-    kept, reserved = _hold_back(dataset, held_back, generator(seed, "reserve"))
-    pool, rng = pool_of(dataset, kept), generator(seed, "roles")
+    shared = {"kind": kind, "clients": clients, "certify": certify, "novel": novel, "seed": seed}
+    shared |= {"query": query, "validation": validation, "reserve": reserve}
+    return split_of(dataset, split_settings({**shared, **options}))
+
+
+@dataclass(frozen=True)
+class _Dealt:
+    """All clients, seen ones first; the groups' sizes; who was left out; the others' law."""
+
+    clients: tuple[ClientRows, ...]
+    groups: tuple[int, int, int]
     left_out: tuple[int, ...] = ()
     law: Law | None = None
-    if chosen.fill is None:
-        most = len(pool.train) // pool.least
-        n_clients = whole("split.clients", clients, 1, most, " for this kind of split")
-        groups = _groups(certify, novel, n_clients)
-        filler = generator(seed, "fill")
-        filling, law = fill_environment(pool, groups[0], sum(groups[1:]), filler, **given)
-        order = np.arange(groups[0])
-        everyone = cut_into_roles(dataset, filling, order, order, query, validation, rng)
-        everyone += drawn_clients(dataset, law, sum(groups[1:]), groups[0], query, validation, rng)
-    else:
-        filling = chosen.fill(pool, clients, generator(seed, "fill"), **given)
-        n_clients = len(filling.ids)
-        groups = _groups(certify, novel, n_clients)
-        order = generator(seed, "groups").permutation(n_clients)
-        # Natural clients keep their numbers; others are numbered in their new order.
-        ids = filling.ids[order] if chosen.natural else np.arange(n_clients)
-        everyone = cut_into_roles(dataset, filling, order, ids, query, validation, rng)
-        left_out = filling.left_out
-    n_seen, n_certify, _ = groups
-    asked = {"kind": kind, "clients": clients, "certify": certify, "novel": novel, "seed": seed}
-    asked |= {"query": query, "validation": validation, "reserve": reserve, **given}
+
+
+def _dealt(dataset: Dataset, settings: Dealt) -> Split:
+    """Fill clients as the settings say, and cut them into groups."""
+    kind, seed, reserve = settings.kind, settings.seed, settings.reserve or 0.0
+    if reserve and SPLITS[kind].natural:
+        raise InputError(f"split.reserve must be 0 for split.kind={kind}, got {reserve!r}")
+    kept, reserved = _hold_back(dataset, reserve, generator(seed, "reserve"))
+    pool = pool_of(dataset, kept)
+    fill = SPLITS[kind].fill
+    made = _filled(dataset, pool, settings, fill) if fill else _drawn(dataset, pool, settings)
+    n_seen, n_certify, _ = made.groups
+    shared = settings.model_dump(include=set(Dealt.model_fields)) | {"reserve": reserve}
     return Split(
         kind=kind,
         seed=seed,
-        seen=everyone[:n_seen],
-        certification=everyone[n_seen : n_seen + n_certify],
-        novel=everyone[n_seen + n_certify :],
+        seen=made.clients[:n_seen],
+        certification=made.clients[n_seen : n_seen + n_certify],
+        novel=made.clients[n_seen + n_certify :],
         reserve=reserved,
-        content_hash=checksum(everyone, groups, reserved, law),
-        left_out=left_out,
-        law=law,
-        settings=asked,
+        content_hash=checksum(made.clients, made.groups, reserved, made.law),
+        left_out=made.left_out,
+        law=made.law,
+        settings={**shared, **settings.own},
     )
 
 
-def _check_options(kind: str, chosen: SplitKind, options: dict[str, Any]) -> dict[str, Any]:
-    given = {key: value for key, value in options.items() if value is not None}
-    legal = (*chosen.required, *chosen.optional)
-    for key in given:
-        if key not in legal:
-            raise InputError(
-                f"split.{key} is no option of split.kind={kind}, which takes "
-                f"{', '.join(legal)}{nearest(key, legal)}"
-            )
-    for key in chosen.required:
-        if key not in given:
-            raise InputError(f"split.{key} must be given for split.kind={kind}")
-    return given
+def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., Filling]) -> _Dealt:
+    """Fill all clients alike and permute them before they are cut into groups."""
+    seed = settings.seed
+    filling = fill(pool, settings.clients, generator(seed, "fill"), **settings.own)
+    n_clients = len(filling.ids)
+    groups = _groups(settings.certify, settings.novel, n_clients)
+    order = generator(seed, "groups").permutation(n_clients)
+    # Natural clients keep their numbers; others are numbered in their new order.
+    ids = filling.ids[order] if SPLITS[settings.kind].natural else np.arange(n_clients)
+    shares, rng = (settings.query, settings.validation), generator(seed, "roles")
+    clients = cut_into_roles(dataset, filling, order, ids, *shares, rng)
+    return _Dealt(clients, groups, filling.left_out)
+
+
+def _drawn(dataset: Dataset, pool: Pool, settings: Dealt) -> _Dealt:
+    """Fill the clients that train; draw the others from what these do not hold."""
+    seed, shares = settings.seed, (settings.query, settings.validation)
+    most = len(pool.train) // pool.least
+    n_clients = whole("split.clients", settings.clients, 1, most, " for this kind of split")
+    groups = _groups(settings.certify, settings.novel, n_clients)
+    n_seen, n_others = groups[0], sum(groups[1:])
+    filler, rng = generator(seed, "fill"), generator(seed, "roles")
+    filling, law = fill_environment(pool, n_seen, n_others, filler, **settings.own)
+    order = np.arange(n_seen)
+    clients = cut_into_roles(dataset, filling, order, order, *shares, rng)
+    clients += drawn_clients(dataset, law, n_others, n_seen, *shares, rng)
+    return _Dealt(clients, groups, law=law)
 
 
 def _groups(certify: float, novel: float, n_clients: int) -> tuple[int, int, int]:

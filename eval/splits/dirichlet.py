@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import number_in, one_of, whole
+from latecomer.eval.checks import number_in, whole
 from latecomer.eval.errors import InputError
 from latecomer.eval.splits.dealing import class_totals, log_dirichlet, share_counts
 from latecomer.eval.splits.pool import (
@@ -15,11 +15,10 @@ from latecomer.eval.splits.pool import (
     fill_by_weight,
 )
 
-__all__ = ["FORMS", "draw_labels", "fill_dirichlet"]
+__all__ = ["draw_labels", "fill_dirichlet"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FORMS = ("shares", "draws")
 _ATTEMPTS = 100
 _ALPHA_RANGE = (1e-4, 1e6)
 
@@ -30,7 +29,7 @@ def fill_dirichlet(
     rng: np.random.Generator,
     *,
     alpha: float,
-    form: str = "shares",
+    form: str,
     samples_per_client: int | None = None,
     min_samples: int | None = None,
     key: str = "split.alpha",
@@ -49,7 +48,7 @@ def fill_dirichlet(
         Too many clients for the data, or some still hold too little after the last draw.
     """
     number_in(key, alpha, *_ALPHA_RANGE)
-    if one_of("split.form", form, FORMS) == "draws":
+    if form == "draws":
         return _fill_draws(pool, clients, rng, alpha, samples_per_client, min_samples)
     if samples_per_client is not None:
         raise InputError("split.samples_per_client is for form=draws, got it with form=shares")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import fraction, whole
+from latecomer.eval.checks import whole
 from latecomer.eval.errors import InputError
 from latecomer.eval.splits.dealing import class_totals, deal_rows
 from latecomer.eval.splits.pool import Filling, Pool
@@ -82,8 +82,6 @@ def fill_environment(
         A class has fewer images than are asked of it.
     """
     share = n_held_out / (n_training + n_held_out) if held_out is None else held_out
-    if held_out is not None:
-        fraction("split.held_out", held_out, above=True)
     totals = class_totals(pool.y, pool.train, pool.n_classes)
     present = np.flatnonzero(totals)
     why = " (the classes that have samples)"

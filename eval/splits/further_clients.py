@@ -9,6 +9,7 @@ from latecomer.eval.splits.clients import ClientRows, cut_into_roles
 from latecomer.eval.splits.dirichlet import fill_dirichlet
 from latecomer.eval.splits.environment import Law, draw_held_out
 from latecomer.eval.splits.pool import MIN_SAMPLES, generator, pool_of
+from latecomer.eval.splits.settings import QUERY, VALIDATION
 from latecomer.eval.splits.split import Split
 
 __all__ = ["deal_extrapolated", "draw_clients", "drawn_clients"]
@@ -20,8 +21,8 @@ def draw_clients(
     *,
     n_clients: int,
     seed: int,
-    query: float = 0.25,
-    validation: float = 0.2,
+    query: float = QUERY,
+    validation: float = VALIDATION,
 ) -> tuple[ClientRows, ...]:
     """Draw fresh clients of the environment: the law of the certification and novel clients.
 
@@ -62,8 +63,8 @@ def deal_extrapolated(
     alpha: float,
     seed: int,
     n_clients: int,
-    query: float = 0.25,
-    validation: float = 0.2,
+    query: float = QUERY,
+    validation: float = VALIDATION,
     min_samples: int = MIN_SAMPLES,
 ) -> tuple[ClientRows, ...]:
     """Deal the whole reserve anew to clients with Dirichlet(alpha) class proportions.
@@ -103,6 +104,7 @@ def deal_extrapolated(
         n_clients,
         rng,
         alpha=alpha,
+        form="shares",
         min_samples=min_samples,
         key="shifts.extrapolation",
     )

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import one_of, whole
+from latecomer.eval.checks import whole
 from latecomer.eval.errors import InputError
 from latecomer.eval.splits.dealing import balanced_classes, class_totals, share_counts
 from latecomer.eval.splits.dirichlet import fill_dirichlet
@@ -16,13 +16,12 @@ from latecomer.eval.splits.pool import Filling, Pool, check_sizes, fill_by_count
 __all__ = ["SPLITS", "SplitKind"]
 
 Ints = NDArray[np.int64]
-SHARES = ("equal", "uniform")
 _UNIFORM = (0.4, 0.6)
 
 
 @dataclass(frozen=True)
 class SplitKind:
-    """A kind of split: what it is, how it fills clients, which options it takes.
+    """A kind of split: what it is, and how it fills clients.
 
     Attributes
     ----------
@@ -31,16 +30,12 @@ class SplitKind:
     fill : callable or None
         ``fill(pool, clients, rng, **options) -> Filling``; None where clients that train and
         clients that are held out are filled differently (``environment``).
-    required, optional : tuple of str
-        Options.
     natural : bool
         Whether clients are the data's own: they keep their numbers and allow no reserve.
     """
 
     description: str
     fill: Callable[..., Filling] | None
-    required: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
     natural: bool = False
 
 
@@ -50,7 +45,7 @@ def fill_by_class(
     rng: np.random.Generator,
     *,
     classes_per_client: int,
-    shares: str = "equal",
+    shares: str,
     min_samples: int | None = None,
 ) -> Filling:
     """Give each client ``classes_per_client`` distinct classes and a share of each.
@@ -64,7 +59,6 @@ def fill_by_class(
     InputError
         Too many clients or classes per client for the data.
     """
-    one_of("split.shares", shares, SHARES)
     n_clients, least = check_sizes(pool, clients, min_samples)
     totals = class_totals(pool.y, pool.train, pool.n_classes)
     present = np.flatnonzero(totals)
@@ -93,7 +87,7 @@ def fill_coarse(
     clients: int | None,
     rng: np.random.Generator,
     *,
-    superclasses_per_client: int = 1,
+    superclasses_per_client: int,
     min_samples: int | None = None,
 ) -> Filling:
     """Give each client ``superclasses_per_client`` superclasses and equal shares of their classes.
@@ -233,42 +227,31 @@ SPLITS: Mapping[str, SplitKind] = MappingProxyType(
         "by_class": SplitKind(
             "each client holds classes_per_client distinct classes, in equal or U(.4, .6) shares",
             fill_by_class,
-            required=("classes_per_client",),
-            optional=("shares", "min_samples"),
         ),
         "pathological": SplitKind(
             "samples sorted by label are cut into shards, shards_per_client of them to each client",
             fill_pathological,
-            required=("shards_per_client",),
-            optional=("min_samples",),
         ),
         "dirichlet": SplitKind(
             "Dir(alpha) class proportions per client: classes divided by them, or labels drawn",
             fill_dirichlet,
-            required=("alpha",),
-            optional=("form", "samples_per_client", "min_samples"),
         ),
         "coarse": SplitKind(
             "each client holds all classes of superclasses_per_client superclasses",
             fill_coarse,
-            optional=("superclasses_per_client", "min_samples"),
         ),
         "iid": SplitKind(
             "samples are dealt at random whatever their class",
             fill_iid,
-            optional=("min_samples",),
         ),
         "natural": SplitKind(
             "the data's own clients",
             fill_natural,
-            optional=("min_samples",),
             natural=True,
         ),
         "environment": SplitKind(
             "independent clients: random class sets, images from pools no training client holds",
             None,
-            required=("classes_per_client",),
-            optional=("samples_per_client", "held_out"),
         ),
     }
 )

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
+from latecomer.eval.checks import wrong
+from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.schema import (
     Amount,
     Count,
@@ -17,19 +19,42 @@ from latecomer.eval.schema import (
     Text,
 )
 
-__all__ = ["SPLIT_SETTINGS", "Frozen", "SplitSettings"]
+__all__ = [
+    "QUERY",
+    "SPLIT_SETTINGS",
+    "VALIDATION",
+    "Dealt",
+    "Frozen",
+    "SplitSettings",
+    "split_settings",
+]
+
+QUERY = 0.25
+"""Share of a client's samples that it is scored on, unless the publisher has a test set."""
+VALIDATION = 0.2
+"""Share of a client's other samples kept for selection."""
 
 
-class _Split(Settings):
+class Dealt(Settings):
+    """A split that is dealt here; a kind's own settings are what these do not name."""
+
+    kind: str
+    clients: Count | None = None
     certify: Amount = 0
     novel: Amount = 0
     seed: Seed = 0
-    query: Annotated[Number, Field(gt=0, lt=1)] = 0.25
-    validation: Share = 0.2
+    query: Annotated[Number, Field(gt=0, lt=1)] = QUERY
+    validation: Share = VALIDATION
     reserve: Share | None = None
 
+    @property
+    def own(self) -> dict[str, Any]:
+        """What is given of the kind's own settings."""
+        plain = self.model_dump(exclude=set(Dealt.model_fields), exclude_none=True)
+        return dict(sorted(plain.items()))
 
-class _Filled(_Split):
+
+class _Filled(Dealt):
     min_samples: Count | None = None
 
 
@@ -75,7 +100,7 @@ class Iid(_Filled):
     clients: Count
 
 
-class Environment(_Split):
+class Environment(Dealt):
     """Clients are independent draws: random class sets, images no training client holds."""
 
     kind: Literal["environment"]
@@ -92,15 +117,14 @@ class Frozen(Settings):
     path: Text
     hash: str | None = None
     seed: Seed = 0
-    query: Annotated[Number, Field(gt=0, lt=1)] = 0.25
-    validation: Share = 0.2
+    query: Annotated[Number, Field(gt=0, lt=1)] = QUERY
+    validation: Share = VALIDATION
 
 
 class Natural(_Filled):
     """The publisher says whose sample is whose."""
 
     kind: Literal["natural"]
-    clients: Count | None = None
 
 
 SplitSettings = Annotated[
@@ -119,3 +143,38 @@ SPLIT_SETTINGS: Mapping[str, type[Settings]] = MappingProxyType(
         "frozen": Frozen,
     }
 )
+
+
+_SPLIT: TypeAdapter[SplitSettings] = TypeAdapter(SplitSettings)
+
+
+def split_settings(given: Mapping[str, Any]) -> SplitSettings:
+    """Read the settings of a split; a key with value None counts as not given.
+
+    Raises
+    ------
+    InputError
+        With one line that names the key, what is legal and what was given.
+
+    Examples
+    --------
+    >>> split_settings({"kind": "iid", "clients": 10}).query
+    0.25
+    """
+    kind = given.get("kind")
+    if not isinstance(kind, str) or kind not in SPLIT_SETTINGS:
+        legal = ", ".join(SPLIT_SETTINGS)
+        hint = nearest(kind, SPLIT_SETTINGS) if isinstance(kind, str) else ""
+        raise InputError(f"split.kind must be one of {legal}, got {kind!r}{hint}")
+    try:
+        return _SPLIT.validate_python({k: v for k, v in given.items() if v is not None})
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    first = min(found, key=lambda item: item["type"] != "extra_forbidden")
+    key = str(first["loc"][-1])
+    if first["type"] == "extra_forbidden":
+        hint = nearest(key, SPLIT_SETTINGS[kind].model_fields)
+        raise InputError(f"split.{key} is no setting of split.kind={kind}{hint}")
+    if first["type"] == "missing":
+        raise InputError(f"split.{key} must be given for split.kind={kind}")
+    raise InputError(f"split.{key}: {wrong(first)}")

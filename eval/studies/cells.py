@@ -2,13 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from latecomer.eval.certificates.rules import IID_SPLITS
 from latecomer.eval.results.rows import ROWS_SCHEMA_VERSION
-from latecomer.eval.routes.training_entries import KINDS, TRAINING_ROUTES, rounds_of
+from latecomer.eval.routes.cells import read_cell
+from latecomer.eval.routes.training_entries import TRAINING_ROUTES
+from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 
 __all__ = ["NUMBERS_VERSION", "WHOLE", "Cell", "cells_of", "content_id"]
 
@@ -66,15 +69,16 @@ class Cell:
         seed: int | None = self.config["seed"]
         return seed
 
+    @cached_property
+    def settings(self) -> SplitCell | DenoisingCell | TrainingCell:
+        """The configuration, typed."""
+        return read_cell(self.config)
+
     @property
     def rounds(self) -> int | None:
         """Rounds of training; None for the split's own cell."""
-        train = self.config["train"]
-        if not train:
-            return None
-        if self.kind in KINDS:
-            return rounds_of(self.config["certificates"][0], int(train["rounds"]))
-        return int(train["rounds"])
+        settings = self.settings
+        return settings.rounds if isinstance(settings, TrainingCell) else None
 
 
 def content_id(config: Mapping[str, Any]) -> str:
@@ -97,94 +101,97 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     those it names, if it does), and so is training with nobody held out (``given_up``); the
     simulation of ``denoising`` is one that depends on nothing else.
     """
-    shared = {
-        "study": resolved["study"],
-        "data": resolved["data"],
-        "split": resolved["split"],
-        "shifts": resolved["shifts"],
-        "data_hash": data_hash,
-        "rows_schema": ROWS_SCHEMA_VERSION,
-    }
+    shared = {name: resolved[name] for name in ("study", "data", "split", "shifts")}
+    shared |= {"data_hash": data_hash, "rows_schema": ROWS_SCHEMA_VERSION}
     evaluation = dict(resolved["evaluation"])
     given_up = evaluation.pop("given_up", False)
-    split: dict[str, Any] = {
-        **shared,
-        "kind": "split",
-        "model": None,
-        "method": None,
-        "train": None,
-        "evaluation": {"domain_classifier": evaluation.pop("domain_classifier")},
-        "bounds": [],
-        "certificates": [],
-        "seed": None,
-        "numbers_version": {"split": NUMBERS_VERSION["split"]},
-    }
+    split = _split(shared, evaluation.pop("domain_classifier"))
     n_seeds = len(resolved["seeds"])
     certificates = [_with_seeds(entry, n_seeds) for entry in resolved["certificates"]]
+    held = [entry for entry in certificates if entry["route"] not in TRAINING_ROUTES]
+    routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
+    independent = resolved["split"]["kind"] in IID_SPLITS
+    models = list(_models({**shared, "evaluation": evaluation, "certificates": held}, resolved))
+    of_routes = _held_versions(held, independent)
+    made = [
+        *({**one, "numbers_version": {**one["numbers_version"], **of_routes}} for one in models),
+        *(
+            _own(one, entry, independent)
+            for one in models
+            for entry in routed
+            if one["method"]["label"] in entry.get("methods", [one["method"]["label"]])
+        ),
+        *(_whole(one) for one in models if given_up),
+        *([_denoising(entry)] if (entry := resolved.get("denoising")) else []),
+    ]
+    return tuple(Cell(content_id(config), config) for config in (split, *made))
+
+
+def _split(shared: Mapping[str, Any], classifier: str) -> dict[str, Any]:
+    """Return the configuration of the cell that no method changes."""
+    return {
+        **shared,
+        "kind": "split",
+        **dict.fromkeys(("model", "method", "train", "seed")),
+        "evaluation": {"domain_classifier": classifier},
+        "bounds": [],
+        "certificates": [],
+        "numbers_version": {"split": NUMBERS_VERSION["split"]},
+    }
+
+
+def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the configuration of every seed and method, whatever is certified of it."""
     versions = _method_versions({method["name"] for method in resolved["methods"]})
     target = resolved["model"]["target"]
     of_target = (
         {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
     )
-    held = [entry for entry in certificates if entry["route"] not in TRAINING_ROUTES]
-    asked = {str(entry["route"]) for entry in held} & HELD_ROUTE_VERSION.keys()
-    of_routes = {route: HELD_ROUTE_VERSION[route] for route in sorted(asked)}
-    routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
-    independent = resolved["split"]["kind"] in IID_SPLITS
-    if not independent and any(entry["route"] == "r0" for entry in held):
-        of_routes |= POOL_VERSION
-    without_routes = [
-        {
-            **shared,
-            "kind": "method",
-            "model": resolved["model"],
-            "method": {key: value for key, value in method.items() if key != "bounds"},
-            "train": _train_of(method, resolved["train"]),
-            "evaluation": evaluation,
-            "bounds": method.get("bounds", resolved["bounds"]),
-            "certificates": held,
-            "seed": seed,
-            "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]], **of_target},
-        }
-        for seed in resolved["seeds"]
-        for method in resolved["methods"]
-    ]
-    trained = [
-        {**config, "numbers_version": {**config["numbers_version"], **of_routes}}
-        for config in without_routes
-    ]
-    own = [
-        {
-            **config,
-            "kind": TRAINING_ROUTES[entry["route"]].kind,
-            "method": {**config["method"], "label": _own_label(config["method"], entry)},
-            "bounds": [],
-            "certificates": [{key: value for key, value in entry.items() if key != "methods"}],
-            "numbers_version": {
-                **config["numbers_version"],
-                "routes": ROUTE_VERSION[entry["route"]],
-                **(OVERLAP_VERSION if independent else {}),
-            },
-        }
-        for config in without_routes
-        for entry in routed
-        if config["method"]["label"] in entry.get("methods", [config["method"]["label"]])
-    ]
-    whole = [
-        {
-            **config,
-            "kind": WHOLE,
-            "method": {**config["method"], "label": f"{config['method']['label']}, all clients"},
-            "of": config["method"]["label"],
-            "bounds": [],
-            "certificates": [],
-        }
-        for config in without_routes
-        if given_up
-    ]
-    simulated = [_denoising(entry)] if (entry := resolved.get("denoising")) else []
-    made = (split, *trained, *own, *whole, *simulated)
-    return tuple(Cell(content_id(config), config) for config in made)
+    for seed in resolved["seeds"]:
+        for method in resolved["methods"]:
+            yield {
+                **shared,
+                "kind": "method",
+                "model": resolved["model"],
+                "method": {key: value for key, value in method.items() if key != "bounds"},
+                "train": _train_of(method, resolved["train"]),
+                "bounds": method.get("bounds", resolved["bounds"]),
+                "seed": seed,
+                "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]], **of_target},
+            }
+
+
+def _held_versions(held: Sequence[Mapping[str, Any]], independent: bool) -> dict[str, int]:
+    """Return the versions of routes asked of a trained model, where they have changed."""
+    asked = {str(entry["route"]) for entry in held}
+    versions = {route: HELD_ROUTE_VERSION[route] for route in sorted(asked & {*HELD_ROUTE_VERSION})}
+    return {**versions, **(POOL_VERSION if "r0" in asked and not independent else {})}
+
+
+def _own(model: Mapping[str, Any], entry: Mapping[str, Any], independent: bool) -> dict[str, Any]:
+    """Return the configuration of a model that a route trains by itself."""
+    of_route = {"routes": ROUTE_VERSION[entry["route"]], **(OVERLAP_VERSION if independent else {})}
+    return {
+        **model,
+        "kind": TRAINING_ROUTES[entry["route"]].kind,
+        "method": {**model["method"], "label": _own_label(model["method"], entry)},
+        "bounds": [],
+        "certificates": [{key: value for key, value in entry.items() if key != "methods"}],
+        "numbers_version": {**model["numbers_version"], **of_route},
+    }
+
+
+def _whole(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a model that holds nobody out."""
+    label = model["method"]["label"]
+    return {
+        **model,
+        "kind": WHOLE,
+        "method": {**model["method"], "label": f"{label}, all clients"},
+        "of": label,
+        "bounds": [],
+        "certificates": [],
+    }
 
 
 def _denoising(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from latecomer.eval.certificates.rules import check_outside
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES
+from latecomer.eval.settings.study_sections import Evaluation, MethodSettings
 from latecomer.eval.splits.settings import Frozen, SplitSettings
 from latecomer.eval.splits.split import frozen_hash
 from latecomer.eval.studies.mistakes import explain
-from latecomer.eval.studies.settings import Evaluation, MethodSettings, Study
+from latecomer.eval.studies.settings import Study
 
 __all__ = ["parse_study"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from latecomer.eval.checks import short
 from latecomer.eval.errors import InputError
-from latecomer.eval.studies.mistakes import short
 
 __all__ = ["override", "read_yaml", "set_key"]
 

@@ -1,34 +1,18 @@
 """What is wrong with a study, in one line: the key, what is legal, what was given."""
 
-import re
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import ValidationError
 
+from latecomer.eval.checks import wrong
 from latecomer.eval.errors import nearest
 from latecomer.eval.routes.entries import ROUTE_SETTINGS
 from latecomer.eval.studies.settings import SPLIT_KINDS, sections
 
-__all__ = ["explain", "short"]
-
-
-def short(value: Any) -> str:
-    """Show a value as one line of at most 60 characters."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
+__all__ = ["explain"]
 
 
 _ROUTES = tuple(ROUTE_SETTINGS)
-# What pydantic says in terms of Python types, said in terms of the file.
-_PLAINLY = {
-    "too_short": "must not be empty",
-    "tuple_type": "must be a list",
-    "string_pattern_mismatch": "must be letters, digits and . _ - and start with a letter or digit",
-    "string_too_short": "must not be empty",
-    "model_type": "must be a mapping of keys to values",
-    "model_attributes_type": "must be a mapping of keys to values",
-}
 
 
 def explain(error: ValidationError) -> str:
@@ -37,7 +21,7 @@ def explain(error: ValidationError) -> str:
     first = min(found, key=lambda item: item["type"] != "extra_forbidden")
     loc = tuple(str(part) for part in first["loc"])
     key = _dotted(loc)
-    kind, message, given = first["type"], first["msg"], first["input"]
+    kind = first["type"]
     if kind == "extra_forbidden":
         return _unknown_key(loc)
     if kind == "missing":
@@ -49,12 +33,7 @@ def explain(error: ValidationError) -> str:
             return f"{key}.{tag} must be given, one of {legal}"
         named = str(first["ctx"]["tag"])
         return f"{key}.{tag} must be one of {legal}, got {named!r}{nearest(named, choices)}"
-    message = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
-    message = message.replace("should be", "must be").replace("should have", "must have")
-    message = _PLAINLY.get(kind, message)
-    legal_words = re.findall(r"'([^']+)'", message)
-    hint = nearest(given, legal_words) if isinstance(given, str) else ""
-    return f"{key}: {message}, got {short(given)}{hint}"
+    return f"{key}: {wrong(first)}"
 
 
 def _dotted(loc: Sequence[str]) -> str:

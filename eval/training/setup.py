@@ -1,20 +1,16 @@
 """What every kind of cell is made of: its federation, its task, and what it leaves behind."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
-from latecomer.eval.federation.groups import (
-    Federation,
-    Group,
-    build_federation,
-    federation_settings,
-)
+from latecomer.eval.federation.groups import Federation, Group, build_federation
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import score_group
+from latecomer.eval.settings.cell import FederationSettings, SplitCell, TrainingCell
+from latecomer.eval.settings.study_sections import ModelSettings, Train
 from latecomer.eval.training.checkpoint_slots import Slot
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.method import Method
@@ -49,45 +45,41 @@ class Outcome:
 
 
 @lru_cache(maxsize=2)
-def _federation(key: str) -> Federation:
-    return build_federation(json.loads(key))
+def _federation(settings: FederationSettings) -> Federation:
+    return build_federation(settings)
 
 
-def federation_of(config: Mapping[str, Any]) -> Federation:
+def federation_of(cell: SplitCell | TrainingCell) -> Federation:
     """Return the cell's federation; cells of one study in one process share it."""
-    return _federation(json.dumps(federation_settings(config), sort_keys=True))
+    return _federation(cell.federation)
 
 
-def budget_of(config: Mapping[str, Any]) -> TrainConfig:
-    """Return how long and in what portions the cell's configuration trains."""
-    train = config["train"]
-    portions = {one.name: train[one.name] for one in fields(TrainConfig) if one.name != "precision"}
-    return TrainConfig(**portions, precision=train.get("precision"))
+def budget_of(train: Train) -> TrainConfig:
+    """Return how long and in what portions a study trains."""
+    return TrainConfig(**{one.name: getattr(train, one.name) for one in fields(TrainConfig)})
 
 
 @lru_cache(maxsize=2)
-def _task(federation: Federation, key: str) -> Task:
+def _task(federation: Federation, model: ModelSettings) -> Task:
     dataset = federation.dataset
-    model = json.loads(key)
-    sizes = {k: v for k, v in model.get("hypernetwork", {}).items() if v != "auto"}
+    sizes = {k: v for k, v in model.hypernetwork.model_dump().items() if v != "auto"}
     return make_task(
         input_shape=tuple(dataset.x.shape[1:]),
         n_classes=dataset.n_classes,
-        target=model.get("target", "auto"),
-        encoder=model.get("encoder", "auto"),
+        target=model.target,
+        encoder=model.encoder,
         hypernetwork=sizes,
     )
 
 
-def task_of(federation: Federation, config: Mapping[str, Any], method: Method) -> Task:
+def task_of(federation: Federation, model: ModelSettings, method: Method) -> Task:
     """Return the task with the study's target, or the largest of the method's own sizes.
 
     Cells of one study in one process share it.
     """
-    model = dict(config.get("model") or {})
     if method.sizes:
-        model["target"] = largest(method.sizes)
-    return _task(federation, json.dumps(model, sort_keys=True))
+        model = model.model_copy(update={"target": largest(method.sizes)})
+    return _task(federation, model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,16 +153,16 @@ class Setup:
         )
 
 
-def setup_of(config: Mapping[str, Any]) -> Setup:
-    """Read the configuration of a cell that trains."""
-    federation = federation_of(config)
-    method = make_method(**{k: v for k, v in config["method"].items() if k != "label"})
+def setup_of(cell: TrainingCell) -> Setup:
+    """Set up what a cell trains and on whom."""
+    federation = federation_of(cell)
+    method = make_method(cell.method.name, **cell.method.hyper())
     return Setup(
         federation=federation,
         method=method,
-        task=task_of(federation, config, method),
-        budget=budget_of(config),
-        seed=int(config["seed"]),
-        classes=config["evaluation"]["classes"],
-        path=config["train"].get("path", "auto"),
+        task=task_of(federation, cell.model, method),
+        budget=budget_of(cell.train),
+        seed=cell.seed,
+        classes=cell.evaluation.classes,
+        path=cell.train.path,
     )

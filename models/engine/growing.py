@@ -108,16 +108,12 @@ def train_on(
 
     Parameters
     ----------
-    method, task, state
-        What to go on with; ``state`` knows all ``clients``, see :func:`admit`.
-    clients : Clients
-        All clients that may train now.
+    method, task, state, clients
+        What to go on with, and all clients that may train now; the state knows them (`admit`).
     config : TrainConfig
         ``rounds`` is the number of further rounds.
-    seed : int
-        Training seed.
-    first_round : int
-        Number of the first of these rounds: rounds before it were drawn already.
+    seed, first_round : int
+        Training seed; number of the first of these rounds, those before it were drawn already.
     joined : sequence of int
         Places of the clients that just joined, at most ``cohort`` a round.
     on_round, path, chunk_size
@@ -143,18 +139,9 @@ def train_on(
         number = first_round + step
         include = joined[step * config.cohort : (step + 1) * config.cohort]
         cohort = schedule.cohort(number, method.batches_per_step, include, task)
-        noise = schedule.noise(number)
+        parts = state, clients, cohort, phase, schedule.noise(number)
         state, loss = one_round(
-            method,
-            task,
-            state,
-            clients,
-            cohort,
-            phase,
-            noise,
-            path=taken,
-            chunk_size=chunk_size,
-            precision=config.precision,
+            method, task, *parts, path=taken, chunk_size=chunk_size, precision=config.precision
         )
         if on_round is not None:
             on_round(RoundLog(number, loss, taken, reason))

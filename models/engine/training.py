@@ -92,79 +92,63 @@ def train(
 ) -> State:
     """Train ``method`` on the seen clients and return its state.
 
-    Training that goes on from a checkpoint gives the same state, bit for bit, as training that was
-    never stopped: on one machine and device, with the same versions.
+    Going on from a checkpoint gives the same state, bit for bit, on one machine and device.
 
     Parameters
     ----------
-    method : Method
-        What to train.
-    task : Task
-        Target network and loss.
-    clients : Clients
-        The seen clients, labelled, on the device to train on.
-    config : TrainConfig
-        Rounds, cohort, local steps, batch size, precision of local steps.
+    method, task, clients, config
+        What to train, on the clients' device; clients are labelled.
     seed : int
         Training seed: initial weights, cohorts, minibatches and noise.
-    on_round : callable, optional
-        Called with a :class:`RoundLog` after every round.
+    on_round, on_checkpoint : callable, optional
+        Told of every round: a :class:`RoundLog`; a :class:`Checkpoint`, its state not copied.
     path : str
-        ``serial`` (one client after another), ``vectorised`` (all at once; the same result up to
-        rounding) or ``auto``: serial on a CPU, vectorised elsewhere. A method that cannot be
-        vectorised trains serially, and the log says why.
+        ``serial`` (one client after another), ``vectorised`` (all at once; the same up to rounding)
+        or ``auto``: serial on a CPU, vectorised elsewhere where the method can; the log says why.
     chunk_size : int, optional
-        Most clients that the vectorised path trains at a time; None: the whole cohort.
+        Most clients that the vectorised path trains at a time; the whole cohort unless given.
     resume : Checkpoint, optional
-        Where an earlier training of the same method, task, clients, config and seed stood; its
-        rounds are neither repeated nor reported again.
-    on_checkpoint : callable, optional
-        Called with a :class:`Checkpoint` after every round, after ``on_round``; the state in it
-        is not copied.
+        Where an earlier training with the same arguments stood; its rounds are not done again.
 
     Raises
     ------
     DivergedError
         When a client's loss is not finite.
     ValueError
-        When the cohort is larger than the population, the clients carry no labels, ``path`` or
-        ``chunk_size`` is out of its range, the precision cannot be had on the clients' device, or
-        ``resume`` is further than ``config`` goes.
+        When an argument is out of its range, clients carry no labels or are fewer than a cohort.
     """
-    if not clients.labelled:
-        raise ValueError("clients must be labelled to train on, got clients without labels")
+    _check_labelled(clients)
     taken, reason = choose_path(path, chunk_size, method, task, clients.device)
     check_precision(config.precision, task.dtype, clients.device)
     schedule = Schedule(seed, clients, config)
     begun = _begin(method, task, clients, schedule) if resume is None else resume
-    if not 0 <= begun.rounds_done <= config.rounds:
-        raise ValueError(
-            f"resume must stand at round 0 to {config.rounds}, got round {begun.rounds_done}"
-        )
+    _check_standing(begun, config)
     done, state = begun.rounds_done, begun.state_on(clients.device)
-    # Who held on to it would keep every client's first state in memory until the end.
-    del begun, resume
+    del begun, resume  # or every client's first state stays in memory until the end
     phases = _phase_of_each_round(method, task, config)
     for number, phase in list(enumerate(phases))[done:]:
         cohort = schedule.cohort(number, method.batches_per_step, task=task)
-        noise = schedule.noise(number)
+        parts = state, clients, cohort, phase, schedule.noise(number)
         state, loss = one_round(
-            method,
-            task,
-            state,
-            clients,
-            cohort,
-            phase,
-            noise,
-            path=taken,
-            chunk_size=chunk_size,
-            precision=config.precision,
+            method, task, *parts, path=taken, chunk_size=chunk_size, precision=config.precision
         )
         if on_round is not None:
             on_round(RoundLog(number, loss, taken, reason))
         if on_checkpoint is not None:
             on_checkpoint(Checkpoint(number + 1, state))
     return state
+
+
+def _check_labelled(clients: Clients) -> None:
+    if not clients.labelled:
+        raise ValueError("clients must be labelled to train on, got clients without labels")
+
+
+def _check_standing(begun: Checkpoint, config: TrainConfig) -> None:
+    if not 0 <= begun.rounds_done <= config.rounds:
+        raise ValueError(
+            f"resume must stand at round 0 to {config.rounds}, got round {begun.rounds_done}"
+        )
 
 
 def initial_state(

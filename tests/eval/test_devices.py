@@ -23,10 +23,13 @@ from latecomer.eval.executors.remote_worker import (
     board_in,
     carry_out_elsewhere,
 )
-from latecomer.eval.federation.groups import Store, build_federation, federation_settings
+from latecomer.eval.federation.groups import Store, build_federation
 from latecomer.eval.jobs.job import Job, carry_out
 from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.runs.runner import run
+from latecomer.eval.settings.cell import federation_settings
+from latecomer.eval.settings.study_sections import Shifts
 from latecomer.eval.studies.cells import Cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.device_choice import settled
@@ -179,11 +182,11 @@ def test_a_worker_without_the_device_refuses_the_run(no_gpu, tmp_path, monkeypat
 
 
 def test_a_federation_is_not_built_on_a_device_that_is_not_there(no_gpu):
-    settings = federation_settings(on("cuda").resolved())
-    assert settings["device"] == "cuda"
+    settings = read_cell(on("cuda").cells()[1].config).federation
+    assert settings.device == "cuda"
     with pytest.raises(InputError, match=r"^train.device=cuda cannot be had on .* torch"):
         build_federation(settings)
-    assert "device" not in federation_settings(on("cpu").resolved())
+    assert read_cell(on("cpu").cells()[1].config).federation.device is None
 
 
 def test_float32_means_float32_on_a_gpu(a_gpu):
@@ -204,9 +207,8 @@ def test_float32_means_float32_on_a_gpu(a_gpu):
 
 def test_groups_share_the_samples():
     study = load_study("quickstart")
-    settings = federation_settings(study.resolved())
-    shifts = {"blur": [0.5], "extrapolation": [1.0]}
-    found = build_federation({**settings, "shifts": shifts})
+    shifts = Shifts(blur=[0.5], extrapolation=[1.0])
+    found = build_federation(federation_settings(study.model_copy(update={"shifts": shifts})))
     groups = (found.seen, found.certification, found.novel, found.validation)
     assert len({group.clients.x.data_ptr() for group in groups}) == 1
     assert len({id(group.clients.x) for group in groups}) == 1

@@ -41,8 +41,8 @@ def test_float32_is_the_study_that_says_nothing():
         ids.append(method.id)
     assert ids[0] == ids[1]
     assert len(set(ids)) == 3
-    assert budget_of(plain.cells("x")[1].config).precision is None
-    assert budget_of(at("bf16").cells("x")[1].config).precision == "bf16"
+    assert budget_of(plain.train).precision is None
+    assert budget_of(at("bf16").train).precision == "bf16"
 
 
 def test_what_it_may_be():

@@ -51,12 +51,7 @@ def read_omniglot(
         No image is found; one is damaged, of another size or in two places; or an option is
         out of range.
     """
-    if clients not in ("alphabet", "drawer"):
-        raise InputError(f"data.clients must be alphabet or drawer, got {clients!r}")
-    if labels not in ("global", "within"):
-        raise InputError(f"data.labels must be global or within, got {labels!r}")
-    if isinstance(size, bool) or not isinstance(size, int) or not 8 <= size <= _SIDE:
-        raise InputError(f"data.size must be a whole number in 8..{_SIDE}, got {size!r}")
+    _check_options(clients, labels, size)
     marks = (*_SETS, *(f"{name}.zip" for name in _SETS))
     folder = find_folder("omniglot", root, ("omniglot-py", "omniglot", "."), marks)
     x: list[NDArray[np.uint8]] = []
@@ -84,6 +79,15 @@ def read_omniglot(
         provenance=f"{folder}; {len(keys):,} images of {len(characters):,} characters in "
         f"{len({a for a, _ in characters})} alphabets, at {size}x{size}",
     )
+
+
+def _check_options(clients: str, labels: str, size: int) -> None:
+    if clients not in ("alphabet", "drawer"):
+        raise InputError(f"data.clients must be alphabet or drawer, got {clients!r}")
+    if labels not in ("global", "within"):
+        raise InputError(f"data.labels must be global or within, got {labels!r}")
+    if isinstance(size, bool) or not isinstance(size, int) or not 8 <= size <= _SIDE:
+        raise InputError(f"data.size must be a whole number in 8..{_SIDE}, got {size!r}")
 
 
 def _images(folder: Path, name: str) -> Iterator[tuple[tuple[str, str, str], Path, bytes]]:

@@ -20,6 +20,7 @@ from latecomer.bounds.held_out.losses import product, wsr_wor
 from latecomer.eval.certificates.held_out import Scored, certify_scores
 from latecomer.eval.errors import InputError
 from latecomer.eval.protocol import evaluate as protocol
+from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training import setup
@@ -163,7 +164,7 @@ def environments(toy) -> pd.DataFrame:
             setting = cell(toy, seed, "environment", method, 3, rules)
             found = protocol.evaluate_cell(setting).rows
             made = bounds(found)
-            risk = class_errors(federation_of(setting)).mean()
+            risk = class_errors(federation_of(read_cell(setting))).mean()
             failed = {rule: made[f"r0:{rule}"] < risk for rule in rules}
             failed["twin: pooled samples"] = pooled_samples(found) < risk
             yield failed

@@ -17,13 +17,14 @@ import resource, sys
 import numpy as np
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.federation.groups import build_federation
+from latecomer.eval.settings.cell import FederationSettings
 
 data = load_dataset({"name": "npz", "path": sys.argv[1]})
 print(len(data), len(data.client_names))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 del data
 split = {"kind": "natural", "novel": 0.1}
-build_federation({"data": {"name": "npz", "path": sys.argv[1]}, "split": split})
+build_federation(FederationSettings(data={"name": "npz", "path": sys.argv[1]}, split=split))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 """
 

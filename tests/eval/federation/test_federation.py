@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from latecomer.eval.federation.groups import build_federation, standardisation
+from latecomer.eval.settings.cell import FederationSettings
 
 CONFIG = {
     "data": {"name": "digits"},
@@ -23,7 +24,7 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def federation():
-    return build_federation(CONFIG)
+    return build_federation(FederationSettings(**CONFIG))
 
 
 def test_groups_have_the_sizes_asked_for(federation) -> None:
@@ -31,8 +32,8 @@ def test_groups_have_the_sizes_asked_for(federation) -> None:
     assert sizes == [12, 4, 4]
     assert [(g.shift, g.severity, len(g.clients)) for g in federation.shifted] == [
         ("blur", 1.0, 4),
-        ("rotation", 90.0, 4),
         ("extrapolation", 0.5, 4),
+        ("rotation", 90.0, 4),
     ]
 
 
@@ -55,7 +56,7 @@ def test_standardisation_does_not_depend_on_the_block(federation) -> None:
 
 
 def test_rotated_clients_hold_the_same_samples_turned(federation) -> None:
-    turned = federation.shifted[1].clients
+    turned = federation.shifted[2].clients
     for index in range(len(turned)):
         for part in ("support_of", "query_of"):
             plain = getattr(federation.novel.clients, part)(index)

@@ -126,9 +126,10 @@ def files():
 @pytest.fixture(scope="module")
 def seen():
     from latecomer.eval.federation.groups import build_federation
+    from latecomer.eval.settings.cell import federation_settings
 
-    study = parse_study({**STUDY, "methods": ["local"]}).resolved()
-    return build_federation({name: study[name] for name in ("data", "split", "shifts")}).seen
+    study = parse_study({**STUDY, "methods": ["local"]})
+    return build_federation(federation_settings(study)).seen
 
 
 @pytest.mark.parametrize("path", ["serial", "vectorised"])

@@ -13,6 +13,7 @@ from latecomer.eval.measures.descriptors import (
     rank_correlations,
 )
 from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.checking import parse_study
 from latecomer.models.task.task import make_task
 
@@ -68,7 +69,7 @@ def test_rank_correlation_is_undefined_where_all_descriptors_agree():
 
 
 def test_class_proportions_are_of_all_samples_of_a_client():
-    federation = build_federation(parse_study({**RAW, "methods": ["fedavg"]}).resolved())
+    federation = build_federation(federation_settings(parse_study({**RAW, "methods": ["fedavg"]})))
     shares = class_proportions(federation.seen, 10)
     assert shares.shape == (SEEN, 10)
     assert shares.sum(axis=1) == pytest.approx(1)
@@ -111,7 +112,7 @@ class Sizes:
 
 
 def test_descriptors_name_superclasses_where_the_data_have_some():
-    federation = build_federation(parse_study({**RAW, "methods": ["fedavg"]}).resolved())
+    federation = build_federation(federation_settings(parse_study({**RAW, "methods": ["fedavg"]})))
     task = make_task(input_shape=(1, 8, 8), n_classes=10)
     _, made = descriptor_findings(Sizes(), task, None, federation)
     assert "superclass" not in made["descriptors"].arrays

@@ -131,12 +131,12 @@ def test_estimates_are_exact_where_nothing_is_left_out():
 
 
 def test_denoising_helps_most_where_the_truth_ends():
-    settings = Denoising(rounds=1, noise=[0.25], draws=4).model_dump(mode="json")
+    settings = Denoising(rounds=1, noise=[0.25], draws=4)
     _, artifacts = denoising_findings(settings)
     table = artifacts["linear_denoising"].table
     mean = {
         k: np.mean([r["principal_components"] for r in table if r["dimension"] == k])
-        for k in settings["dimensions"]
+        for k in settings.dimensions
     }
     assert min(mean, key=mean.get) == 5
     # As many dimensions as weights: the local solutions themselves.

@@ -36,7 +36,7 @@ def test_certification_clients_train_and_novel_ones_alone_are_measured(
 
     monkeypatch.setattr(setup, "train", watched)
     rows = evaluate_cell(cell.config).rows
-    federation = federation_of(cell.config)
+    federation = federation_of(cell.settings)
     split = federation.split
     (clients,) = trained
     everyone = [*split.seen, *split.certification]
@@ -53,7 +53,7 @@ def test_certification_clients_train_and_novel_ones_alone_are_measured(
 
 def test_support_stays_with_its_client_where_groups_are_joined() -> None:
     cell = next(c for c in parse_study(STUDY).cells("") if c.kind == "whole")
-    federation = federation_of(cell.config)
+    federation = federation_of(cell.settings)
     everyone, _ = joined(federation)
     held = federation.certification.clients
     first = len(federation.seen.clients)

@@ -14,6 +14,7 @@ from latecomer.bounds import occam_client, occam_product, product
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import make_row
+from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.r5_cell import certify_code
 from latecomer.eval.routes.r5_prefix_code import decode, encode
@@ -93,7 +94,7 @@ def test_the_product_pays_less_for_even_scores_and_no_bits_is_the_product_rule()
 @pytest.mark.parametrize("whose", ["novel", "tuning"])
 def test_clients_outside_touch_no_certificate(monkeypatch: pytest.MonkeyPatch, whose: str) -> None:
     given = parse_study(SMALL).cells("")[-1].config
-    clean = setup.federation_of(given)
+    clean = setup.federation_of(read_cell(given))
     seen, novel = clean.split.seen, clean.split.novel
     spoilt = np.concatenate([c.rows("all") for c in (novel if whose == "novel" else seen[6:14])])
     y = clean.dataset.y.copy()

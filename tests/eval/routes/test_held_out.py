@@ -13,7 +13,9 @@ from latecomer.eval.datasets import load_dataset
 from latecomer.eval.federation import groups as federations
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import make_row
+from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.splits.build import split_of
+from latecomer.eval.splits.settings import split_settings
 from latecomer.eval.training import setup
 
 SPLIT = {
@@ -161,7 +163,7 @@ def test_shifted_clients_are_certified_one_by_one_and_at_once() -> None:
 
 def test_support_and_query_are_both_shifted() -> None:
     setting = config({**PRODUCT, "shifts": ["contrast"]}, shifts={"contrast": [0.0]})
-    made = federations.build_federation(federations.federation_settings(setting))
+    made = federations.build_federation(read_cell(setting).federation)
     (flat,) = made.shifted_certification
     assert flat.clients.ids.tolist() == made.certification.clients.ids.tolist()
     for index in range(len(flat.clients)):
@@ -268,7 +270,7 @@ ENTRIES = (
 
 
 def client_rows(*groups: str, roles: tuple[str, ...] = ("all",)) -> np.ndarray:
-    split = split_of(load_dataset({"name": "digits"}), SPLIT)
+    split = split_of(load_dataset({"name": "digits"}), split_settings(SPLIT))
     clients = [client for group in groups for client in getattr(split, group)]
     return np.concatenate([client.rows(role) for client in clients for role in roles])
 

@@ -10,17 +10,18 @@ import pytest
 from latecomer.bounds.held_out.losses import product
 from latecomer.eval.certificates.rules import rules_for
 from latecomer.eval.errors import InputError
-from latecomer.eval.federation.groups import Federation, build_federation
+from latecomer.eval.federation.groups import Federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes import arrivals
+from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.r4_cell import evaluate_progressive
 from latecomer.eval.routes.r4_progressive import (
     Plan,
     certify_progress,
-    plan_of,
     score_then_train,
 )
+from latecomer.eval.routes.training_entries import Progressive
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training import setup
@@ -159,7 +160,7 @@ def poisoned(federation: Federation, place: int, *, labels: bool) -> Federation:
 def test_a_client_moves_no_score_taken_before_its_own(
     found: Any, monkeypatch: pytest.MonkeyPatch, labels: bool
 ) -> None:
-    clean = setup.federation_of(config())
+    clean = setup.federation_of(read_cell(config()))
     place = FIRST + 4
     spoilt = poisoned(clean, place, labels=labels)
     monkeypatch.setattr(setup, "federation_of", lambda _: spoilt)
@@ -173,9 +174,9 @@ def test_a_client_moves_no_score_taken_before_its_own(
 
 
 def test_inputs_scaled_by_all_seen_clients_would_leak(monkeypatch: pytest.MonkeyPatch) -> None:
-    clean = setup.federation_of(config())
+    clean = setup.federation_of(read_cell(config()))
     spoilt = poisoned(clean, FIRST + 4, labels=False)
-    plan = plan_of(WANTED, clean.split)
+    plan = Progressive(**WANTED).plan(clean.split)
     kept = [arrivals.arrivals(f, plan)[0].mean for f in (clean, spoilt)]
     assert bool((kept[0] == kept[1]).all())
     wide = replace(plan, first=FIRST + 5, clients=2)
@@ -198,15 +199,15 @@ def test_same_configuration_gives_the_same_rows(found: Any) -> None:
 def test_a_plan_that_the_split_cannot_have_is_refused(
     changed: dict[str, int], message: str
 ) -> None:
-    federation = setup.federation_of(config())
+    federation = setup.federation_of(read_cell(config()))
     with pytest.raises(InputError, match=message):
-        plan_of({**WANTED, **changed}, federation.split)
+        Progressive(**{**WANTED, **changed}).plan(federation.split)
 
 
 def test_a_finite_pool_needs_clients_that_nobody_trains_on() -> None:
-    federation = build_federation({**config(), "split": {**SPLIT, "novel": 5}})
+    federation = setup.federation_of(read_cell(config(split={**SPLIT, "novel": 5})))
     with pytest.raises(InputError, match="at least 10 clients that are neither"):
-        plan_of({**WANTED, "clients": 13}, federation.split)
+        Progressive(**{**WANTED, "clients": 13}).plan(federation.split)
 
 
 def test_independent_clients_come_from_the_certification_group() -> None:
@@ -220,21 +221,21 @@ def test_independent_clients_come_from_the_certification_group() -> None:
     }
     given = config(split=split, certificates=[{**WANTED, "first": 12, "rule": "betting_mixture"}])
     rows, artifacts = run(given)
-    federation = setup.federation_of(given)
+    federation = setup.federation_of(read_cell(given))
     expected = {str(client.id) for client in federation.split.certification}
     own = rows[(rows.group == "arriving") & (rows.client != "")]
     assert set(own.client.astype(str)) == expected
     facts = pd.DataFrame(artifacts["certificates"].table)
     assert facts.text.str.contains("fresh, independent draws of one environment").any()
     with pytest.raises(InputError, match="first must be all 12 seen clients"):
-        plan_of({**WANTED, "first": 6}, federation.split)
+        Progressive(**{**WANTED, "first": 6}).plan(federation.split)
 
 
 def test_folds_score_all_points_and_seeds_can_share_delta() -> None:
     wanted = {**WANTED, "folds": 3, "per_seed": "union", "n_seeds": 2}
     rows, artifacts = run(config(certificates=[wanted]))
     own = rows[(rows.group == "arriving") & (rows.client != "")]
-    clients = setup.federation_of(config()).seen.clients
+    clients = setup.federation_of(read_cell(config())).seen.clients
     points = (clients.support_sizes + clients.query_sizes)[FIRST : FIRST + CLIENTS]
     assert own.sort_values("client").n_query.tolist() == points.tolist()
     total = rows[(rows.metric == "certificate") & (rows.term == "")]
@@ -242,7 +243,7 @@ def test_folds_score_all_points_and_seeds_can_share_delta() -> None:
     facts = pd.DataFrame(artifacts["certificates"].table)
     assert facts.text.str.contains("one of 2 certificates that hold at once").any()
     study = parse_study({**STUDY, "certificates": [{**WANTED, "folds": 90}]})
-    split = setup.federation_of(config()).split
+    split = setup.federation_of(read_cell(config())).split
     with pytest.raises(InputError, match=r"folds must be at most the \d+ points"):
         study.certificates[0].check_split("certificates.0", split)
 
@@ -253,11 +254,11 @@ def test_clients_with_state_of_their_own_can_join() -> None:
     rows, _ = run(config(method=own, certificates=[wanted]))
     assert len(scores_of(rows)) == CLIENTS
     refused = {"name": "pfl_nearest", "label": "n", "n_inputs": 100}
-    federation = setup.federation_of(config())
+    federation = setup.federation_of(read_cell(config()))
     sizes = federation.seen.clients.support_sizes
     assert sizes[:FIRST].max() != sizes[FIRST:].max(), "a split on which tables must differ"
     with pytest.raises(InputError, match="pfl_nearest cannot take in a client"):
-        evaluate_progressive(config(method=refused))
+        evaluate_progressive(read_cell(config(method=refused)))
 
 
 @pytest.mark.parametrize("rule", rules_for("r4"))

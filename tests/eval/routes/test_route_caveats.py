@@ -9,8 +9,11 @@ import pytest
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.caveats import UNDEALT, shared_samples, with_caveats
+from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.eval.routes.training_entries import Compressed, Progressive
 from latecomer.eval.splits.build import make_split, split_of
+from latecomer.eval.splits.settings import Frozen
 from latecomer.eval.splits.split import split_arrays, write_split
 from latecomer.eval.training.setup import Outcome
 
@@ -20,7 +23,7 @@ POOL = {"kind": "by_class", "clients": 30, "certify": 5, "novel": 10, "classes_p
 
 
 def read_again(path):
-    return split_of(DIGITS, {"kind": "frozen", "path": str(path)})
+    return split_of(DIGITS, Frozen(kind="frozen", path=str(path)))
 
 
 @pytest.mark.parametrize("options", [LAW, POOL])
@@ -84,9 +87,8 @@ def test_the_overlap_is_counted_sample_by_sample():
 
 def test_routes_that_train_on_independent_clients_print_the_overlap():
     split = make_split(DIGITS, seed=0, **LAW)
-    entry = {"route": "r4", "rule": "product", "first": 15, "clients": 10, "block": 1}
-    config = {"kind": "progressive", "certificates": [entry]}
-    found = with_caveats(outcome(certificate()), config, split)
+    entry = Progressive(route="r4", first=15, clients=10)
+    found = with_caveats(outcome(certificate()), [entry], split)
     (row,) = [row for row in found.rows if row["metric"] == "certificate_overlap"]
     plan = Plan(first=15, clients=10, block=1, pool=15, independent=True)
     assert (row["value"], row["n_clients"]) == (shared_samples(split, plan), 5)
@@ -96,27 +98,26 @@ def test_routes_that_train_on_independent_clients_print_the_overlap():
 
 def test_a_fixed_system_says_what_its_pool_leaves():
     split = make_split(DIGITS, seed=0, **(POOL | {"certify": 0}))
-    entry = {"route": "r5", "rule": "occam", "first": 10, "clients": 10}
-    config = {"kind": "compressed", "certificates": [entry]}
+    entry = Compressed(route="r5", rule="occam", first=10, clients=10, weights=["x"])
     total = certificate(bound="r5:occam", predictor="deterministic", sampling="finite-pool")
     mean = {"metric": "error", "aggregation": "per-client", "group": "arriving", "value": 0.2,
             "predictor": "deterministic"}  # fmt: skip
-    found = with_caveats(outcome(total, mean), config, split)
+    found = with_caveats(outcome(total, mean), [entry], split)
     told = {row["term"]: row["value"] for row in found.rows if row["metric"] == "certificate_pool"}
     assert told["others"] == pytest.approx((15 * 0.3 - 10 * 0.2) / 5)
     assert told["size"] == 15.0
-    drawn = with_caveats(outcome({**total, "predictor": "gibbs"}, mean), config, split)
+    drawn = with_caveats(outcome({**total, "predictor": "gibbs"}, mean), [entry], split)
     assert not [row for row in drawn.rows if row["metric"] == "certificate_pool"]
 
 
 def test_on_a_split_that_nobody_can_deal_again_no_certificate_is_a_proof():
     split = replace(make_split(DIGITS, seed=0, **POOL), dealt=False)
-    config = {"kind": "method", "certificates": [{"route": "r0"}]}
+    entry = HeldOut(rule="product")
     already = certificate(bound="pefll_32", rigorous=False, message="a heuristic")
-    found = with_caveats(outcome(certificate(bound="r0:product"), already), config, split)
+    found = with_caveats(outcome(certificate(bound="r0:product"), already), [entry], split)
     assert [row["rigorous"] for row in found.rows] == [False, False]
     assert [row["message"] for row in found.rows] == [UNDEALT, "a heuristic"]
     reasons = [f for f in found.artifacts["certificates"].table if f["kind"] == "reason"]
     assert [(f["bound"], f["text"]) for f in reasons] == [("r0:product", UNDEALT)]
-    dealt = with_caveats(outcome(certificate()), config, replace(split, dealt=True))
+    dealt = with_caveats(outcome(certificate()), [entry], replace(split, dealt=True))
     assert dealt.rows == [certificate()]

@@ -13,6 +13,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.federation.groups import Federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import make_row
+from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.r1_rows import certify_tuned
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.studies.checking import parse_study
@@ -224,7 +225,7 @@ def test_the_prior_sees_its_own_clients_and_no_other(
     monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
     given = config(steps=1, draws=1)
-    clean = setup.federation_of(given)
+    clean = setup.federation_of(read_cell(given))
     places = range(FIRST, FIRST + CLIENTS) if whose == "tuning" else range(FIRST)
     states: list[State] = []
     scales: list[Any] = []

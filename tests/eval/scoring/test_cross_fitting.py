@@ -18,6 +18,7 @@ from latecomer.eval.scoring.cross_fitting import (
 )
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import score_group
+from latecomer.eval.settings.cell import FederationSettings
 from latecomer.models.engine.training import TrainConfig, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.task import make_task
@@ -52,7 +53,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def federation():
-    return build_federation(CONFIG)
+    return build_federation(FederationSettings(**CONFIG))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import torch
 from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.scoring.serving import MASKS, client_generator, score_group
 from latecomer.eval.scoring.side_by_side import score_side_by_side
+from latecomer.eval.settings.cell import FederationSettings
 from latecomer.models.engine.training import TrainConfig, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.task import make_task
@@ -42,7 +43,7 @@ BUDGET = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=8)
 
 @pytest.fixture(scope="module")
 def federation():
-    return build_federation(CONFIG)
+    return build_federation(FederationSettings(**CONFIG))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.artifacts import write_artifact
 from latecomer.eval.splits.build import deal_extrapolated, draw_clients, make_split, split_of
+from latecomer.eval.splits.settings import Frozen
 from latecomer.eval.splits.split import frozen_hash, read_split, write_split
 from latecomer.eval.studies.checking import parse_study
 
@@ -28,7 +29,7 @@ def frozen(tmp_path, **options):
 @pytest.mark.parametrize("options", KINDS)
 def test_a_split_comes_back_as_it_was(tmp_path, options):
     split, path = frozen(tmp_path, **options)
-    again = split_of(DIGITS, {"kind": "frozen", "path": str(path), "hash": split.content_hash})
+    again = split_of(DIGITS, Frozen(kind="frozen", path=str(path), hash=split.content_hash))
     assert (again.kind, again.seed, again.content_hash) == (split.kind, 7, split.content_hash)
     assert frozen_hash(path) == split.content_hash
     for name in ("seen", "certification", "novel"):

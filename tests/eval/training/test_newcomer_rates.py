@@ -8,6 +8,7 @@ import torch
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation.groups import Group, build_federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.cells import cells_of
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.newcomer_rates import REFITTED, tune_newcomers
@@ -40,7 +41,7 @@ def cells(**changes):
 
 @pytest.fixture(scope="module")
 def trained():
-    federation = build_federation(parse_study(STUDY).resolved())
+    federation = build_federation(federation_settings(parse_study(STUDY)))
     method = make_method("pfedhn", novel_rounds=4, novel_steps=5)
     task = make_task(input_shape=(1, 8, 8), n_classes=10)
     config = TrainConfig(rounds=10, cohort=5, local_steps=5, batch_size=16)

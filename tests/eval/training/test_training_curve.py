@@ -9,6 +9,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.curve import Curve, Plan, measured, restored, stored
 from latecomer.models.engine.checkpoint import Checkpoint
@@ -52,7 +53,7 @@ def _config(**changes):
 
 def _plan(errors_by_round, chooses=True, every=1):
     """Return a plan and a score that looks the validation error up by round."""
-    federation = build_federation(parse_study(RAW).resolved())
+    federation = build_federation(federation_settings(parse_study(RAW)))
     plan = Plan({"validation": federation.validation}, every, len(errors_by_round), chooses)
 
     def score(state, group):

@@ -6,6 +6,7 @@ import torch
 from latecomer.eval.federation.groups import Federation, build_federation
 from latecomer.eval.scoring.scores import group_score
 from latecomer.eval.scoring.serving import score_group
+from latecomer.eval.settings.cell import FederationSettings
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import METHODS, make_method
@@ -51,7 +52,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def federation() -> Federation:
     """Return the digits as 48 seen and 12 novel clients."""
-    return build_federation({"data": {"name": "digits"}, "split": SPLIT, "shifts": {}})
+    return build_federation(FederationSettings(data={"name": "digits"}, split=SPLIT))
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """What the settings of every route to a certificate can do, and what they look at."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from latecomer.eval.schema import Settings
 
@@ -49,9 +49,33 @@ class SplitLike(Protocol):
 
 
 class RouteSettings(Settings):
-    """One entry of ``certificates``: what every route's settings can do."""
+    """One entry of ``certificates``: what every route's settings can do.
+
+    Attributes
+    ----------
+    per_seed : str
+        ``each``: every seed's certificate has its failure probability to itself.  ``union``: the
+        seeds share it, and their certificates hold at once: only then does their mean bound the
+        risk of the model of a seed drawn at random.
+    """
 
     needs_certification: ClassVar[bool] = False
+
+    route: str
+    per_seed: Literal["each", "union"] = "each"
+
+    @property
+    def certified_shifts(self) -> tuple[str, ...]:
+        """Shifts that certification clients are certified under as well."""
+        return ()
+
+    def rounds(self, trained: int) -> int:
+        """Return the rounds of a cell that is asked for this, of which ``trained`` come first."""
+        return trained
+
+    def sharing(self, n_seeds: int) -> int:
+        """Return how many of the study's seeds share the failure probability."""
+        return n_seeds if self.per_seed == "union" else 1
 
     def completed(self, key: str, study: StudyLike) -> Self:
         """Fill what depends on other settings and refuse what cannot be certified.

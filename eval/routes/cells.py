@@ -1,0 +1,40 @@
+"""A cell's configuration with the certificates that it asks for, each of its route's settings."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Tag, TypeAdapter
+
+from latecomer.eval.routes.entries import CertificateSettings
+from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
+
+__all__ = ["read_cell"]
+
+
+class _CertifiedCell(TrainingCell):
+    certificates: tuple[CertificateSettings, ...] = ()
+
+
+def _form(config: Mapping[str, Any]) -> str:
+    return config["kind"] if config["kind"] in ("split", "denoising") else "training"
+
+
+_CELL: TypeAdapter[SplitCell | DenoisingCell | TrainingCell] = TypeAdapter(
+    Annotated[
+        Annotated[SplitCell, Tag("split")]
+        | Annotated[DenoisingCell, Tag("denoising")]
+        | Annotated[_CertifiedCell, Tag("training")],
+        Discriminator(_form),
+    ]
+)
+
+
+def read_cell(config: Mapping[str, Any]) -> SplitCell | DenoisingCell | TrainingCell:
+    """Read what ``config.json`` of a cell says.
+
+    Examples
+    --------
+    >>> read_cell({"kind": "denoising", "denoising": {"draws": 2}}).denoising.draws
+    2
+    """
+    return _CELL.validate_python(config)

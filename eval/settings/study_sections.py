@@ -1,0 +1,272 @@
+"""The sections that a study and its cells share: defaults and legal ranges."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    create_model,
+    model_validator,
+)
+
+from latecomer.eval.schema import (
+    AutoOrDepth,
+    AutoOrSize,
+    Count,
+    Name,
+    Number,
+    Positive,
+    Seed,
+    Settings,
+    sequence,
+)
+from latecomer.eval.shifts.kinds.declaration import Shift
+from latecomer.eval.shifts.transforms import SHIFTS
+
+__all__ = [
+    "Bounds",
+    "DataSettings",
+    "DataShift",
+    "Denoising",
+    "Evaluation",
+    "FunctionShift",
+    "Hypernetwork",
+    "MethodSettings",
+    "ModelSettings",
+    "Shifts",
+    "Train",
+]
+
+
+def _no_cpu(device: str | None) -> str | None:
+    """Leave out the device that a cell computes on unless told otherwise."""
+    return None if device == "cpu" else device
+
+
+def _no_float32(precision: str | None) -> str | None:
+    """Leave out the precision that local steps have unless told otherwise."""
+    return None if precision == "float32" else precision
+
+
+Bounds = Annotated[
+    tuple[Literal["pefll_32", "two_step_kl", "pfedhn_eps", "ben_david"], ...],
+    BeforeValidator(sequence),
+]
+
+
+class DataSettings(BaseModel):
+    """The data set: its name and the options of its reader, which checks them itself."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+
+class Hypernetwork(Settings):
+    """Shape of the hypernetwork: hidden layers, their width, spectral normalisation."""
+
+    hidden: AutoOrDepth = "auto"
+    width: AutoOrSize = "auto"
+    spectral: Annotated[bool, Field(strict=True)] = False
+
+
+class ModelSettings(Settings):
+    """Networks; ``auto`` chooses by the input's shape."""
+
+    target: str = "auto"
+    encoder: str = "auto"
+    hypernetwork: Hypernetwork = Hypernetwork()
+
+
+class MethodSettings(BaseModel):
+    """A method, the label it goes by, and its own hyper-parameters, checked by the method.
+
+    ``bounds``: published bounds on this entry's models, in place of the study's.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+    label: Annotated[str, StringConstraints(min_length=1)] | None = None
+    bounds: Bounds | None = None
+
+    def hyper(self) -> dict[str, Any]:
+        """Only the hyper-parameters that the study sets."""
+        return dict(self.model_extra or {})
+
+
+class Train(Settings):
+    """The budget of training, the same for every method, and how a cohort's clients train.
+
+    ``path``: ``serial``, one client after another; ``vectorised``, all at once, with the same
+    result up to rounding; ``auto``, serial on a CPU and vectorised elsewhere.
+
+    ``selection``: the model of the ``last`` round, or that of the round with the lowest mean
+    ``validation`` error of the seen clients, among the rounds that ``evaluation.every`` measures.
+
+    ``device``: ``cpu``, as when it is left out; ``cuda``; or ``auto``, CUDA where the machine that
+    starts the run has it. A cell on the CPU knows nothing of it, one on CUDA is another cell.
+
+    ``precision``: ``float32``, as when it is left out; ``bf16``; or ``tf32``, on CUDA alone. It is
+    that of the target network's products in local steps: weights, losses, serving (fine-tuning too)
+    and all that is measured or certified are float32 in any case.
+
+    ``tune_newcomers``: rates among which ``novel_lr`` is chosen, method by method, by refitting
+    seen clients as newcomers; methods whose newcomers do not train know nothing of it.
+    """
+
+    rounds: Count = 5000
+    cohort: Count = 5
+    local_steps: Count = 50
+    batch_size: Count = 32
+    path: Literal["auto", "serial", "vectorised"] = "auto"
+    selection: Literal["last", "validation"] = "last"
+    device: Annotated[Literal["auto", "cpu", "cuda"] | None, AfterValidator(_no_cpu)] = None
+    precision: Annotated[Literal["float32", "bf16", "tf32"] | None, AfterValidator(_no_float32)] = (
+        None
+    )
+    tune_newcomers: (
+        Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] | None
+    ) = None
+
+
+class Evaluation(Settings):
+    """Masking of classes absent from a client's support labels; judge of the A-distance.
+
+    ``every``: rounds between two measurements along the training (of novel clients where serving
+    them takes none); 0: only its end, or every 30 where ``train.selection`` chooses among rounds.
+
+    ``given_up``: train each method once more on seen and certification clients together, to see
+    what holding these out costs the novel ones.
+
+    ``measures``: what else to find out about each trained model, see
+    `latecomer.eval.measures.registry`.
+    """
+
+    classes: Literal["all", "known", "zero"] = "all"
+    class_set: Literal["given"] | None = None
+    domain_classifier: Literal["linear", "mlp"] = "linear"
+    every: Annotated[int, Field(strict=True, ge=0)] = 0
+    given_up: Annotated[bool, Field(strict=True)] | None = None
+    measures: (
+        Annotated[
+            tuple[Literal["descriptors", "mix_and_match", "serving_cost", "convergence"], ...],
+            BeforeValidator(sequence),
+        ]
+        | None
+    ) = None
+
+
+class DataShift(BaseModel):
+    """Another data set with the same classes: its reader's options and the label it goes by."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+    label: Name
+
+
+class FunctionShift(Settings):
+    """A user's own shift: ``module:function`` or ``file.py:function``, label and severities."""
+
+    path: Annotated[str, StringConstraints(pattern=r"^.+:[A-Za-z_]\w*$")]
+    label: Name
+    severities: Annotated[tuple[Number, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+        1.0,
+    )
+
+
+def _severities(shift: Shift) -> Any:
+    """Return what a study may ask of a shift."""
+    least: Any = Field(gt=0) if shift.above_zero else Field(ge=shift.low)
+    legal: Any = Annotated[Number, least, Field(le=shift.high)]
+    return Annotated[tuple[legal, ...], BeforeValidator(sequence)]
+
+
+if TYPE_CHECKING:
+    _Severities = Settings
+else:
+    _Severities = create_model(
+        "_Severities",
+        __base__=Settings,
+        **{name: (_severities(shift), ()) for name, shift in SHIFTS.items()},
+    )
+# What stands in every cell's configuration, asked for or not. A shift that came later stands in
+# those that ask for it: the others' ids are what they were.
+_ALWAYS_TOLD = frozenset(
+    {
+        *("blur", "rotation", "noise", "contrast", "brightness", "extrapolation"),
+        *("dataset", "function"),
+    }
+)
+
+
+class Shifts(_Severities):
+    """Shifts that novel clients are measured under: severities, other data, own functions."""
+
+    dataset: tuple[DataShift, ...] = ()
+    function: tuple[FunctionShift, ...] = ()
+
+    def told(self) -> dict[str, Any]:
+        """Return what stands in a cell's configuration."""
+        plain = self.model_dump(mode="json", exclude_none=True)
+        return {name: asked for name, asked in plain.items() if asked or name in _ALWAYS_TOLD}
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> "Shifts":
+        labels = [entry.label for entry in self.dataset]
+        labels += [entry.label for entry in self.function]
+        taken = {
+            *Shifts.model_fields,
+            "none",
+            *(f"{entry.label}-control" for entry in self.dataset),
+        }
+        for index, label in enumerate(labels):
+            if label in taken or label in labels[:index]:
+                raise ValueError(f"must name each shift by a label of its own, got {label} again")
+        return self
+
+
+class Denoising(Settings):
+    """The linear hypernetwork of pFedHN's section 4.1, simulated: see `eval.linear_denoising`.
+
+    ``draws`` federations for every ``noise`` (standard deviation of a label): ``clients`` seen and
+    ``novel`` ones with ``samples`` rows and as many ``weights``; true models have ``variances``
+    along as many directions and lie in their span. ``dimensions``: the lengths k of a descriptor;
+    ``rounds`` of gradient descent for each.
+    """
+
+    clients: Count = 100
+    novel: Count = 100
+    weights: Count = 30
+    samples: Count = 60
+    variances: Annotated[tuple[Positive, ...], Field(min_length=1)] = (4.0, 2.0, 1.0, 0.5, 0.25)
+    noise: Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+        *(0.25, 0.5, 1.0),
+    )
+    dimensions: Annotated[tuple[Count, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+        *(1, 2, 3, 4, 5, 6, 8, 12, 20, 30),
+    )
+    draws: Count = 20
+    rounds: Count = 2000
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Denoising":
+        most = min(self.clients, self.weights)
+        if max(self.dimensions) > most:
+            raise ValueError(
+                f"must have dimensions up to {most}, the smaller of clients and weights, "
+                f"got {max(self.dimensions)}"
+            )
+        if self.samples < self.weights:
+            raise ValueError(
+                f"must have samples >= weights={self.weights}, got {self.samples}: "
+                "columns are orthonormal"
+            )
+        if len(self.variances) > self.weights:
+            raise ValueError(
+                f"must have at most weights={self.weights} variances, got {len(self.variances)}"
+            )
+        return self
