@@ -82,9 +82,16 @@ if TYPE_CHECKING:
     from latecomer.bounds.shift.adaptation import odpfl as odpfl
     from latecomer.bounds.shift.adaptation import proxy_a as proxy_a
     from latecomer.bounds.shift.adaptation import vc_dev as vc_dev
+    from latecomer.bounds.shift.ball_mixture import ball_mixture as ball_mixture
+    from latecomer.bounds.shift.ball_mixture import breaking_radius as breaking_radius
+    from latecomer.bounds.shift.balls import chi2_ball as chi2_ball
+    from latecomer.bounds.shift.balls import kl_ball as kl_ball
+    from latecomer.bounds.shift.balls import subgroup as subgroup
+    from latecomer.bounds.shift.balls import tv_ball as tv_ball
     from latecomer.bounds.shift.client_shift import Nearest as Nearest
     from latecomer.bounds.shift.client_shift import divergence as divergence
     from latecomer.bounds.shift.client_shift import nearest as nearest
+    from latecomer.bounds.shift.dkw_ball import dkw_ball as dkw_ball
     from latecomer.bounds.uniform_convergence.seen_clients import baxter_thm4_m as baxter_thm4_m
     from latecomer.bounds.uniform_convergence.seen_clients import log_cover_ball as log_cover_ball
     from latecomer.bounds.uniform_convergence.seen_clients import pfedhn_eps as pfedhn_eps
@@ -154,6 +161,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "pfedhn_M",
         "pfedhn_eps",
     ),
+    "shift.balls": ("chi2_ball", "kl_ball", "subgroup", "tv_ball"),
+    "shift.ball_mixture": ("ball_mixture", "breaking_radius"),
+    "shift.dkw_ball": ("dkw_ball",),
     "shift.client_shift": ("Nearest", "divergence", "nearest"),
     "convergence": ("pefll_31", "pefll_31_minT"),
     "unseen_clients.description_length": ("aid_fast", "aid_occam", "occam_client", "occam_product"),

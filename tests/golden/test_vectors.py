@@ -25,8 +25,8 @@ def _adapter() -> Any:
 
 ADAPTER = _adapter()
 evaluate = ADAPTER.evaluate
-# The second file holds corrections and rules of pools; values of balls around a population, of
-# paths and of drift are left out of it, for no calculator of them exists yet.
+# The second file holds corrections, rules of pools and balls around a population; values of paths
+# and of drift are left out of it, for no calculator of them exists yet.
 FIRST, SECOND = (
     json.loads((HERE / name).read_text())["vectors"] for name in ("vectors.json", "vectors2.json")
 )
@@ -97,7 +97,7 @@ def run(vector: dict[str, Any], rtol: float) -> None:
 
 
 def test_all_vectors_are_here() -> None:
-    assert (len(FIRST), len(SECOND)) == (161, 15)
+    assert (len(FIRST), len(SECOND)) == (161, 28)
     assert len({vector["id"] for vector in VECTORS}) == len(VECTORS)
 
 
