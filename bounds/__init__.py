@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from latecomer.bounds.held_out.pool_curve import pool_band as pool_band
     from latecomer.bounds.held_out.price import reference_price as reference_price
     from latecomer.bounds.held_out.price import reference_price_pool as reference_price_pool
+    from latecomer.bounds.held_out.secure_sum import product_from_sum as product_from_sum
     from latecomer.bounds.linear import LinearOptimum as LinearOptimum
     from latecomer.bounds.linear import linear_optimum as linear_optimum
     from latecomer.bounds.meta_learning.earlier import amit_meir as amit_meir
@@ -141,6 +142,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "held_out.losses": ("chernoff_kl", "emp_bernstein", "hoeffding", "product"),
     "held_out.counting": ("clopper_pearson", "conformal", "dkw_band", "pool_fraction"),
     "held_out.pool_curve": ("pool_band",),
+    "held_out.secure_sum": ("product_from_sum",),
     "held_out.price": ("reference_price", "reference_price_pool"),
     "held_out.betting": ("betting_mixture", "wsr", "wsr_wor"),
     "held_out.betting_orders": ("wsr_averaged",),

@@ -215,6 +215,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "reference_price_pool": {"n_clients": 5, "pool_size": 10, "delta": 0.05},
     "pool_fraction": {"n_exceeding": 1, "n_sampled": 5, "pool_size": 10, "delta": 0.05},
     "product": {"losses": [0.1, 0.2], "delta": 0.05},
+    "product_from_sum": {"log_sum": 3.0, "n_clients": 20, "delta": 0.05, "gamma": 0.05},
     "progressive": {"empirical_risk": 0.1, "n_steps": 20, "delta": 0.05, "grid": [0.5, 1.0]},
     "proxy_a": {"error": 0.2},
     "rezazadeh_code": {
@@ -437,6 +438,7 @@ ILLEGAL: dict[str, list[Any]] = {
     **dict.fromkeys(["gamma", "target"], PROBABILITY),
     "thresholds": [[], [0.1, 1.0], [0.1, NAN], ["a", "b"], 0.3],
     "points": [[], [0.0, 1.0], [1.0, NAN], ["a", "b"], 0.3],
+    "log_sum": NONNEGATIVE,
     "temperatures": [[], [0.0, 1.0], [1.0, -1.0], [1.0, NAN], [1.0, 800.0], "fine"],
     "share": [0, 1.5, -0.1, NAN, "half"],
     "rule": ["product", 3],
@@ -514,6 +516,7 @@ CONFLICTS: list[tuple[str, dict[str, Any], str]] = [
     ("mcallester03", {"n_samples": 1}, "n_samples=1"),
     ("dkw_band", {"delta": 0.6}, "delta=0.6"),
     ("dkw_ball", {"delta": 0.6}, "delta=0.6"),
+    ("product_from_sum", {"log_sum": 61.0}, "log_sum=61"),
     ("mc_then_kl", {"delta": 0.6, "delta_draws": 0.5}, "delta + delta_draws=1.1"),
     ("single_level_kl_mc", {"delta": 0.6, "delta_draws": 0.5}, "delta + delta_draws=1.1"),
     ("single_level_product_mc", {"monte_carlo_neg_log1m": 3.5}, "monte_carlo_neg_log1m=3.5"),
