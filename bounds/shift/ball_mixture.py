@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.held_out.bets import Bets, product_bets
-from latecomer.bounds.shift.balls import issued, stacked
+from latecomer.bounds.shift.balls import issued
 from latecomer.bounds.shift.duals import DUALS, Dual, points_in
 
 __all__ = ["ball_mixture", "breaking_radius"]
@@ -43,22 +43,19 @@ def _refusals(dual: Dual, scores: Array, failure: Array, grid: Array, bets: Bets
     """
     k = scores.shape[-1]
     mark = -np.log(failure) + 4e-13 * (k + 8)
-    wealths: dict[int, tuple[Array, Callable[[Array], Array]]] = {}
+    # Point by point: a million clients' scores are not kept a dozen times.
+    wealths = [bets.wealth(dual.scores(scores, point), failure) for point in grid]
 
     def refused(value: Array, radius: Array) -> NDArray[np.bool_]:
-        n_dims = value.ndim
-        if n_dims not in wealths:
-            on_axis, each = stacked(scores, grid, n_dims)
-            wealth = bets.wealth(dual.scores(each, on_axis[..., None]), failure)
-            wealths[n_dims] = on_axis, wealth
-        on_axis, log_wealth = wealths[n_dims]
-        needed = dual.needed(value - 8.0 * _EPS, radius, on_axis)
-        lowered = needed * (1.0 - 64.0 * _EPS) - 16.0 * (k + 8) * _EPS
-        with np.errstate(divide="ignore", invalid="ignore"):
-            won = log_wealth(np.clip(lowered, 0.0, 1.0))
+        each = []
+        for point, log_wealth in zip(grid, wealths, strict=True):
+            needed = dual.needed(value - 8.0 * _EPS, radius, point)
+            lowered = needed * (1.0 - 64.0 * _EPS) - 16.0 * (k + 8) * _EPS
+            with np.errstate(divide="ignore", invalid="ignore"):
+                won = log_wealth(np.clip(lowered, 0.0, 1.0))
             # A score of 1 loses everything, even against a mean of 1.
-            won = np.where(np.isnan(won), -np.inf, won)
-            together = np.logaddexp.reduce(won, axis=0) - np.log(grid.size)
+            each.append(np.where(np.isnan(won), -np.inf, won))
+        together = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(grid.size)
         return np.asarray(together.max(axis=-1) > mark)
 
     return refused

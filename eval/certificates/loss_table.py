@@ -41,12 +41,29 @@ class LossTable:
         Rows that were averaged.
     groups : tuple of str
         Group of each client, same order; empty where no column of groups was asked for.
+    rows_each : tuple of int
+        Rows of each client, same order; empty where ``groups`` is.
     """
 
     clients: tuple[str, ...]
     losses: tuple[float, ...]
     n_rows: int
     groups: tuple[str, ...] = ()
+    rows_each: tuple[int, ...] = ()
+
+    def by_group(self) -> "dict[str, LossTable]":
+        """Cut the table by its groups, which come sorted by name."""
+        own: dict[str, list[int]] = {name: [] for name in sorted(set(self.groups))}
+        for i, name in enumerate(self.groups):
+            own[name].append(i)
+        return {
+            name: LossTable(
+                tuple(self.clients[i] for i in of),
+                tuple(self.losses[i] for i in of),
+                sum(self.rows_each[i] for i in of),
+            )
+            for name, of in own.items()
+        }
 
 
 @dataclass
@@ -126,7 +143,7 @@ class _Rows:
 
 
 def read_losses(
-    source: "str | PathLike[str] | pd.DataFrame | Mapping[Any, float]",
+    source: "str | PathLike[str] | pd.DataFrame | Mapping[Any, float] | LossTable",
     *,
     loss_max: float,
     by: str | None = None,
@@ -137,7 +154,8 @@ def read_losses(
     ----------
     source : path, DataFrame or mapping
         CSV file (UTF-8, comma-separated, a header) or DataFrame with the columns ``client``,
-        ``loss`` and optionally ``weight``, other columns ignored; or a mapping client -> loss.
+        ``loss`` and optionally ``weight``, other columns ignored; or a mapping client -> loss.  A
+        table that was read before is handed back.
     loss_max : float
         Largest possible loss.
     by : str, optional
@@ -158,6 +176,8 @@ def read_losses(
     >>> sorted(zip(table.clients, table.losses))
     [('ann', 0.1), ('bob', 0.3)]
     """
+    if isinstance(source, LossTable):
+        return source
     rows = _Rows(loss_max, by)
     _read(source, rows)
     if not rows.numbers:
@@ -170,6 +190,7 @@ def read_losses(
         losses=tuple(means[order].tolist()),
         n_rows=len(rows.loss),
         groups=tuple(rows.groups[i] for i in order) if by is not None else (),
+        rows_each=tuple(np.bincount(rows.client)[order].tolist()) if by is not None else (),
     )
 
 
