@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from latecomer.bounds.held_out.pool_betting import *
     from latecomer.bounds.held_out.pool_curve import *
     from latecomer.bounds.held_out.price import *
+    from latecomer.bounds.held_out.secure_sum import *
     from latecomer.bounds.linear import *
     from latecomer.bounds.meta_learning.earlier import *
     from latecomer.bounds.meta_learning.kl_inverted import *
@@ -42,7 +43,10 @@ if TYPE_CHECKING:
     from latecomer.bounds.one_data_set.pac_bayes_trade_off import *
     from latecomer.bounds.privacy import *
     from latecomer.bounds.shift.adaptation import *
+    from latecomer.bounds.shift.ball_mixture import *
+    from latecomer.bounds.shift.balls import *
     from latecomer.bounds.shift.client_shift import *
+    from latecomer.bounds.shift.dkw_ball import *
     from latecomer.bounds.uniform_convergence.seen_clients import *
     from latecomer.bounds.uniform_convergence.unseen_clients import *
     from latecomer.bounds.unseen_clients.description_length import *

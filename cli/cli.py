@@ -5,13 +5,15 @@ no torch and answer at once.
 """
 
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from latecomer.certify_command import Json, certify_file
+from latecomer.certify_command import real_option as _real
+from latecomer.certify_command import whole_option as _whole
 from latecomer.data_commands import data_app
 from latecomer.eval.errors import InputError, nearest
 from latecomer.listings import RulesInHelp
@@ -29,31 +31,6 @@ app = typer.Typer(
     invoke_without_command=True,
     help="How well will a federation serve a client that joins after training?",
 )
-
-
-def _reader(option: str, kind: type[float], legal: str) -> Callable[[Any], Any]:
-    """Read an option's value, or say which option holds what instead of a number."""
-
-    def read(text: Any) -> Any:
-        try:
-            return kind(text)
-        except ValueError as error:
-            raise typer.BadParameter(f"must be {legal}, got {text!r}", param_hint=option) from error
-
-    return read
-
-
-def _real(option: str, meaning: str) -> Any:
-    read = _reader(option, float, "a number")
-    return typer.Option(option, parser=read, metavar="NUMBER", help=meaning)
-
-
-def _whole(option: str, meaning: str) -> Any:
-    read = _reader(option, int, "a whole number")
-    return typer.Option(option, parser=read, metavar="COUNT", help=meaning)
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 @app.callback()
@@ -304,47 +281,7 @@ def compute_bound(
         _print(bound_lines(entry, inputs, result))
 
 
-@app.command("certify", cls=RulesInHelp)
-def certify_file(
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="CSV with columns client, loss, optionally weight."),
-    ],
-    delta: Annotated[float, _real("--delta", "Failure probability for the mean loss.")] = 0.05,
-    rule: Annotated[
-        str,
-        typer.Option(help="How the mean is bounded. Choose beforehand."),
-    ] = "product",
-    alpha: Annotated[float, _real("--alpha", "Failure probability for the next client.")] = 0.1,
-    pool_size: Annotated[
-        int | None, _whole("--pool-size", "Size of the pool of untrained clients, if finite.")
-    ] = None,
-    loss_max: Annotated[float, _real("--loss-max", "Largest possible loss.")] = 1.0,
-    seed: Annotated[
-        int, _whole("--seed", "Seed of the orders in which some rules bet; choose it beforehand.")
-    ] = 0,
-    as_json: Json = False,
-) -> None:
-    """Certify any model from its losses on new clients.
-
-    The clients must have played no part in training.  Rows of one client are averaged.
-    """
-    from latecomer.eval.certificates.from_losses import certify_losses
-    from latecomer.render import loss_certificate_lines, loss_statements, plain
-
-    proved = certify_losses(
-        file,
-        delta=delta,
-        rule=rule,
-        alpha=alpha,
-        pool_size=pool_size,
-        loss_max=loss_max,
-        seed=seed,
-    )
-    if as_json:
-        show_json(plain(proved.to_dict() | {"statements": loss_statements(proved)}))
-    else:
-        _print(loss_certificate_lines(proved))
+app.command("certify", cls=RulesInHelp)(certify_file)
 
 
 @app.command("watch")
@@ -474,8 +411,7 @@ def recertify(
     Entries that were not declared before the scores existed are marked as no proof.
     """
     from latecomer.eval.runs.reissue import declared_entries, reissue
-    from latecomer.reissued_table import reissued_lines
-    from latecomer.render import plain
+    from latecomer.render import plain, reissued_lines
 
     place = out or directory.with_name(f"{directory.resolve().name}-reissued")
     reissued = reissue(directory, declared_entries(certificates), out=place, note=note)

@@ -52,6 +52,7 @@ MOVED: dict[str, str] = {
     "bounds.unseen": "bounds.unseen_clients.single_level",
     "bounds.unseen_draws": "bounds.unseen_clients.single_level_drawn",
     "durations": "tables",
+    "reissued_table": "render",
     "eval.adoption": "eval.runs.adoption",
     "eval.any_model": "eval.certificates.from_predictor",
     "eval.arrivals": "eval.routes.arrivals",

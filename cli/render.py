@@ -6,7 +6,7 @@ Upper bounds are rounded up, so that what is printed is still a bound.
 import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from latecomer.bounds.certificate import Certificate, Entry
 from latecomer.eval.certificates.from_losses import LossCertificate, certificate_dict
 from latecomer.eval.certificates.rules import RULES
 from latecomer.reports.statements import FILE, statement
+
+if TYPE_CHECKING:
+    from latecomer.eval.runs.reissue import Reissued
 
 __all__ = [
     "bound_lines",
@@ -24,6 +27,7 @@ __all__ = [
     "loss_statements",
     "number",
     "plain",
+    "reissued_lines",
 ]
 
 _POPULATION = {
@@ -316,3 +320,36 @@ def _shown(value: Any) -> str:
         if array.ndim == 0
         else " ".join(f"{entry:.10g}" for entry in array.ravel())
     )
+
+
+def reissued_lines(reissued: "Reissued") -> list[str]:
+    """Show certificates before and now, and what declaring them late means."""
+    from latecomer.eval.runs.reissue import LATE
+
+    heads = (
+        "label",
+        "seed",
+        "predictor",
+        "bound",
+        "mean_error",
+        "before",
+        "now",
+        "others",
+        "declared",
+    )
+    table: list[tuple[str, ...]] = [heads]
+    for row in reissued.table.to_dict("records"):
+        cells = {"mean_error": number(row["mean_error"], decimals=4)}
+        for name in ("before", "now", "others"):
+            value = float(row[name])
+            cells[name] = "-" if math.isnan(value) else number(value, decimals=4, up=True)
+        table.append(tuple(str(cells.get(name, row[name])) for name in heads))
+    widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
+    lines = [
+        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    ]
+    lines.append("others: what a pool's certificate leaves for its clients that were not scored")
+    if reissued.n_late:
+        lines.append(f"after the scores: no proof; {LATE}")
+    return [*lines, str(reissued.path)]

@@ -14,8 +14,13 @@ if __name__ != "latecomer.eval":
 if TYPE_CHECKING:
     from latecomer.eval.certificates.from_losses import certify_losses as certify_losses
     from latecomer.eval.certificates.from_predictor import certify_predictor as certify_predictor
+    from latecomer.eval.certificates.further_losses import certify_above as certify_above
+    from latecomer.eval.certificates.further_losses import certify_against as certify_against
+    from latecomer.eval.certificates.further_losses import certify_curve as certify_curve
+    from latecomer.eval.certificates.further_losses import certify_groups as certify_groups
     from latecomer.eval.certificates.ledger import verify_ledger as verify_ledger
     from latecomer.eval.certificates.planning import clients_to_hold_out as clients_to_hold_out
+    from latecomer.eval.certificates.shifted_losses import certify_shifted as certify_shifted
     from latecomer.eval.errors import CannotWriteError as CannotWriteError
     from latecomer.eval.errors import InputError as InputError
     from latecomer.eval.results.rows import Artifact as Artifact
@@ -46,6 +51,11 @@ _HOME = {
     "certify_losses": "certificates.from_losses",
     "certify_predictor": "certificates.from_predictor",
     "clients_to_hold_out": "certificates.planning",
+    "certify_above": "certificates.further_losses",
+    "certify_against": "certificates.further_losses",
+    "certify_curve": "certificates.further_losses",
+    "certify_groups": "certificates.further_losses",
+    "certify_shifted": "certificates.shifted_losses",
     "load_run": "results.rows",
     "load_study": "studies.loading",
     "make_split": "splits.build",

@@ -277,16 +277,57 @@ def _checkpoints(certificate: Certificate, rule: str, which: str) -> Parts:
     )
 
 
+def _file_pool(certificate: Certificate) -> str:
+    if certificate["sampling"] == "finite-pool":
+        return _pool(certificate)
+    return "the population that these clients were drawn from"
+
+
+_SHIFTED: Mapping[str, str] = MappingProxyType(
+    {
+        "kl": "every population of clients within KL {} of {}",
+        "tv": "every population of clients within a total variation of {} of {}",
+        "chi2": "every population of clients within chi-squared {} of {}",
+        "subgroup": "every group of clients that makes up at least a share {} of {}",
+    }
+)
+"""What a certificate from a table of losses is about when a ball of populations is asked for."""
+
+
 def _file_mean(certificate: Certificate, rule: str, which: str) -> Parts:
     pooled = certificate["sampling"] == "finite-pool"
-    whose = _pool(certificate) if pooled else "the population that these clients were drawn from"
+    whose = _file_pool(certificate)
+    ball, _, radius = which.partition("=")
+    more = _more(certificate)
+    if ball:
+        whose = _SHIFTED[ball].format(radius, whose)
+        more = f"{more} It holds for all radii at once.".strip()
     scores = _scores({**certificate, "predictor": "deterministic"}, rule) if pooled else _FRESH
     return Parts(
         _over({**certificate, "predictor": "any"}, rule),
         f"the mean loss over {whose}",
         "each served by the model that was scored",
         scores.replace("errors", "losses"),
-        _more(certificate),
+        more,
+    )
+
+
+def _file_fraction(certificate: Certificate, rule: str, which: str) -> Parts:
+    return Parts(
+        _over({**certificate, "predictor": "any"}, rule),
+        f"the share of clients with a loss above {which} among {_file_pool(certificate)}",
+        "each served by the model that was scored",
+        _MEASURED.replace("errors", "losses"),
+    )
+
+
+def _file_curve(certificate: Certificate, rule: str, which: str) -> Parts:
+    return Parts(
+        _over({**certificate, "predictor": "any"}, rule),
+        f"the share of clients with a loss above a threshold among {_file_pool(certificate)}",
+        "each served by the model that was scored",
+        _MEASURED.replace("errors", "losses"),
+        verb="exceeds that of the clients scored, for all thresholds at once, by at most",
     )
 
 
@@ -313,6 +354,12 @@ def _states(rule: str) -> str:
     return RULES[rule].states if rule in RULES else "mean"
 
 
+_FILE_RULES = {
+    "mean": _file_mean,
+    "next": _file_next,
+    "share": _file_fraction,
+    "curve": _file_curve,
+}
 _HELD_OUT = {
     "mean": _held_out_mean,
     "next": _next_client,
@@ -342,8 +389,7 @@ def parts_of(certificate: Certificate) -> Parts | None:
     if route == "r0":
         return _HELD_OUT[_states(rule)](certificate, rule, which)
     if route == FILE:
-        made = _file_next if _states(rule) == "next" else _file_mean
-        return made(certificate, rule, which)
+        return _FILE_RULES[_states(rule)](certificate, rule, which)
     return _ROUTES[route](certificate, rule, which) if route in _ROUTES else None
 
 
@@ -479,9 +525,14 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _file_examples() -> Iterator[tuple[str, dict[str, Any]]]:
     pools: Sequence[str] = ("product", "product_wor", "product_wor_averaged", "conformal")
-    for rule in ("product", "wsr_averaged", "conformal"):
+    shifted = tuple(f"product@{ball}=0.1" for ball in _SHIFTED)
+    tails = ("fraction_above@0.2", "error_curve")
+    for rule in ("product", "wsr_averaged", "conformal", *shifted, *tails):
         made = _example(f"{FILE}:{rule}", "iid or finite-pool", "any")
         yield f"certify FILE, {rule}", made
+    for rule in ("product_wor_averaged@kl=0.1", *tails):
+        made = _example(f"{FILE}:{rule}", "finite-pool", "any")
+        yield f"certify FILE --pool-size, {rule}", made
     for rule in pools:
         more = {} if rule == "conformal" else {"others": 0.55}
         made = _example(f"{FILE}:{rule}", "finite-pool", "any", **more)

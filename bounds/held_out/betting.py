@@ -46,6 +46,18 @@ def adaptive_bets(scores: Array, failure: Array) -> Array:
     return np.asarray(np.minimum(1.0, np.sqrt(-2.0 * np.log(failure)[..., None] / (k * before))))
 
 
+def fixed_bets(scores: Array, n_bets: int) -> Callable[[Array], Array]:
+    """Return R -> log of the average wealth of the bets 1, 1/2, 1/4, ... against R."""
+    bets = 0.5 ** np.arange(n_bets)
+
+    def log_wealth(risk: Array) -> Array:
+        edge = risk[..., None] - scores
+        each = [np.log1p(bet * edge).sum(axis=-1) for bet in bets]
+        return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_bets))
+
+    return log_wealth
+
+
 _ORDER = (
     "the model, the rule and the order of the clients were fixed before the first score was seen"
 )
@@ -245,15 +257,9 @@ def betting_mixture(
     failure = checks.failure_probability("delta", delta)
     n_fixed = int(checks.count("n_bets", n_bets))
     unit = scores / top
-    bets = 0.5 ** np.arange(n_fixed)
-
-    def log_wealth(risk: Array) -> Array:
-        edge = risk[..., None] - unit
-        each = [np.log1p(bet * edge).sum(axis=-1) for bet in bets]
-        return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_fixed))
-
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
-    value = top * first_refused(log_wealth, zero, zero + 1.0, failure, unit.shape[-1])
+    won = fixed_bets(unit, n_fixed)
+    value = top * first_refused(won, zero, zero + 1.0, failure, unit.shape[-1])
     return _certificate("betting_mixture", scores, value, failure, top)
 
 

@@ -5,6 +5,8 @@ hash of it, may go together with the score: clients that came late may be the ha
 drawn by a generator, and the gamblers' last wealths are averaged.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,6 +16,20 @@ from latecomer.bounds.held_out.betting import adaptive_bets, first_refused
 from latecomer.bounds.held_out.pool_betting import seeded_orders
 
 __all__ = ["wsr_averaged"]
+
+
+def averaged_bets(
+    scores: Array, failure: Array, n_orders: int, seed: int
+) -> Callable[[Array], Array]:
+    """Return R -> log of the last wealth of adaptive bets, averaged over drawn orders."""
+    ordered = np.sort(scores, axis=-1)[..., seeded_orders(scores.shape[-1], n_orders, seed)]
+    bets = adaptive_bets(ordered, failure[..., None])
+
+    def log_wealth(risk: Array) -> Array:
+        each = np.log1p(bets * (risk[..., None, None] - ordered)).sum(axis=-1)
+        return np.asarray(np.logaddexp.reduce(each, axis=-1) - np.log(n_orders))
+
+    return log_wealth
 
 
 @catalogued(
@@ -73,13 +89,7 @@ def wsr_averaged(
     failure = checks.failure_probability("delta", delta)
     drawn = int(checks.count("n_orders", n_orders))
     start = int(checks.count("seed", seed, minimum=0))
-    ordered = np.sort(scores, axis=-1)[..., seeded_orders(scores.shape[-1], drawn, start)]
-    bets = adaptive_bets(ordered, failure[..., None])
-
-    def log_wealth(risk: Array) -> Array:
-        each = np.log1p(bets * (risk[..., None, None] - ordered)).sum(axis=-1)
-        return np.asarray(np.logaddexp.reduce(each, axis=-1) - np.log(drawn))
-
+    log_wealth = averaged_bets(scores, failure, drawn, start)
     zero = np.zeros(np.broadcast_shapes(scores.shape[:-1], failure.shape))
     value = first_refused(log_wealth, zero, zero + 1.0, failure, scores.shape[-1])
     risk = scores.mean(axis=-1)

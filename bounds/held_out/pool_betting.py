@@ -61,6 +61,43 @@ def _log_factors(scores: Array, pool: Array) -> Callable[[Array], Array]:
     return logs
 
 
+def product_path(scores: Array, pool: Array) -> Callable[[Array], Array]:
+    """Return R -> logs of the products of the factors after each client, shape [..., k]."""
+    logs = _log_factors(scores, pool)
+    return lambda risk: np.cumsum(logs(risk), axis=-1)
+
+
+def bets_path(scores: Array, pool: Array, n_bets: int) -> Callable[[Array], Array]:
+    """Return R -> logs of the average wealth of bets 1, 1/2, ... after each client, [..., k]."""
+    logs = _log_factors(scores, pool)
+    bets = 0.5 ** np.arange(n_bets)
+
+    def log_wealth(risk: Array) -> Array:
+        of_one = logs(risk)
+        with np.errstate(divide="ignore"):
+            each = [
+                np.cumsum(np.logaddexp(np.log1p(-bet), np.log(bet) + of_one), axis=-1)
+                for bet in bets
+            ]
+        return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_bets))
+
+    return log_wealth
+
+
+def averaged_product(
+    scores: Array, pool: Array, n_orders: int, seed: int
+) -> Callable[[Array], Array]:
+    """Return R -> log of the last product of the factors, averaged over drawn orders."""
+    orders = seeded_orders(scores.shape[-1], n_orders, seed)
+    logs = _log_factors(np.sort(scores, axis=-1)[..., orders], pool[..., None])
+
+    def log_wealth(risk: Array) -> Array:
+        each = logs(risk[..., None]).sum(axis=-1)
+        return np.asarray(np.logaddexp.reduce(each, axis=-1) - np.log(n_orders))
+
+    return log_wealth
+
+
 def _pool_root(
     log_wealth: Callable[[Array], Array], scores: Array, pool: Array, failure: Array
 ) -> Array:
@@ -146,12 +183,8 @@ def product_wor(*, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike) ->
     0.218918
     """
     scores, failure, pool = _checked(losses, delta, pool_size)
-    logs = _log_factors(scores, pool)
-
-    def log_wealth(risk: Array) -> Array:
-        return np.asarray(np.cumsum(logs(risk), axis=-1).max(axis=-1))
-
-    value = _pool_root(log_wealth, scores, pool, failure)
+    won = product_path(scores, pool)
+    value = _pool_root(lambda risk: won(risk).max(axis=-1), scores, pool, failure)
     return _certificate("product_wor", scores, value, failure, "clients")
 
 
@@ -208,20 +241,8 @@ def betting_wor(
     """
     scores, failure, pool = _checked(losses, delta, pool_size)
     n_fixed = int(checks.count("n_bets", n_bets))
-    logs = _log_factors(scores, pool)
-    bets = 0.5 ** np.arange(n_fixed)
-
-    def log_wealth(risk: Array) -> Array:
-        of_one = logs(risk)
-        with np.errstate(divide="ignore"):
-            each = [
-                np.cumsum(np.logaddexp(np.log1p(-bet), np.log(bet) + of_one), axis=-1)
-                for bet in bets
-            ]
-        mixed = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_fixed)
-        return np.asarray(mixed.max(axis=-1))
-
-    value = _pool_root(log_wealth, scores, pool, failure)
+    won = bets_path(scores, pool, n_fixed)
+    value = _pool_root(lambda risk: won(risk).max(axis=-1), scores, pool, failure)
     return _certificate("betting_wor", scores, value, failure, "clients")
 
 
@@ -288,13 +309,5 @@ def product_wor_averaged(
     scores, failure, pool = _checked(losses, delta, pool_size)
     drawn = int(checks.count("n_orders", n_orders))
     start = int(checks.count("seed", seed, minimum=0))
-    orders = seeded_orders(scores.shape[-1], drawn, start)
-    ordered = np.sort(scores, axis=-1)[..., orders]
-    logs = _log_factors(ordered, pool[..., None])
-
-    def log_wealth(risk: Array) -> Array:
-        each = logs(risk[..., None]).sum(axis=-1)
-        return np.asarray(np.logaddexp.reduce(each, axis=-1) - np.log(drawn))
-
-    value = _pool_root(log_wealth, scores, pool, failure)
+    value = _pool_root(averaged_product(scores, pool, drawn, start), scores, pool, failure)
     return _certificate("product_wor_averaged", scores, value, failure, "clients and orders")

@@ -27,6 +27,10 @@ from latecomer.eval.errors import InputError, nearest
 if TYPE_CHECKING:
     import pandas as pd
 
+    Source = str | PathLike[str] | pd.DataFrame | Mapping[Any, float] | LossTable
+else:
+    Source = Any
+
 __all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
 
 FILE_RULES = tuple(rules_for("table"))
@@ -124,8 +128,85 @@ class LossCertificate:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One loss a client, the smallest first, and how the clients were drawn.
+
+    Attributes
+    ----------
+    losses : ndarray
+    mean : float
+        Mean loss.
+    n_rows : int
+    loss_max : float
+    pool_size : int or None
+    seed : int
+    """
+
+    losses: Array
+    mean: float
+    n_rows: int
+    loss_max: float
+    pool_size: int | None
+    seed: int
+
+    @property
+    def n_clients(self) -> int:
+        """Clients in the sample."""
+        return len(self.losses)
+
+    @property
+    def pool(self) -> int:
+        """Size of the pool; all of it was scored where none is given."""
+        return self.pool_size or self.n_clients
+
+    def ordered(self, rule: Rule) -> Array:
+        """Return losses in [0, 1] in the order that the rule bets along, which the seed draws."""
+        unit = self.losses / self.loss_max
+        return np.random.default_rng(self.seed).permutation(unit) if rule.ordered else unit
+
+
+def sample_of(
+    losses: Source,
+    *,
+    rule: str,
+    delta: float,
+    pool_size: int | None,
+    loss_max: float,
+    seed: int,
+) -> Sample:
+    """Read losses and check what is asked of them.
+
+    Raises
+    ------
+    InputError
+    """
+    _check_rule(rule, pool_size)
+    checked(failure_probability, "delta", delta)
+    loss_max = float(checked(positive, "loss_max", loss_max))
+    seed = int(checked(partial(count, minimum=0), "seed", seed))
+    if pool_size is not None:
+        pool_size = int(checked(count, "pool_size", pool_size))
+    table = read_losses(losses, loss_max=loss_max)
+    k = len(table.clients)
+    if pool_size is not None and pool_size < k:
+        raise InputError(
+            f"pool_size must be a whole number of at least the {k} clients given, got {pool_size}"
+        )
+    if k < RULES[rule].least:
+        raise InputError(f"rule {rule} needs at least {RULES[rule].least} clients, got {k}")
+    return Sample(
+        losses=np.array(table.losses),
+        mean=min(math.fsum(table.losses) / k, loss_max),
+        n_rows=table.n_rows,
+        loss_max=loss_max,
+        pool_size=pool_size,
+        seed=seed,
+    )
+
+
 def certify_losses(
-    losses: "str | PathLike[str] | pd.DataFrame | Mapping[Any, float]",
+    losses: Source,
     *,
     delta: float = 0.05,
     rule: str = "product",
@@ -174,59 +255,36 @@ def certify_losses(
     >>> float(found.next_client)
     0.1
     """
-    _check_rule(rule, pool_size)
-    delta = float(_scalar(failure_probability, "delta", delta))
-    alpha = float(_scalar(failure_probability, "alpha", alpha))
-    loss_max = float(_scalar(positive, "loss_max", loss_max))
-    seed = int(_scalar(partial(count, minimum=0), "seed", seed))
-    if pool_size is not None:
-        pool_size = int(_scalar(count, "pool_size", pool_size))
-    table = read_losses(losses, loss_max=loss_max)
-    _check_clients(len(table.clients), rule, pool_size)
-    return _certified(table, rule, delta, alpha, pool_size, loss_max, seed)
+    alpha = float(checked(failure_probability, "alpha", alpha))
+    given = sample_of(
+        losses, rule=rule, delta=delta, pool_size=pool_size, loss_max=loss_max, seed=seed
+    )
+    return _certified(given, rule, float(delta), alpha)
 
 
-def _check_clients(k: int, rule: str, pool_size: int | None) -> None:
-    if pool_size is not None and pool_size < k:
-        raise InputError(
-            f"pool_size must be a whole number of at least the {k} clients given, got {pool_size}"
-        )
-    if k < RULES[rule].least:
-        raise InputError(f"rule {rule} needs at least {RULES[rule].least} clients, got {k}")
-
-
-def _certified(
-    table: LossTable,
-    rule: str,
-    delta: float,
-    alpha: float,
-    pool_size: int | None,
-    loss_max: float,
-    seed: int,
-) -> LossCertificate:
+def _certified(given: Sample, rule: str, delta: float, alpha: float) -> LossCertificate:
     """Bound the mean and the next client's loss, and say what the bound cost."""
-    k, values = len(table.clients), np.array(table.losses)
-    mean = min(math.fsum(table.losses) / k, loss_max)
+    k, mean, loss_max, pool_size = given.n_clients, given.mean, given.loss_max, given.pool_size
     bound, others = None, None
     if RULES[rule].states == "mean":
-        unit = _bounded(RULES[rule], values / loss_max, delta, pool_size, seed)
-        bound = _tagged(_scaled(unit, loss_max), RULES[rule], pool_size, seed)
+        unit = _bounded(RULES[rule], given, delta)
+        bound = tagged(scaled_to(unit, loss_max), RULES[rule], pool_size, given.seed)
         if pool_size is not None and pool_size > k:
             sizes = {"n_clients": k, "pool_size": pool_size}
             left = left_for_others(bound=float(unit), mean=mean / loss_max, **sizes)
             others = float(scaled_up(np.asarray(left), loss_max))
     rank, clients_needed = _conformal_rank(k, alpha)
-    quantile = conformal(losses=values, alpha=alpha, loss_max=loss_max)
+    quantile = conformal(losses=given.losses, alpha=alpha, loss_max=loss_max)
     return LossCertificate(
         rule=rule,
         n_clients=k,
-        n_rows=table.n_rows,
+        n_rows=given.n_rows,
         mean=mean,
-        sd=float(np.std(values, ddof=1)) if k > 1 else math.nan,
+        sd=float(np.std(given.losses, ddof=1)) if k > 1 else math.nan,
         loss_max=loss_max,
         pool_size=pool_size,
         certificate=bound,
-        next_client=_tagged(quantile, RULES["conformal"], pool_size, seed),
+        next_client=tagged(quantile, RULES["conformal"], pool_size, given.seed),
         alpha=alpha,
         rank=rank,
         clients_needed=clients_needed,
@@ -234,7 +292,7 @@ def _certified(
         price_paid=None if bound is None else float(bound) - mean,
         others=others,
         orders=_orders(RULES[rule]),
-        seed=seed,
+        seed=given.seed,
     )
 
 
@@ -266,18 +324,15 @@ def _orders(rule: Rule) -> int:
     return 1 if rule.ordered else rule.orders
 
 
-def _bounded(
-    rule: Rule, unit: Array, delta: float, pool_size: int | None, seed: int
-) -> Certificate:
+def _bounded(rule: Rule, given: Sample, delta: float) -> Certificate:
     """Bound the mean of losses in [0, 1] whose own order says nothing."""
-    if rule.ordered:
-        unit = np.random.default_rng(seed).permutation(unit)
     if rule.bound is None:
         raise ValueError(f"rule {rule.name} bounds no mean")
-    return rule.bound(Asked(unit.tolist(), delta, pool_size, seed))
+    asked = Asked(given.ordered(rule).tolist(), delta, given.pool_size, given.seed)
+    return rule.bound(asked)
 
 
-def _scaled(found: Certificate, loss_max: float) -> Certificate:
+def scaled_to(found: Certificate, loss_max: float) -> Certificate:
     """Turn a bound for losses in [0, 1] into one for losses in [0, loss_max], about clients."""
     ledger = {
         "clients" if event == "samples" else event: share for event, share in found.delta.items()
@@ -314,7 +369,7 @@ def certificate_dict(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def _scalar(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
+def checked(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
     if np.ndim(value):
         raise InputError(f"{name} must be one number, got {name}={value!r}")
     try:
@@ -329,7 +384,7 @@ def _conformal_rank(k: int, alpha: float) -> tuple[int, int]:
     return math.ceil((1 - exact) * (k + 1)), math.ceil(1 / exact) - 1
 
 
-def _tagged(found: Certificate, rule: Rule, pool_size: int | None, seed: int) -> Certificate:
+def tagged(found: Certificate, rule: Rule, pool_size: int | None, seed: int) -> Certificate:
     """Say what has to hold of these clients, where a calculator can only list what may."""
     sampling = found.sampling if pool_size is None else "finite-pool"
     drawn = _ALIKE if found.population == "next-client" else _DRAWN[sampling]

@@ -10,14 +10,17 @@ ids and losses go together.
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latecomer.bounds.certificate import Array
 from latecomer.eval.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -36,23 +39,119 @@ class LossTable:
         Mean loss of each client, same order, each in ``[0, loss_max]``.
     n_rows : int
         Rows that were averaged.
+    groups : tuple of str
+        Group of each client, same order; empty where no column of groups was asked for.
+    rows_each : tuple of int
+        Rows of each client, same order; empty where ``groups`` is.
     """
 
     clients: tuple[str, ...]
     losses: tuple[float, ...]
     n_rows: int
+    groups: tuple[str, ...] = ()
+    rows_each: tuple[int, ...] = ()
+
+    def by_group(self) -> "dict[str, LossTable]":
+        """Cut the table by its groups, which come sorted by name."""
+        own: dict[str, list[int]] = {name: [] for name in sorted(set(self.groups))}
+        for i, name in enumerate(self.groups):
+            own[name].append(i)
+        return {
+            name: LossTable(
+                tuple(self.clients[i] for i in of),
+                tuple(self.losses[i] for i in of),
+                sum(self.rows_each[i] for i in of),
+            )
+            for name, of in own.items()
+        }
 
 
-@dataclass(frozen=True)
-class _Row:
-    where: str
-    client: str
-    loss: float
-    weight: float
+@dataclass
+class _Rows:
+    """The rows of a source as columns, and how to say which row is meant.
+
+    A million rows are read: what a row costs is kept to the few values it holds, and where it
+    stands is put into words only once something is wrong with it.
+    """
+
+    loss_max: float
+    by: str | None
+    once: bool = False  # whether a client may have one row alone
+    numbers: dict[str, int] = field(default_factory=dict)
+    client: "array[int]" = field(default_factory=lambda: array("q"))
+    loss: "array[float]" = field(default_factory=lambda: array("d"))
+    weight: "array[float]" = field(default_factory=lambda: array("d"))
+    groups: list[str] = field(default_factory=list)
+    weightless: dict[int, str] = field(default_factory=dict)
+
+    def add(
+        self, where: Callable[[], str], client: str, loss: Any, weight: Any = 1.0, group: Any = ""
+    ) -> None:
+        """Take one row in, or say in one line where it stands and what is wrong with it."""
+        value, heft = _quick(loss), _quick(weight)
+        if not client or not 0 <= value <= self.loss_max or not 0 <= heft < math.inf:
+            self._refuse(where(), client, loss, weight)
+        if self.once and client in self.numbers:
+            raise InputError(
+                f"{where()}: client {client!r} occurs twice; a client arrives once, with one loss"
+            )
+        number = self.numbers.setdefault(client, len(self.numbers))
+        self.client.append(number)
+        self.loss.append(value)
+        self.weight.append(heft)
+        if heft == 0:
+            self.weightless.setdefault(number, where())
+        if self.by is None:
+            return
+        if number == len(self.groups):
+            if not group:
+                raise InputError(f"{where()}: no {self.by} is given for client {client!r}")
+            self.groups.append(group)
+        elif self.groups[number] != group:
+            raise InputError(
+                f"{where()}: client {client!r} has {self.by} {group!r}, and"
+                f" {self.groups[number]!r} before"
+            )
+
+    def _refuse(self, where: str, client: str, loss: Any, weight: Any) -> None:
+        if not client:
+            raise InputError(f"{where}: no client id")
+        value, heft = _number(where, "loss", loss), _number(where, "weight", weight)
+        if heft < 0:
+            raise InputError(f"{where}: weight {heft:g} is negative")
+        if value < 0:
+            raise InputError(f"{where}: loss {value:g} is negative")
+        raise InputError(
+            f"{where}: loss {value:g} lies outside [0, {self.loss_max:g}];"
+            " losses that can be larger need their largest value as loss_max (--loss-max)"
+        )
+
+    def means(self) -> Array:
+        """Average each client's rows; sums are exact, so the order of the rows cannot show."""
+        losses, weights = np.array(self.loss), np.array(self.weight)
+        if len(self.numbers) == len(losses) and weights.all():
+            return losses
+        owner = np.array(self.client)
+        order = np.argsort(owner, kind="stable")
+        ends = np.searchsorted(owner[order], np.arange(len(self.numbers) + 1))
+        found = np.empty(len(self.numbers))
+        for i, client in enumerate(self.numbers):
+            own = order[ends[i] : ends[i + 1]]
+            largest = weights[own].max()
+            if largest == 0:
+                raise InputError(
+                    f"{self.weightless[i]}: the weights of client {client!r} are all 0"
+                )
+            shares = weights[own] / largest
+            found[i] = math.fsum(shares * losses[own]) / math.fsum(shares)
+        return np.minimum(found, self.loss_max)
 
 
 def read_losses(
-    source: "str | PathLike[str] | pd.DataFrame | Mapping[Any, float]", *, loss_max: float
+    source: "str | PathLike[str] | pd.DataFrame | Mapping[Any, float] | LossTable",
+    *,
+    loss_max: float,
+    by: str | None = None,
 ) -> LossTable:
     """Average the rows of each client and order the clients by their loss, then by their id.
 
@@ -60,9 +159,12 @@ def read_losses(
     ----------
     source : path, DataFrame or mapping
         CSV file (UTF-8, comma-separated, a header) or DataFrame with the columns ``client``,
-        ``loss`` and optionally ``weight``, other columns ignored; or a mapping client -> loss.
+        ``loss`` and optionally ``weight``, other columns ignored; or a mapping client -> loss.  A
+        table that was read before is handed back.
     loss_max : float
         Largest possible loss.
+    by : str, optional
+        Column of a file or frame that holds each client's group, the same in all of its rows.
 
     Returns
     -------
@@ -79,17 +181,21 @@ def read_losses(
     >>> sorted(zip(table.clients, table.losses))
     [('ann', 0.1), ('bob', 0.3)]
     """
-    rows: dict[str, list[_Row]] = {}
-    for row in _rows(source):
-        _check_loss(row, loss_max)
-        rows.setdefault(row.client, []).append(row)
-    if not rows:
+    if isinstance(source, LossTable):
+        return source
+    rows = _Rows(loss_max, by)
+    _read(source, rows)
+    if not rows.numbers:
         raise InputError(f"{_label(source)}: holds no clients")
-    found = sorted((min(_mean(own), loss_max), client) for client, own in rows.items())
+    means, names = rows.means(), list(rows.numbers)
+    by_name = np.array(sorted(range(len(names)), key=names.__getitem__))
+    order = by_name[np.argsort(means[by_name], kind="stable")].tolist()
     return LossTable(
-        clients=tuple(client for _, client in found),
-        losses=tuple(loss for loss, _ in found),
-        n_rows=sum(map(len, rows.values())),
+        clients=tuple(names[i] for i in order),
+        losses=tuple(means[order].tolist()),
+        n_rows=len(rows.loss),
+        groups=tuple(rows.groups[i] for i in order) if by is not None else (),
+        rows_each=tuple(np.bincount(rows.client)[order].tolist()) if by is not None else (),
     )
 
 
@@ -119,38 +225,11 @@ def read_arrivals(
         data = data[: data.rfind(b"\n") + 1]
         if not data.strip():
             return ()
-    found: dict[str, float] = {}
-    for row in _csv_rows(name, data):
-        _check_loss(row, loss_max)
-        if row.client in found:
-            raise InputError(
-                f"{row.where}: client {row.client!r} occurs twice; a client arrives once, with one"
-                " loss"
-            )
-        found[row.client] = row.loss
-    if whole and not found:
+    rows = _Rows(loss_max, None, once=True)
+    _read_csv(name, data, rows)
+    if whole and not rows.numbers:
         raise InputError(f"{name}: holds no clients")
-    return tuple(found.items())
-
-
-def _check_loss(row: _Row, loss_max: float) -> None:
-    if row.loss < 0:
-        raise InputError(f"{row.where}: loss {row.loss:g} is negative")
-    if row.loss > loss_max:
-        raise InputError(
-            f"{row.where}: loss {row.loss:g} lies outside [0, {loss_max:g}];"
-            " losses that can be larger need their largest value as loss_max (--loss-max)"
-        )
-
-
-def _mean(rows: list[_Row]) -> float:
-    largest = max(row.weight for row in rows)
-    if largest == 0:
-        raise InputError(f"{rows[0].where}: the weights of client {rows[0].client!r} are all 0")
-    # fsum is exact, so the order of the rows cannot show in the last digit.
-    weights = [row.weight / largest for row in rows]
-    total = math.fsum(w * row.loss for w, row in zip(weights, rows, strict=True))
-    return total / math.fsum(weights)
+    return tuple(zip(rows.numbers, rows.loss, strict=True))
 
 
 def _label(source: Any) -> str:
@@ -159,65 +238,79 @@ def _label(source: Any) -> str:
     return "losses"
 
 
-def _rows(source: Any) -> Iterator[_Row]:
+def _read(source: Any, rows: _Rows) -> None:
     if isinstance(source, (str, PathLike)):
-        return _csv_rows(_label(source), _bytes(_label(source)))
-    if isinstance(source, Mapping):
-        return _mapping_rows(source)
-    if hasattr(source, "columns") and hasattr(source, "itertuples"):
-        return _frame_rows(source)
-    raise InputError(
-        "losses must be a CSV file, a DataFrame with columns client and loss, or a mapping"
-        f" client -> loss, got {type(source).__name__}"
-    )
+        _read_csv(_label(source), _bytes(_label(source)), rows)
+    elif isinstance(source, Mapping):
+        _read_mapping(source, rows)
+    elif hasattr(source, "columns") and hasattr(source, "itertuples"):
+        _read_frame(source, rows)
+    else:
+        raise InputError(
+            "losses must be a CSV file, a DataFrame with columns client and loss, or a mapping"
+            f" client -> loss, got {type(source).__name__}"
+        )
 
 
-def _mapping_rows(losses: Mapping[Any, float]) -> Iterator[_Row]:
-    seen: set[str] = set()
+def _read_mapping(losses: Mapping[Any, float], rows: _Rows) -> None:
+    if rows.by is not None:
+        raise InputError(f"by {rows.by} needs a file or a DataFrame with that column")
     for key, value in losses.items():
         client = str(key)
-        if client in seen:
+        if client in rows.numbers:
             raise InputError(f"losses: client {client!r} occurs twice")
-        seen.add(client)
-        yield _row(f"losses, client {client!r}", client, value, 1.0)
+        rows.add(partial("losses, client {!r}".format, client), client, value)
 
 
-def _frame_rows(frame: Any) -> Iterator[_Row]:
-    _require_columns("losses", [str(name) for name in frame.columns])
+def _read_frame(frame: Any, rows: _Rows) -> None:
+    listed = [str(name) for name in frame.columns]
+    _require_columns("losses", listed, rows.by)
     columns = ["client", "loss", *(["weight"] if "weight" in frame.columns else [])]
-    for number, values in enumerate(frame[columns].itertuples(index=False, name=None)):
-        client, loss, *rest = values
-        where = f"losses, row {number}"
-        if client is None or client != client:
-            raise InputError(f"{where}: no client id")
-        yield _row(where, str(client), loss, *(rest or [1.0]))
+    weighted = len(columns) == 3
+    asked = [*columns, *([rows.by] if rows.by is not None else [])]
+    for number, values in enumerate(frame[asked].itertuples(index=False, name=None)):
+        client, group = values[0], values[-1] if rows.by is not None else ""
+        named = "" if client is None or client != client else str(client)
+        told = "" if group is None or group != group else str(group)
+        weight = values[2] if weighted else 1.0
+        rows.add(partial("losses, row {}".format, number), named, values[1], weight, told)
 
 
-def _csv_rows(path: str, data: bytes) -> Iterator[_Row]:
+def _read_csv(path: str, data: bytes, rows: _Rows) -> None:
     reader = csv.reader(io.StringIO(_text(path, data), newline=""), strict=True)
-    header: list[str] | None = None
+
+    def where() -> str:
+        # A field with line breaks spans lines; the last one is where the reader stands.
+        return f"{path}, line {reader.line_num}"
+
     try:
+        header = next((cells for cells in reader if any(map(str.strip, cells))), None)
+        if header is None:
+            raise InputError(f"{path}: the file is empty")
+        names = [cell.strip() for cell in header]
+        _require_columns(path, names, rows.by)
+        client, loss = names.index("client"), names.index("loss")
+        weight = names.index("weight") if "weight" in names else None
+        group = None if rows.by is None else names.index(rows.by)
         for cells in reader:
-            # A field with line breaks spans lines; the last one is where the reader stands.
-            where = f"{path}, line {reader.line_num}"
-            if not any(cell.strip() for cell in cells):
-                continue
-            cells = [cell.strip() for cell in cells]
-            if header is None:
-                header = cells
-                _require_columns(path, header)
-                continue
-            if len(cells) != len(header):
+            if len(cells) != len(names):
+                if not any(map(str.strip, cells)):
+                    continue
                 raise InputError(
-                    f"{where}: {len(cells)} values, but the header has {len(header)} columns"
+                    f"{where()}: {len(cells)} values, but the header has {len(names)} columns"
                 )
-            row = dict(zip(header, cells, strict=True))
-            yield _row(where, row["client"], row["loss"], row.get("weight", 1.0))
+            if not cells[client] and not any(map(str.strip, cells)):
+                continue
+            rows.add(
+                where,
+                cells[client].strip(),
+                cells[loss].strip(),
+                1.0 if weight is None else cells[weight].strip(),
+                "" if group is None else cells[group].strip(),
+            )
     except csv.Error as error:
         cause = "a quotation mark is never closed" if "unexpected end" in str(error) else error
-        raise InputError(f"{path}, line {reader.line_num}: {cause}") from error
-    if header is None:
-        raise InputError(f"{path}: the file is empty")
+        raise InputError(f"{where()}: {cause}") from error
 
 
 def _bytes(path: str) -> bytes:
@@ -239,25 +332,31 @@ def _text(path: str, data: bytes) -> str:
         raise InputError(f"{path}, line {line}: not UTF-8 text") from error
 
 
-def _require_columns(where: str, columns: list[str]) -> None:
-    for wanted in ("client", "loss"):
+def _require_columns(where: str, columns: list[str], by: str | None) -> None:
+    asked = ("client", "loss") if by is None else ("client", "loss", by)
+    for wanted in asked:
         if wanted not in columns:
             listed = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
             raise InputError(
                 f"{where}: no column {wanted!r} among {listed or 'none'}{nearest(wanted, columns)}"
             )
-    for name in ("client", "loss", "weight"):
+    for name in (*asked, "weight"):
         if columns.count(name) > 1:
             raise InputError(f"{where}: column {name!r} occurs twice")
 
 
-def _row(where: str, client: str, loss: Any, weight: Any) -> _Row:
-    if not client:
-        raise InputError(f"{where}: no client id")
-    row = _Row(where, client, _number(where, "loss", loss), _number(where, "weight", weight))
-    if row.weight < 0:
-        raise InputError(f"{where}: weight {row.weight:g} is negative")
-    return row
+def _quick(value: Any) -> float:
+    """Return the number that a value plainly is, NaN where there is something to say about it."""
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and "_" not in value:
+        with suppress(ValueError):
+            return float(value)
+        return math.nan
+    try:
+        return _number("", "", value)
+    except InputError:
+        return math.nan
 
 
 def _number(where: str, name: str, value: Any) -> float:

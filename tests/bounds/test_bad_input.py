@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from latecomer.bounds import CATALOGUE
+from latecomer.bounds.held_out.bets import product_wor_bets
 
 NAN, INF = math.nan, math.inf
 # One legal call per calculator; the bad calls below change one argument of it.
@@ -48,6 +49,13 @@ LEGAL: dict[str, dict[str, Any]] = {
         "delta": 0.05,
         "joint_error": 0.02,
     },
+    "ball_mixture": {"losses": [0.1, 0.2], "radius": 0.1, "delta": 0.05, "points": [0.5, 1.0]},
+    "breaking_radius": {"losses": [0.1, 0.2], "target": 0.9, "delta": 0.05, "points": [0.5, 1.0]},
+    "chi2_ball": {"losses": [0.1, 0.2], "radius": 0.1, "delta": 0.05, "thresholds": [-1.0, 0.1]},
+    "dkw_ball": {"losses": [0.1, 0.2], "radius": 0.1, "delta": 0.05},
+    "kl_ball": {"losses": [0.1, 0.2], "radius": 0.1, "delta": 0.05, "temperatures": [0.5, 1.0]},
+    "subgroup": {"losses": [0.1, 0.2], "share": 0.5, "delta": 0.05, "thresholds": [0.0, 0.1]},
+    "tv_ball": {"losses": [0.1, 0.2], "radius": 0.1, "delta": 0.05, "thresholds": [0.0, 0.1]},
     "betting_mixture": {"losses": [0.1, 0.2], "delta": 0.05, "n_bets": 4},
     "catoni": {"empirical_risk": 0.1, "kl": 1.0, "n_samples": 50, "delta": 0.05, "c": 1.0},
     "catoni_grid": {
@@ -207,6 +215,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "reference_price_pool": {"n_clients": 5, "pool_size": 10, "delta": 0.05},
     "pool_fraction": {"n_exceeding": 1, "n_sampled": 5, "pool_size": 10, "delta": 0.05},
     "product": {"losses": [0.1, 0.2], "delta": 0.05},
+    "product_from_sum": {"log_sum": 3.0, "n_clients": 20, "delta": 0.05, "gamma": 0.05},
     "progressive": {"empirical_risk": 0.1, "n_steps": 20, "delta": 0.05, "grid": [0.5, 1.0]},
     "proxy_a": {"error": 0.2},
     "rezazadeh_code": {
@@ -432,15 +441,28 @@ ILLEGAL: dict[str, list[Any]] = {
     "harmonic_size": [0, -1, NAN, INF, "even"],
     **dict.fromkeys(["coefficient", "multiplier", "smoothness"], NONNEGATIVE),
     **dict.fromkeys(["variant", "kind", "adjacency"], FLAG),
-    "gamma": PROBABILITY,
+    **dict.fromkeys(["gamma", "target"], PROBABILITY),
+    "thresholds": [[], [0.1, 1.0], [0.1, NAN], ["a", "b"], 0.3],
+    "points": [[], [0.0, 1.0], [1.0, NAN], ["a", "b"], 0.3],
+    "log_sum": NONNEGATIVE,
+    "temperatures": [[], [0.0, 1.0], [1.0, -1.0], [1.0, NAN], [1.0, 800.0], "fine"],
+    "share": [0, 1.5, -0.1, NAN, "half"],
+    "rule": ["product", 3],
+    "ball": FLAG,
     "two_sided": ["yes", 1, None],
     "solutions": [[1.0, 2.0], [[NAN, 1.0], [0.0, 1.0]], "table"],
 }
 # Two names mean something else in a few places: a variance, and an epsilon that may be 0.
 EXCEPTIONS: dict[tuple[str, str], list[Any]] = {
+    ("ball_mixture", "bets"): ["product", 3],
     ("gauss_kl_equal", "alpha"): POSITIVE,
     ("personal_prior_kl", "alpha"): POSITIVE,
     ("personal_prior_pooled", "alpha"): POSITIVE,
+    ("tv_ball", "radius"): [1.5, *NONNEGATIVE],
+    **dict.fromkeys(
+        [(name, "radius") for name in ("kl_ball", "chi2_ball", "ball_mixture", "dkw_ball")],
+        NONNEGATIVE,
+    ),
     ("gauss_delta", "epsilon"): NONNEGATIVE,
     ("gauss_analytic", "epsilon"): NONNEGATIVE,
 }
@@ -449,6 +471,9 @@ OPTIONAL = [
     "loss_max",
     "variant",
     "kind",
+    "ball",
+    "rule",
+    "bets",
     "adjacency",
     "two_sided",
     "coefficient",
@@ -497,6 +522,8 @@ CONFLICTS: list[tuple[str, dict[str, Any], str]] = [
     ("tolstikhin_seldin", {"variance": 0.3}, "variance=0.3"),
     ("mcallester03", {"n_samples": 1}, "n_samples=1"),
     ("dkw_band", {"delta": 0.6}, "delta=0.6"),
+    ("dkw_ball", {"delta": 0.6}, "delta=0.6"),
+    ("product_from_sum", {"log_sum": 61.0}, "log_sum=61"),
     ("mc_then_kl", {"delta": 0.6, "delta_draws": 0.5}, "delta + delta_draws=1.1"),
     ("single_level_kl_mc", {"delta": 0.6, "delta_draws": 0.5}, "delta + delta_draws=1.1"),
     ("single_level_product_mc", {"monte_carlo_neg_log1m": 3.5}, "monte_carlo_neg_log1m=3.5"),
@@ -524,6 +551,11 @@ CONFLICTS: list[tuple[str, dict[str, Any], str]] = [
     ("gauss_classic", {"epsilon": 1.0}, "epsilon=1"),
     ("proxy_a", {"error": [0.1, 1.1]}, "error[1]=1.1"),
     ("ben_david", {"divergence": 2.1}, "divergence=2.1"),
+    ("tv_ball", {"thresholds": [-0.1, 0.2]}, "thresholds[0]=-0.1"),
+    ("ball_mixture", {"ball": "tv", "radius": 1.1}, "radius=1.1"),
+    ("ball_mixture", {"ball": "tv"}, "points[1]=1"),
+    ("ball_mixture", {"ball": "subgroup", "radius": 0.0, "points": [0.0]}, "radius=0"),
+    ("ball_mixture", {"bets": product_wor_bets(1)}, "pool_size=1"),
     ("odpfl", {"divergences": [0.1, 2.1]}, "divergences[1]=2.1"),
 ]
 

@@ -181,6 +181,7 @@ ROUTES: dict[str, Route] = {
         {"dim": "dimension", "R": "ball_radius", "radius": "cover_radius"},
     ),
     **_same("uniform_convergence.seen_clients", _PFEDHN, "pfedhn_M", "pfedhn_eps"),
+    **_same("shift.balls", {}, "tv_ball", "kl_ball", "chi2_ball", "subgroup"),
     "proxy_a": Route("shift.adaptation", "proxy_a", {"err": "error"}),
     "hdiv_from_counts": Route(
         "shift.adaptation",

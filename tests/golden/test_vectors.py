@@ -25,8 +25,7 @@ def _adapter() -> Any:
 
 ADAPTER = _adapter()
 evaluate = ADAPTER.evaluate
-# The second file holds corrections, rules of pools, paths and drift; values of balls around a
-# population are left out of it, for no calculator of them exists yet.
+# The second file holds corrections, rules of pools, paths, drift and balls around a population.
 FIRST, SECOND = (
     json.loads((HERE / name).read_text())["vectors"] for name in ("vectors.json", "vectors2.json")
 )
@@ -102,7 +101,7 @@ def run(vector: dict[str, Any], rtol: float) -> None:
 
 
 def test_all_vectors_are_here() -> None:
-    assert (len(FIRST), len(SECOND)) == (161, 20)
+    assert (len(FIRST), len(SECOND)) == (161, 33)
     assert len({vector["id"] for vector in VECTORS}) == len(VECTORS)
 
 

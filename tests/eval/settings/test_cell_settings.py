@@ -5,13 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from latecomer.eval.results.kept_cells import cells_of
 from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.shipped import shipped_studies
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMITTED = sorted((ROOT / "reports" / "reference").glob("*/cells/*/config.json"))
+COMMITTED = sorted(
+    path
+    for run in (ROOT / "reports" / "reference").iterdir()
+    for path in cells_of(run).glob("*/config.json")
+)
 
 
 def said(settings, config):
@@ -47,7 +52,7 @@ def test_there_are_committed_cells_to_read():
     assert len(COMMITTED) >= 60
 
 
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parts[-4] + "-" + path.parts[-2])
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parts[-2])
 def test_cells_of_committed_runs_are_read(path):
     check(json.loads(path.read_text("utf-8")))
 

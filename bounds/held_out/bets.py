@@ -1,0 +1,152 @@
+"""Mean rules as bets: what each has won against a hypothetical mean.
+
+A rule that bets refuses a mean once its wealth against it passes 1/delta.  Its bound is the
+smallest refused mean; what it has won against any other is needed where several bets, on
+functions of the same scores, are put together before anything is refused.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds import checks
+from latecomer.bounds.certificate import Array, Sampling
+from latecomer.bounds.held_out.betting import fixed_bets
+from latecomer.bounds.held_out.betting_orders import averaged_bets
+from latecomer.bounds.held_out.pool_betting import averaged_product, bets_path, product_path
+
+__all__ = [
+    "Bets",
+    "betting_mixture_bets",
+    "betting_wor_bets",
+    "product_bets",
+    "product_wor_averaged_bets",
+    "product_wor_bets",
+    "wsr_averaged_bets",
+]
+
+LogWealth = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Bets:
+    """A way to bet on scores in [0, 1], fixed before the first of them is seen.
+
+    Attributes
+    ----------
+    rule : str
+        The calculator that bets so.
+    sampling : str
+        How clients must have been drawn, as a certificate's tag.
+    realised : bool
+        Whether, in a pool, it is about the scores as measured and not about expected ones.
+    wealth : callable
+        ``(scores [..., k], delta) -> (mean [...] -> log wealth [..., looks])``.  At the true mean
+        the wealth is a supermartingale along its looks that starts at or below 1 on average, also
+        when wealths on functions of the same scores are averaged; it never falls as the mean rises.
+    """
+
+    rule: str
+    sampling: Sampling
+    realised: bool
+    wealth: Callable[[Array, Array], LogWealth]
+
+
+def _once(log_wealth: LogWealth) -> LogWealth:
+    """Give a wealth that counts at its end alone its one look."""
+    return lambda mean: log_wealth(mean)[..., None]
+
+
+def product_bets() -> Bets:
+    """Bets of ``product``: prod (1 - L_i) / (1 - R).
+
+    Examples
+    --------
+    >>> won = product_bets().wealth(np.array([0.1, 0.1]), np.array(0.05))
+    >>> round(float(np.exp(won(np.array(0.55)))[0]), 6)
+    4.0
+    """
+
+    def wealth(scores: Array, delta: Array) -> LogWealth:
+        with np.errstate(divide="ignore"):
+            own = np.log1p(-scores).sum(axis=-1)
+        return _once(lambda mean: own - scores.shape[-1] * np.log1p(-mean))
+
+    return Bets("product", "iid or finite-pool", False, wealth)
+
+
+def betting_mixture_bets(n_bets: int = 10) -> Bets:
+    """Bets of ``betting_mixture``: the average of prod (1 - l (L_i - R)) over l = 1, 1/2, ..."""
+    fixed = int(checks.count("n_bets", n_bets))
+    return Bets(
+        "betting_mixture",
+        "iid or finite-pool",
+        False,
+        lambda scores, delta: _once(fixed_bets(scores, fixed)),
+    )
+
+
+def wsr_averaged_bets(n_orders: int = 64, seed: int = 0) -> Bets:
+    """Bets of ``wsr_averaged``: adaptive ones, averaged over orders drawn by the seed."""
+    drawn = int(checks.count("n_orders", n_orders))
+    start = int(checks.count("seed", seed, minimum=0))
+    return Bets(
+        "wsr_averaged",
+        "iid",
+        False,
+        lambda scores, delta: _once(averaged_bets(scores, delta, drawn, start)),
+    )
+
+
+def product_wor_bets(pool_size: ArrayLike) -> Bets:
+    """Bets of ``product_wor``, along the order of sampling."""
+    pool = checks.count("pool_size", pool_size).astype(np.float64)
+    return Bets(
+        "product_wor",
+        "finite-pool",
+        True,
+        lambda scores, delta: _in_pool(product_path(scores, pool), scores, pool),
+    )
+
+
+def betting_wor_bets(pool_size: ArrayLike, n_bets: int = 5) -> Bets:
+    """Bets of ``betting_wor``, along the order of sampling."""
+    pool = checks.count("pool_size", pool_size).astype(np.float64)
+    fixed = int(checks.count("n_bets", n_bets))
+    return Bets(
+        "betting_wor",
+        "finite-pool",
+        True,
+        lambda scores, delta: _in_pool(bets_path(scores, pool, fixed), scores, pool),
+    )
+
+
+def product_wor_averaged_bets(pool_size: ArrayLike, n_orders: int = 400, seed: int = 0) -> Bets:
+    """Bets of ``product_wor_averaged``: the last wealth, averaged over orders of the seed."""
+    pool = checks.count("pool_size", pool_size).astype(np.float64)
+    drawn = int(checks.count("n_orders", n_orders))
+    start = int(checks.count("seed", seed, minimum=0))
+    return Bets(
+        "product_wor_averaged",
+        "finite-pool",
+        True,
+        lambda scores, delta: _in_pool(
+            _once(averaged_product(scores, pool, drawn, start)), scores, pool
+        ),
+    )
+
+
+def _in_pool(log_wealth: LogWealth, scores: Array, pool: Array) -> LogWealth:
+    """Refuse a mean that the pool cannot have: its other clients would have to score above 1."""
+    k = scores.shape[-1]
+    checks.at_most("the number of losses", np.asarray(k), "pool_size", pool)
+    # A sum of k scores is off by at most k roundings.
+    top = scores.sum(axis=-1) / pool * (1.0 + k * 2.3e-16) + (pool - k) / pool
+
+    def with_top(mean: Array) -> Array:
+        impossible = mean > top + 1e-15
+        return np.where(impossible[..., None], np.inf, log_wealth(np.minimum(mean, top)))
+
+    return with_top

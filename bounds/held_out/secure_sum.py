@@ -1,0 +1,93 @@
+"""The product rule from one sum, so that no client has to tell its loss."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latecomer.bounds import checks
+from latecomer.bounds.certificate import Certificate, catalogued, certificate, rounded_up
+
+__all__ = ["product_from_sum"]
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean client score from the sum of what each client makes of its own, and no score.",
+    source="this project; the product rule on shrunk scores",
+    population="unseen-client",
+    predictor="any",
+    sampling="iid or finite-pool",
+    assumptions=(
+        "the model, gamma and the code were fixed before the first score was seen",
+        "log_sum is the sum of -ln(1 - (1 - gamma) L) over all clients, one score L in [0, 1] "
+        "each, and every client rounded its part up",
+        "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
+        "then what is bounded",
+    ),
+    vacuous_when="a large share of the scores is near 1, or there are only a few clients",
+)
+def product_from_sum(
+    *,
+    log_sum: ArrayLike,
+    n_clients: ArrayLike,
+    delta: ArrayLike,
+    gamma: ArrayLike,
+    bits: ArrayLike = 0.0,
+) -> Certificate:
+    """Risk at most (1 - (delta 2^-bits e^-S)^(1/k)) / (1 - gamma).
+
+    S = sum of -ln(1 - (1 - gamma) L_i), each in [0, -ln gamma]: it can come out of secure
+    aggregation, where parties add masks that cancel.  A score of 1 has no logarithm, and lowering
+    it would be wrong; shrinking all scores by 1 - gamma bounds the mean of (1 - gamma) L, which is
+    divided by it again.  Proof: ``product`` for the scores (1 - gamma) L_i; with bits, for each
+    system that a prefix code of so many bits can name, as ``occam_product``.
+
+    For independent clients who arrive one after another the values at all n_clients hold at once,
+    and so does the smallest so far: prod (1 - Z_i) / (1 - E Z) is a martingale.
+
+    Parameters
+    ----------
+    log_sum : array_like
+        S in nats, at least 0 and at most n_clients times -ln gamma.
+    n_clients : array_like
+        Clients k behind the sum, at least 1.
+    delta : array_like
+        Failure probability, strictly between 0 and 1.
+    gamma : array_like
+        Strictly between 0 and 1, fixed beforehand and the same for all clients; about 1/k.
+    bits : array_like
+        Length of the code word of the system, at least 0; 0 for one fixed beforehand.
+
+    Returns
+    -------
+    Certificate
+        Shape of the broadcast inputs; may exceed 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range.
+
+    Examples
+    --------
+    >>> scores = np.array([0.1, 0.2] * 20)
+    >>> told = -np.log1p(-(1 - 1 / 40) * scores).sum()
+    >>> round(float(product_from_sum(log_sum=told, n_clients=40, delta=0.05, gamma=1 / 40)), 4)
+    0.2145
+    """
+    total = checks.nonnegative("log_sum", log_sum)
+    k = checks.count("n_clients", n_clients)
+    failure = checks.failure_probability("delta", delta)
+    shrunk = checks.between("gamma", gamma, 0.0, 1.0)
+    code = checks.nonnegative("bits", bits)
+    # Parts are rounded up by their clients, by so much at most that nobody would notice.
+    most = np.asarray(-k * np.log(shrunk) * (1.0 + 1e-6) + 1e-9)
+    checks.at_most("log_sum", total, "n_clients ln(1 / gamma)", most)
+    exponent = rounded_up((total - np.log(failure) + code * np.log(2.0)) / k)
+    value = rounded_up(-np.expm1(-exponent) / (1.0 - shrunk))
+    least = -np.expm1(-total / k) / (1.0 - shrunk)
+    return certificate(
+        "product_from_sum",
+        value=value,
+        terms={"geometric_risk": least, "price": value - least},
+        delta={"clients": failure},
+    )

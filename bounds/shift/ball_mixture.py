@@ -1,0 +1,226 @@
+"""Balls of populations at a lower price: one bet on all points of the grid together.
+
+A union pays ln J for a grid of J points although their scores are made from the same losses and
+win or lose together.  Here the wealths that a rule wins on each point's scores are averaged before
+anything is refused, which costs ln J only where a single point does all the winning.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from latecomer.bounds import checks
+from latecomer.bounds.certificate import Array, Certificate, catalogued
+from latecomer.bounds.held_out.bets import Bets, product_bets
+from latecomer.bounds.shift.balls import issued
+from latecomer.bounds.shift.duals import DUALS, Dual, points_in
+
+__all__ = ["ball_mixture", "breaking_radius"]
+
+_EPS = float(np.finfo(np.float64).eps)
+_HALVINGS = 48
+_ASSUMED = (
+    "the model, the bets and the grid were fixed before the first score was seen",
+    "one score in [0, 1] per held-out client, clients drawn as the bets ask",
+)
+Refused = Callable[[Array, Array], NDArray[np.bool_]]
+
+
+def _bets(bets: Bets | None) -> Bets:
+    if bets is None:
+        return product_bets()
+    if not isinstance(bets, Bets):
+        raise TypeError(f"bets must be Bets, such as product_bets(), got bets={bets!r}")
+    return bets
+
+
+def _refusals(dual: Dual, scores: Array, failure: Array, grid: Array, bets: Bets) -> Refused:
+    """Return (value, radius), of one shape -> whether the average wealth refuses the value.
+
+    Everything errs towards not refusing: scores are rounded up, the means against which is bet are
+    lowered, and the wealth has to pass its mark by more than a sum's rounding.
+    """
+    k = scores.shape[-1]
+    mark = -np.log(failure) + 4e-13 * (k + 8)
+    # Point by point: a million clients' scores are not kept a dozen times.
+    wealths = [bets.wealth(dual.scores(scores, point), failure) for point in grid]
+
+    def refused(value: Array, radius: Array) -> NDArray[np.bool_]:
+        each = []
+        for point, log_wealth in zip(grid, wealths, strict=True):
+            needed = dual.needed(value - 8.0 * _EPS, radius, point)
+            lowered = needed * (1.0 - 64.0 * _EPS) - 16.0 * (k + 8) * _EPS
+            with np.errstate(divide="ignore", invalid="ignore"):
+                won = log_wealth(np.clip(lowered, 0.0, 1.0))
+            # A score of 1 loses everything, even against a mean of 1.
+            each.append(np.where(np.isnan(won), -np.inf, won))
+        together = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(grid.size)
+        return np.asarray(together.max(axis=-1) > mark)
+
+    return refused
+
+
+@catalogued(
+    family="population shift",
+    claim="Mean over a ball of populations by bets averaged over the grid of its dual.",
+    source="this project; weak duality, a mixture of bets and Ville's inequality",
+    population="unseen-client",
+    predictor="any",
+    sampling="iid or finite-pool",
+    assumptions=(*_ASSUMED, "the two laws of clients differ by at most radius, as ball measures"),
+    vacuous_when="the radius exceeds what a share of hopeless clients that goes unseen allows",
+)
+def ball_mixture(
+    *,
+    losses: ArrayLike,
+    radius: ArrayLike,
+    delta: ArrayLike,
+    ball: str = "kl",
+    points: ArrayLike | None = None,
+    bets: Bets | None = None,
+) -> Certificate:
+    """Smallest v at which the average over points j of the wealth W_j(m_j(v, r)) passes 1/delta.
+
+    W_j(m) is what the bets win on point j's scores Z_j against the mean m, as the product's
+    prod (1 - Z_j) / (1 - m), and m_j(v, r) the mean of Z_j at which its dual bound is v: for kl
+    (e^(l v - r) - 1) / (e^l - 1), for tv (v - t) / (1 - t) - r.
+
+    Proof.  Let m*_j be the true means and f(r) = min_j of the dual bounds at them, which the mean
+    over the ball does not exceed.  The average of W_j(m*_j) is a supermartingale from 1, so with
+    probability 1 - delta it never passes 1/delta.  Bounds rise with the mean and f(r) is the least:
+    m_j(f(r), r) <= m*_j for all j and **every r at once**.  Wealth rises with the mean, so f(r) is
+    not refused, and what is not refused is a half-line.
+
+    Never above the union over the same grid, which waits for one wealth to pass J/delta by itself.
+    Means are clipped to [0, 1], where the true ones lie.
+
+    Parameters
+    ----------
+    losses : array_like
+        Scores in [0, 1], shape [..., k], clients last; in the order of sampling for pool bets.
+    radius : array_like
+        As the ball measures, the share for ``subgroup``; broadcasts with the leading axes.
+    delta : array_like
+        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    ball : {"kl", "tv", "chi2", "subgroup"}
+    points : array_like, optional
+        Grid of thresholds (kl: temperatures), fixed beforehand; the ball's own unless given.
+    bets : Bets, optional
+        From :mod:`latecomer.bounds.held_out.bets`, fixed beforehand; the product's unless given.
+
+    Returns
+    -------
+    Certificate
+        At most 1, shape of the leading axes broadcast with ``radius`` and ``delta``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, no client, no point, or more clients than the bets' pool holds.
+
+    Examples
+    --------
+    >>> found = ball_mixture(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
+    >>> found.value.round(4).tolist()
+    [0.25, 0.3566, 0.4251]
+    """
+    dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
+    scores = checks.losses_in("losses", losses)
+    reach = dual.radius("radius", radius)
+    failure = checks.failure_probability("delta", delta)
+    used = _bets(bets)
+    refused = _refusals(dual, scores, failure, points_in(dual, "points", points), used)
+    shape = np.broadcast_shapes(scores.shape[:-1], failure.shape, reach.shape)
+    reach = np.broadcast_to(reach, shape)
+    none = np.broadcast_to(dual.radius_at(np.array(0.0)), shape)
+    value, unshifted = _least(refused, reach), _least(refused, none)
+    mean = np.broadcast_to(scores.mean(axis=-1), shape)
+    return issued("ball_mixture", mean, unshifted, value, failure, used.sampling, _ASSUMED)
+
+
+def _least(refused: Refused, radius: Array) -> Array:
+    """Smallest refused value at a radius, the refused end of its bracket; 1 if there is none."""
+    low, high = np.zeros(radius.shape), np.ones(radius.shape)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        wrong = refused(middle, radius)
+        high, low = np.where(wrong, middle, high), np.where(wrong, low, middle)
+    return high
+
+
+@catalogued(
+    family="population shift",
+    claim="Largest radius at which a certificate over a ball of populations is below a target.",
+    source="this project; ball_mixture holds for all radii at once",
+    assumptions=(*_ASSUMED, "the target may be chosen afterwards: the curve holds for all radii"),
+    vacuous_when="NaN: the certificate is at or above the target without any shift",
+)
+def breaking_radius(
+    *,
+    losses: ArrayLike,
+    target: ArrayLike,
+    delta: ArrayLike,
+    ball: str = "kl",
+    points: ArrayLike | None = None,
+    bets: Bets | None = None,
+) -> Array:
+    """Largest r at which :func:`ball_mixture` refuses the target; for ``subgroup`` the least share.
+
+    How different may the next population be before the certificate says nothing of the target?
+    With probability 1 - delta every population within r has a mean below the target.  r is the
+    refused end of its bracket, so that the statement holds.
+
+    Parameters
+    ----------
+    losses : array_like
+        Scores in [0, 1], shape [..., k], clients last; in the order of sampling for pool bets.
+    target : array_like
+        Mean loss strictly between 0 and 1; broadcasts with the leading axes.
+    delta : array_like
+        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    ball : {"kl", "tv", "chi2", "subgroup"}
+    points : array_like, optional
+        Grid of thresholds (kl: temperatures), fixed beforehand; the ball's own unless given.
+    bets : Bets, optional
+        Fixed beforehand; the product's unless given.
+
+    Returns
+    -------
+    ndarray
+        NaN where not even the scored population itself is certified to be below the target.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, no client, no point, or more clients than the bets' pool holds.
+
+    Examples
+    --------
+    >>> found = breaking_radius(losses=[0.1, 0.2] * 20, target=[0.15, 0.3, 0.4], delta=0.05)
+    >>> found.round(4).tolist()
+    [nan, 0.0396, 0.1601]
+    """
+    dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
+    scores = checks.losses_in("losses", losses)
+    aim = checks.between("target", target, 0.0, 1.0)
+    failure = checks.failure_probability("delta", delta)
+    refused = _refusals(dual, scores, failure, points_in(dual, "points", points), _bets(bets))
+    shape = np.broadcast_shapes(scores.shape[:-1], failure.shape, aim.shape)
+    aim = np.broadcast_to(aim, shape)
+    return widest(lambda reach: refused(aim, reach), dual.radius_at, shape)
+
+
+def widest(
+    below: Callable[[Array], NDArray[np.bool_]],
+    radius_at: Callable[[Array], Array],
+    shape: tuple[int, ...],
+) -> Array:
+    """Widest radius that is still ``below`` some target, NaN where not even none at all is."""
+    low, high = np.zeros(shape), np.ones(shape)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        legal = below(radius_at(middle))
+        low, high = np.where(legal, middle, low), np.where(legal, high, middle)
+    found = radius_at(low)
+    return np.asarray(np.where(below(found), found, np.nan))

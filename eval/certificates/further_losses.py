@@ -1,0 +1,315 @@
+"""More that a table of losses proves: bad clients, named groups, one model against another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate, certificate
+from latecomer.bounds.checks import failure_probability, real
+from latecomer.bounds.held_out.betting import wsr_wor
+from latecomer.bounds.held_out.betting_orders import wsr_averaged
+from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
+from latecomer.bounds.held_out.pool_curve import pool_band
+from latecomer.eval.certificates.from_losses import (
+    LossCertificate,
+    Sample,
+    Source,
+    certify_losses,
+    checked,
+    sample_of,
+    tagged,
+)
+from latecomer.eval.certificates.loss_table import read_losses
+from latecomer.eval.certificates.rules import RULES
+from latecomer.eval.errors import InputError
+
+__all__ = ["Compared", "certify_above", "certify_against", "certify_curve", "certify_groups"]
+
+_COUNTED = RULES["fraction_above"]
+
+
+def _sample(losses: Source, delta: float, pool_size: int | None, loss_max: float) -> Sample:
+    asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": 0}
+    return sample_of(losses, rule="product", delta=delta, **asked)
+
+
+def certify_above(
+    losses: Source,
+    thresholds: Sequence[float],
+    *,
+    delta: float = 0.05,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+) -> dict[float, Certificate]:
+    """Bound the share of clients whose loss is above each threshold; they share delta.
+
+    Parameters
+    ----------
+    losses, pool_size, loss_max
+        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
+    thresholds : sequence of float
+        Different losses, at least 0 and below ``loss_max``, fixed before the losses are seen.
+    delta : float
+        Failure probability of all thresholds together.
+
+    Returns
+    -------
+    dict of float to Certificate
+        ``value`` is a share of clients: exact, binomial or for a pool hypergeometric.
+
+    Raises
+    ------
+    InputError
+        One line naming the argument, or the file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> losses = {i: 0.3 if i == 0 else 0.1 for i in range(30)}
+    >>> {t: round(float(c), 3) for t, c in certify_above(losses, [0.2, 0.5]).items()}
+    {0.2: 0.172, 0.5: 0.116}
+    """
+    given = _sample(losses, delta, pool_size, loss_max)
+    levels = [float(checked(real, "above", threshold)) for threshold in thresholds]
+    wrong = [level for level in levels if not 0 <= level < given.loss_max]
+    if wrong or not levels or len(set(levels)) < len(levels):
+        raise InputError(
+            f"above must be different losses of at least 0 and below {given.loss_max:g}, got "
+            f"{', '.join(f'{level:g}' for level in levels) or 'none'}"
+        )
+    found, share = {}, delta / len(levels)
+    for level in levels:
+        bad = int((given.losses > level).sum())
+        if given.pool_size is None:
+            issued = clopper_pearson(n_errors=bad, n_samples=given.n_clients, delta=share)
+        else:
+            sizes = {"n_sampled": given.n_clients, "pool_size": given.pool_size}
+            issued = pool_fraction(n_exceeding=bad, delta=share, **sizes)
+        about = replace(issued, population="unseen-client", loss_max=1.0)
+        found[level] = _counted(about, given)
+    return found
+
+
+def _counted(issued: Certificate, given: Sample) -> Certificate:
+    ledger = {"clients": issued.delta_total}
+    sampling = "iid" if given.pool_size is None else "finite-pool"
+    told = tagged(
+        replace(issued, delta=ledger, sampling=sampling), _COUNTED, given.pool_size, given.seed
+    )
+    scale = f"losses lie in [0, {given.loss_max:g}]"
+    return replace(told, assumptions=(*told.assumptions[:3], scale, *told.assumptions[4:]))
+
+
+def certify_curve(
+    losses: Source,
+    *,
+    delta: float = 0.05,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+) -> tuple[Certificate, list[tuple[float, float, float]]]:
+    """Bound the share of clients above every threshold at once.
+
+    Parameters
+    ----------
+    losses, pool_size, loss_max
+        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
+    delta : float
+        Failure probability of the whole curve, at most 1/2.
+
+    Returns
+    -------
+    Certificate
+        Its ``value`` is the width added to every sampled share.
+    list of (threshold, sampled share above, bound)
+        Steps by rising threshold: each holds from it up to the next.
+
+    Raises
+    ------
+    InputError
+        One line naming the argument, or the file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> width, steps = certify_curve({i: 0.1 * (i % 2) for i in range(40)})
+    >>> [(t, share, round(bound, 3)) for t, share, bound in steps]
+    [(0.0, 0.5, 0.694), (0.1, 0.0, 0.194)]
+    """
+    given = _sample(losses, delta, pool_size, loss_max)
+    k = given.n_clients
+    if delta > 0.5:
+        raise InputError(f"delta must be at most 1/2 for a curve, got {delta:g}")
+    if given.pool_size is None:
+        name, width = "dkw_band", float(dkw_band(n_clients=k, delta=delta))
+    else:
+        name = "pool_band"
+        width = float(pool_band(n_sampled=k, pool_size=given.pool_size, delta=delta))
+    made = certificate(name, terms={"width": width}, delta={"clients": delta})
+    steps = []
+    for threshold in np.unique(np.append(given.losses, 0.0)).tolist():
+        sampled = float((given.losses > threshold).mean())
+        upper = min(1.0, sampled + width) if threshold < given.loss_max else 0.0
+        steps.append((threshold, sampled, upper))
+    return _counted(replace(made, population="unseen-client"), given), steps
+
+
+def certify_groups(
+    losses: Source,
+    by: str,
+    *,
+    delta: float = 0.05,
+    rule: str = "product",
+    alpha: float = 0.1,
+    loss_max: float = 1.0,
+    seed: int = 0,
+) -> Mapping[str, LossCertificate]:
+    """Certify every group of clients that a column names, all of them at once.
+
+    Given how many clients of each group there are, those of a group are drawn from the group's own
+    population; delta and alpha are shared equally by the groups.
+
+    Parameters
+    ----------
+    losses, rule, loss_max, seed
+        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
+    by : str
+        Column of the file or frame that holds each client's group.
+    delta, alpha : float
+        Failure probabilities of all groups together.
+
+    Returns
+    -------
+    mapping of str to LossCertificate
+        By name of the group.
+
+    Raises
+    ------
+    InputError
+        One line naming the argument, or the file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"client": range(60), "loss": .1, "hospital": ["a", "b", "b"] * 20})
+    >>> found = certify_groups(frame, "hospital")
+    >>> {name: (one.n_clients, round(float(one.certificate), 3)) for name, one in found.items()}
+    {'a': (20, 0.252), 'b': (40, 0.179)}
+    """
+    table = read_losses(losses, loss_max=_positive(loss_max), by=by)
+    parts = table.by_group()
+    each = float(checked(failure_probability, "delta", delta)) / len(parts)
+    of_next = float(checked(failure_probability, "alpha", alpha)) / len(parts)
+    found = {}
+    for name, part in parts.items():
+        try:
+            found[name] = certify_losses(
+                part, rule=rule, delta=each, alpha=of_next, loss_max=loss_max, seed=seed
+            )
+        except InputError as error:
+            raise InputError(f"{by} {name!r}: {error}") from error
+    return found
+
+
+def _positive(loss_max: float) -> float:
+    largest = float(checked(real, "loss_max", loss_max))
+    if largest <= 0:
+        raise InputError(f"loss_max must be greater than 0, got loss_max={largest:g}")
+    return largest
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What the losses of two models on the same clients prove.
+
+    Attributes
+    ----------
+    n_clients : int
+    difference : float
+        Mean over clients of the first model's loss minus the other's.
+    certificate : Certificate
+        Upper bound of the mean difference over clients like these; negative where the first model
+        is certified to be better.
+    worse : Certificate
+        Upper bound of the share of clients that the first model serves worse than the other.
+    n_worse : int
+    """
+
+    n_clients: int
+    difference: float
+    certificate: Certificate
+    worse: Certificate
+    n_worse: int
+
+
+def certify_against(
+    losses: Source,
+    against: Source,
+    *,
+    delta: float = 0.05,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+    seed: int = 0,
+) -> Compared:
+    """Compare two models on the same clients: their mean difference, and who is served worse.
+
+    (1 + (A - B) / loss_max) / 2 lies in [0, 1] and is certified by adaptive bets; its range is
+    wide, so that thirty clients tell about .2.  Whom the first model serves worse is a count, exact
+    whatever the losses.  Both statements hold with probability 1 - delta each.
+
+    Parameters
+    ----------
+    losses, against : path, DataFrame or mapping
+        Losses of both models, of the same clients.
+    delta : float
+        Failure probability of each statement.
+    pool_size, loss_max, seed
+        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
+
+    Returns
+    -------
+    Compared
+
+    Raises
+    ------
+    InputError
+        One line naming the argument, or the file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> ours, theirs = {i: 0.1 for i in range(60)}, {i: 0.3 for i in range(60)}
+    >>> found = certify_against(ours, theirs)
+    >>> round(found.difference, 3), round(float(found.certificate), 3), round(float(found.worse), 3)
+    (-0.2, -0.097, 0.049)
+    """
+    largest = _positive(loss_max)
+    first, other = (read_losses(one, loss_max=largest) for one in (losses, against))
+    own = dict(zip(first.clients, first.losses, strict=True))
+    theirs = dict(zip(other.clients, other.losses, strict=True))
+    for name in sorted(own.keys() ^ theirs.keys()):
+        where = "first" if name in own else "second"
+        raise InputError(f"client {name!r} is in the {where} table of losses alone")
+    gaps = {name: own[name] - theirs[name] for name in own}
+    unit = {name: min(1.0, max(0.0, (1.0 + gap / largest) / 2.0)) for name, gap in gaps.items()}
+    given = sample_of(
+        unit, rule="product", delta=delta, pool_size=pool_size, loss_max=1.0, seed=seed
+    )
+    if given.pool_size is None:
+        rule = RULES["wsr_averaged"]
+        made = wsr_averaged(losses=given.losses, delta=delta, seed=given.seed)
+    else:
+        rule = RULES["wsr_wor"]
+        made = wsr_wor(losses=given.ordered(rule), delta=delta, pool_size=given.pool_size)
+    mean = float(np.mean(list(gaps.values())))
+    bound = largest * (2.0 * float(made.value) - 1.0) + 8e-16 * largest
+    issued = replace(
+        made,
+        value=np.asarray(bound),
+        terms={"difference": np.asarray(mean), "price": np.asarray(bound - mean)},
+        loss_max=largest,
+    )
+    n_worse = sum(gap > 0 for gap in gaps.values())
+    shares = {i: float(gap > 0) for i, gap in enumerate(gaps.values())}
+    worse = certify_above(shares, [0.5], delta=delta, pool_size=pool_size)[0.5]
+    return Compared(
+        len(gaps), mean, tagged(issued, rule, given.pool_size, given.seed), worse, n_worse
+    )

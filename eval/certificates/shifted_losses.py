@@ -1,0 +1,210 @@
+"""Certify clients of another population, some distance away, from a table of losses.
+
+One certificate is a curve: it holds for all radii at once, so that the radius at which a target
+breaks may be read off it afterwards.  Rules that bet put all points of the grid into one bet; the
+others pay each point its share of delta.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Array, Certificate
+from latecomer.bounds.checks import real
+from latecomer.bounds.held_out.bets import (
+    Bets,
+    betting_mixture_bets,
+    betting_wor_bets,
+    product_bets,
+    product_wor_averaged_bets,
+    product_wor_bets,
+    wsr_averaged_bets,
+)
+from latecomer.bounds.shift.ball_mixture import ball_mixture, breaking_radius, widest
+from latecomer.bounds.shift.balls import MeanRule, chi2_ball, kl_ball, subgroup, tv_ball
+from latecomer.bounds.shift.duals import DUALS
+from latecomer.eval.certificates.from_losses import (
+    Sample,
+    Source,
+    checked,
+    sample_of,
+    scaled_to,
+    tagged,
+)
+from latecomer.eval.certificates.rules import MEAN_RULES, Asked, Rule
+from latecomer.eval.errors import InputError, nearest
+
+__all__ = ["Shifted", "certify_shifted"]
+
+_BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
+    {
+        "product": lambda given: product_bets(),
+        "betting_mixture": lambda given: betting_mixture_bets(),
+        "wsr_averaged": lambda given: wsr_averaged_bets(seed=given.seed),
+        "product_wor": lambda given: product_wor_bets(given.pool),
+        "betting_wor": lambda given: betting_wor_bets(given.pool),
+        "product_wor_averaged": lambda given: product_wor_averaged_bets(
+            given.pool, seed=given.seed
+        ),
+    }
+)
+_UNION: Mapping[str, tuple[Callable[..., Certificate], str, str]] = MappingProxyType(
+    {
+        "tv": (tv_ball, "radius", "thresholds"),
+        "kl": (kl_ball, "radius", "temperatures"),
+        "chi2": (chi2_ball, "radius", "thresholds"),
+        "subgroup": (subgroup, "share", "thresholds"),
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """Certificates over balls of populations around the one that was scored.
+
+    Attributes
+    ----------
+    ball : {"kl", "tv", "chi2", "subgroup"}
+        How populations are compared; for ``subgroup`` a radius is a share of clients.
+    radii : tuple of float
+    certificate : Certificate
+        One value a radius; all hold together.
+    target : float or None
+    breaking : float or None
+        Largest radius (smallest share) at which the certificate is below the target; NaN where it
+        is not without any shift, None without a target.
+    """
+
+    ball: str
+    radii: tuple[float, ...]
+    certificate: Certificate
+    target: float | None = None
+    breaking: float | None = None
+
+
+def certify_shifted(
+    losses: Source,
+    *,
+    ball: str = "kl",
+    radii: Sequence[float] = (),
+    target: float | None = None,
+    rule: str = "product",
+    delta: float = 0.05,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+    seed: int = 0,
+) -> Shifted:
+    """Bound the mean loss of every population of clients within a radius of the scored one.
+
+    With probability at least ``1 - delta`` over the draw of the clients all values hold, at all
+    radii, and so does the breaking radius, whichever target is asked about.
+
+    Parameters
+    ----------
+    losses, rule, delta, pool_size, loss_max, seed
+        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
+    ball : {"kl", "tv", "chi2", "subgroup"}
+        KL divergence in nats, total variation or chi-squared of the other population from this one;
+        ``subgroup`` stands for every group of clients that makes up at least a share.
+    radii : sequence of float
+        Radii, or shares; no shift unless given.
+    target : float, optional
+        Mean loss to stay below.
+
+    Returns
+    -------
+    Shifted
+
+    Raises
+    ------
+    InputError
+        One line naming the argument, or the file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> losses = {f"client {i}": 0.1 + 0.1 * (i % 2) for i in range(40)}
+    >>> found = certify_shifted(losses, ball="kl", radii=[0.0, 0.1], target=0.3)
+    >>> found.certificate.value.round(3).tolist(), round(found.breaking, 3)
+    ([0.25, 0.357], 0.04)
+    """
+    if ball not in DUALS:
+        raise InputError(
+            f"shift must be one of {', '.join(DUALS)}, got {ball!r}{nearest(str(ball), DUALS)}"
+        )
+    if rule == "conformal":
+        raise InputError("rule conformal bounds no mean: a shift needs a rule that does")
+    given = sample_of(
+        losses, rule=rule, delta=delta, pool_size=pool_size, loss_max=loss_max, seed=seed
+    )
+    try:
+        reach = np.atleast_1d(DUALS[ball].radius(ball, list(radii) or [_none(ball)]))
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+    aim = None
+    if target is not None:
+        aim = float(checked(real, "target", target)) / given.loss_max
+        if not 0 < aim < 1:
+            raise InputError(
+                f"target must lie strictly between 0 and {given.loss_max:g}, got {target:g}"
+            )
+    issue, breaks = _functions(given, ball, MEAN_RULES[rule], delta)
+    found = issue(reach)
+    scaled = scaled_to(found, given.loss_max)
+    told = tagged(scaled, MEAN_RULES[rule], pool_size, given.seed)
+    about = f"the other population differs from this one by at most the radius, as {ball} measures"
+    return Shifted(
+        ball,
+        tuple(float(radius) for radius in reach),
+        replace(told, assumptions=(*told.assumptions, about)),
+        target,
+        None if aim is None else float(breaks(np.asarray(aim))),
+    )
+
+
+def _none(ball: str) -> float:
+    """Radius of no shift at all."""
+    return float(DUALS[ball].radius_at(np.array(0.0)))
+
+
+def _functions(
+    given: Sample, ball: str, rule: Rule, delta: float
+) -> tuple[Callable[[Array], Certificate], Callable[[Array], Array]]:
+    """Return radii -> certificate and target -> breaking radius, by one bet or by a union."""
+    asked: dict[str, Any] = {"losses": given.ordered(rule), "delta": delta}
+    if rule.name in _BETS:
+        bets = _BETS[rule.name](given)
+        return (
+            lambda radii: ball_mixture(radius=radii, ball=ball, bets=bets, **asked),
+            lambda aim: breaking_radius(target=aim, ball=ball, bets=bets, **asked),
+        )
+    calculator, radius, points = _UNION[ball]
+    asked |= {points: DUALS[ball].points, "rule": _each_point(rule, given)}
+
+    def issue(radii: Array) -> Certificate:
+        return calculator(**{radius: radii}, **asked)
+
+    return issue, lambda aim: widest(
+        lambda reach: issue(reach).value < aim, DUALS[ball].radius_at, aim.shape
+    )
+
+
+def _each_point(rule: Rule, given: Sample) -> MeanRule:
+    """Let a rule of one list of scores bound every point's; once, whatever the radius."""
+    kept: list[Certificate] = []
+
+    def bounded(*, losses: Array, delta: Array) -> Certificate:
+        if not kept:
+            rows = losses.reshape(losses.shape[0], -1)
+            each = [
+                rule.bound(Asked(row.tolist(), float(delta), given.pool_size, given.seed))
+                for row in rows
+                if rule.bound is not None
+            ]
+            kept.append(replace(each[0], value=np.array([float(one) for one in each])))
+        found = kept[0]
+        return replace(found, value=found.value.reshape(losses.shape[:-1]))
+
+    return bounded
