@@ -13,7 +13,6 @@ from latecomer.eval.runs.runner import Event, RunResult, run
 from latecomer.eval.studies.device_choice import leaves_gpu_idle
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.settings import Study
-from latecomer.run_summary import summary_lines
 from latecomer.run_table import CellsInWork
 from latecomer.tables import duration
 
@@ -64,10 +63,10 @@ def run_and_report(
     with show:
         result = run(study, out=out, on_event=show, **options)
     from latecomer.reports.page.html import report
+    from latecomer.run_summary import summary_lines
 
     page = report(result.path)
-    labels = [method.label or method.name for method in study.methods]
-    for line in [*_closing(result), *summary_lines(result.path, labels=labels)]:
+    for line in [*_closing(result), *summary_lines(result.path)]:
         typer.echo(line)
     typer.echo(f" report       {page}")
     return result.n_failed == 0

@@ -32,6 +32,13 @@ _HATCHES = ("", "///", "...", "xx")
 TERM_FILLS = ("#59626e", "#a9b2bd", "#838c98", "#c9d0d8", "#707986", "#959eaa")
 TERM_HATCHES = ("", "", "///", "...", "\\\\\\", "xxx")
 
+# Routes of certificates are no methods: colours of their own, apart for colour-blind readers too.
+ROUTE_COLOURS = {
+    **{"r0": "#206c93", "r1": "#930df2", "r2": "#939393"},
+    **{"r3": "#936c46", "r4": "#f2590d", "r5": "#df59f2"},
+}
+ROUTE_MARKS = {"r0": "s", "r1": "^", "r2": "v", "r3": "P", "r4": "D", "r5": "X"}
+
 
 @dataclass(frozen=True)
 class Look:

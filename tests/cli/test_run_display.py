@@ -17,7 +17,6 @@ from latecomer.eval.runs.runner import Event, Failure, RunResult
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.run_display import LineDisplay, TableDisplay
-from latecomer.run_summary import summary_lines
 from latecomer.run_table import CellsInWork
 
 STUDY = load_study("quickstart")
@@ -86,6 +85,9 @@ def finished(tmp_path: Path) -> Path:
         make_row(method="fedavg", label="fedavg", cell="x", seed=0, status="failed", message="no"),
     ]
     write_rows(tmp_path / "rows.csv", rows)
+    (tmp_path / "study.yaml").write_text("study: small\n", "utf-8")
+    (tmp_path / "env.json").write_text("{}", "utf-8")
+    (tmp_path / "cells.json").write_text('{"cells": []}', "utf-8")
     return tmp_path
 
 
@@ -221,24 +223,6 @@ def test_resumed_run_with_nothing_left(capsys: pytest.CaptureFixture[str]) -> No
     with LineDisplay(STUDY) as show:
         show(Event(kind="plan", done=19, total=19, workers=1))
     assert capsys.readouterr().out.endswith("19 done, nothing to run\n")
-
-
-def test_summary(finished: Path) -> None:
-    assert summary_lines(finished, labels=["local", "pefll", "pefll-stochastic"]) == [
-        "                                      novel error     r0:product",
-        "   local                              0.010 ± 0.000   <= 0.300",
-        "   pefll                              0.030 ± 0.014   <= 0.251",
-        "   pefll-stochastic (deterministic)   0.100 ± 0.000   <= 0.400",
-        "   pefll-stochastic (gibbs)           0.500 ± 0.000   <= 1.200",
-        " novel error  mean over 12 clients that joined late, ± sd over 2 seeds",
-        " r0:product   bounds the mean error of the clients not trained on with probability 0.95,"
-        " from 12 certification clients, largest over the seeds",
-    ]
-
-
-def test_summary_of_a_run_without_results(tmp_path: Path) -> None:
-    write_rows(tmp_path / "rows.csv", [])
-    assert summary_lines(tmp_path) == []
 
 
 @pytest.mark.parametrize("n_failed", [0, 1])

@@ -31,6 +31,9 @@ def directory(tmp_path):
             ]  # fmt: skip
     chosen = {**seen, "label": "pefll", "n_clients": 10, "metric": "novel_lr", "value": 0.3}
     write_rows(tmp_path / "rows.csv", [*rows, make_row(**chosen)])
+    (tmp_path / "study.yaml").write_text("study: small\n", "utf-8")
+    (tmp_path / "env.json").write_text("{}", "utf-8")
+    (tmp_path / "cells.json").write_text('{"cells": []}', "utf-8")
     return tmp_path
 
 

@@ -1,0 +1,98 @@
+"""Small multiples: the error of new clients as each shift grows, every model by its name."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from latecomer.reports.display.drawing import Looks, apart, styled
+from latecomer.reports.display.style import WIDE
+from latecomer.reports.frames.errors import records
+
+__all__ = ["robustness_figure"]
+
+A_ROW = 3
+
+
+@styled
+def robustness_figure(
+    frame: pd.DataFrame,
+    names: Mapping[tuple[str, str], str],
+    looks: Looks,
+    *,
+    width: float = WIDE,
+) -> Figure:
+    """Draw a panel a shift: error against severity, with 95% intervals over clients.
+
+    All panels share one axis of errors.  Curves are named at their right ends in the last panel of
+    a row, where there is room for it.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``label predictor shift severity mean lower upper`` with severity 0 for no shift.
+    names : mapping
+        What every (label, predictor) is called.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
+    """
+    shifts = list(dict.fromkeys(frame["shift"]))
+    columns = min(len(shifts), 1 if width < 5 else A_ROW)
+    lines = -(-len(shifts) // columns)
+    figure = Figure(figsize=(width, 0.5 + 1.75 * lines))
+    figure.set_layout_engine("constrained")
+    panels = figure.subplots(lines, columns, sharey=True, squeeze=False)
+    top = 100 * float(frame["upper"].max())
+    for place, panel in enumerate(panels.flat):
+        if place >= len(shifts):
+            panel.set_visible(False)
+            continue
+        own = frame[frame["shift"] == shifts[place]]
+        _panel(panel, own, looks)
+        panel.set_title(shifts[place])
+        panel.set_ylim(0, min(1.05 * top, 100))
+        if place % columns == 0:
+            panel.set_ylabel("error (%)")
+        if place % columns == columns - 1 or place == len(shifts) - 1:
+            _names(panel, own, names, looks, top=min(1.05 * top, 100))
+    return figure
+
+
+def _panel(axes: Axes, own: pd.DataFrame, looks: Looks) -> None:
+    at = sorted(own["severity"].dropna().unique())
+    places = {value: float(place) for place, value in enumerate(at)}
+    for label, part in own.groupby("label", sort=False):
+        look = looks[str(label)]
+        x = part["severity"].map(places).to_numpy(dtype=float)
+        axes.plot(
+            x, 100 * part["mean"], look.mark, linestyle=look.line, color=look.colour, markersize=3.5
+        )
+        low, high = 100 * part["lower"], 100 * part["upper"]
+        axes.fill_between(x, low, high, color=look.colour, alpha=0.12, linewidth=0)
+    words = ["none" if value == 0 else f"{value:g}" for value in at]
+    axes.set_xticks(range(len(at)), words)
+    axes.set_xlabel("severity")
+    axes.grid(axis="y")
+
+
+def _names(
+    axes: Axes,
+    own: pd.DataFrame,
+    names: Mapping[tuple[str, str], str],
+    looks: Looks,
+    *,
+    top: float,
+) -> None:
+    last = own.groupby(["label", "predictor"], sort=False).tail(1)
+    ends = sorted(records(last), key=lambda row: float(row["mean"]))
+    heights = apart([100 * row["mean"] for row in ends], step=0.085 * top, top=top)
+    for row, height in zip(ends, np.asarray(heights), strict=True):
+        axes.annotate(
+            names[row["label"], row["predictor"]], (1.03, float(height)),
+            xycoords=("axes fraction", "data"), va="center", fontsize=7.5,
+            color=looks[row["label"]].colour, annotation_clip=False,
+        )  # fmt: skip

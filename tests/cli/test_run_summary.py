@@ -1,0 +1,36 @@
+"""What a run prints at its end: the answer to its question, one golden text a kind of question."""
+
+from pathlib import Path
+
+import pytest
+
+from latecomer.eval.results.rows import load_run, write_rows
+from latecomer.reports.answers import asked
+from latecomer.run_summary import summary_lines
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).parent / "endings"
+RUNS = {
+    "accuracy": "without-labels-digits",
+    "bounds": "bound-vs-accuracy-digits",
+    "certificate": "certificates-cifar10-50",
+    "gap": "generalization-gap-digits",
+    "paper": "pefll-table1-reduced",
+    "shift": "shift-robustness-digits",
+}
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_the_ending_answers_the_question(kind: str) -> None:
+    directory = ROOT / "reports" / "reference" / RUNS[kind]
+    assert kind in asked(load_run(directory).study)
+    told = "\n".join(summary_lines(directory)) + "\n"
+    assert told == (GOLDEN / f"{kind}.txt").read_text("utf-8")
+
+
+def test_a_run_without_results_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("study: empty\n", "utf-8")
+    (tmp_path / "env.json").write_text("{}", "utf-8")
+    (tmp_path / "cells.json").write_text('{"cells": []}', "utf-8")
+    write_rows(tmp_path / "rows.csv", [])
+    assert summary_lines(tmp_path) == []

@@ -1,0 +1,158 @@
+"""The numbers of every answer, recomputed from ``rows.csv`` by plain pandas."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from latecomer.eval.results.rows import load_run
+from latecomer.reports.answers import ASKS, Answer, answers, asked
+
+REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
+MODEL = ["label", "predictor"]
+
+
+def answered(name: str, asks: str) -> tuple[Answer, pd.DataFrame]:
+    run = load_run(REFERENCE / name)
+    rows = pd.read_csv(REFERENCE / name / "rows.csv", keep_default_na=False)
+    return ASKS[asks](run), rows
+
+
+def errors_of(rows: pd.DataFrame, group: str) -> pd.DataFrame:
+    """Errors of single clients under every shift, one predictor a label."""
+    own = rows[(rows["metric"] == "error") & (rows["client"] != "") & (rows["group"] == group)]
+    own = own.assign(value=own["value"].astype(float))
+    plain = own.groupby("label")["predictor"].transform(lambda one: "deterministic" in set(one))
+    return own[~plain | (own["predictor"] == "deterministic")]
+
+
+def unshifted(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["shift"].isin(["", "none"])]
+
+
+def test_a_gap_is_the_novel_minus_the_seen_error() -> None:
+    answer, rows = answered("generalization-gap-digits", "gap")
+    means = {
+        group: unshifted(errors_of(rows, group)).groupby("label")["value"].mean()
+        for group in ("seen", "novel")
+    }
+    gaps = (means["novel"] - means["seen"]).sort_values()
+    assert answer.numbers["least_gap"] == pytest.approx(gaps.iloc[0], abs=1e-12)
+    assert answer.numbers["most_gap"] == pytest.approx(gaps.iloc[-1], abs=1e-12)
+    assert answer.numbers["least_lower"] < gaps.iloc[0] < answer.numbers["least_upper"]
+    assert "loses least" in answer.sentence
+    assert f"{100 * gaps.iloc[0]:.1f}".replace("-", "\N{MINUS SIGN}") in answer.sentence
+
+
+def test_a_loss_is_the_error_at_the_severest_minus_that_before() -> None:
+    answer, rows = answered("shift-robustness-digits", "shift")
+    errors = errors_of(rows, "novel")
+    before = unshifted(errors).groupby("label")["value"].mean()
+    losses = []
+    for shift, own in errors[~errors["shift"].isin(["", "none"])].groupby("shift"):
+        severest = own["severity"].astype(float).max()
+        at = own[own["severity"].astype(float) == severest]
+        losses.append((at.groupby("label")["value"].mean() - before).rename(shift))
+    table = pd.concat(losses, axis=1)
+    mean = table.mean(axis=1).sort_values()
+    assert answer.numbers["least_loss"] == pytest.approx(mean.iloc[0], abs=1e-12)
+    assert answer.numbers["most_loss"] == pytest.approx(mean.iloc[-1], abs=1e-12)
+    assert answer.numbers["hardest_loss"] == pytest.approx(table.mean().max(), abs=1e-12)
+    assert answer.numbers["n_shifts"] == table.shape[1]
+
+
+def test_the_tightest_guarantee_and_its_distance() -> None:
+    answer, rows = answered("bound-vs-accuracy-digits", "bounds")
+    proved = rows[
+        (rows["metric"] == "certificate")
+        & (rows["term"] == "")
+        & (rows["population"] == "unseen-client")
+        & (rows["rigorous"].astype(str) == "True")
+    ]
+    proved = proved.assign(value=proved["value"].astype(float))
+    worst = proved.groupby([*MODEL, "bound"])["value"].max().sort_values()
+    assert answer.numbers["value"] == worst.iloc[0]
+    label, predictor, bound = worst.index[0]
+    (seed,) = proved.loc[
+        (proved["label"] == label) & (proved["bound"] == bound) & (proved["value"] == worst.iloc[0])
+        & (proved["predictor"] == predictor),
+        "seed",
+    ]  # fmt: skip
+    novel = rows[
+        (rows["metric"] == "error") & (rows["client"] != "") & (rows["group"] == "novel")
+        & (rows["label"] == label) & (rows["seed"] == seed)
+    ]  # fmt: skip
+    novel = (
+        novel[novel["predictor"] == predictor] if predictor in set(novel["predictor"]) else novel
+    )
+    assert answer.numbers["measured"] == pytest.approx(novel["value"].astype(float).mean())
+    parts = ("given_up", "other_clients", "unavoidable", "excess")
+    total = sum(answer.numbers[part] for part in parts)
+    assert total == pytest.approx(answer.numbers["distance"], abs=1e-9)
+
+
+def test_the_best_model_on_new_clients() -> None:
+    answer, rows = answered("digits-all-methods", "accuracy")
+    means = unshifted(errors_of(rows, "novel")).groupby("label")["value"].mean().sort_values()
+    assert answer.numbers["best"] == pytest.approx(means.iloc[0], abs=1e-12)
+    assert answer.numbers["worst"] == pytest.approx(means.iloc[-1], abs=1e-12)
+    assert f"{100 * means.iloc[0]:.1f}%" in answer.sentence
+
+
+def test_the_declared_certificate_and_what_it_leaves() -> None:
+    answer, rows = answered("certificates-cifar10", "certificate")
+    proved = rows[
+        (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["bound"] == "r0:product")
+    ]
+    scored = rows[
+        (rows["metric"] == "error") & (rows["client"] != "") & (rows["group"] == "certification")
+    ]
+    means = scored.groupby("seed")["value"].apply(lambda one: one.astype(float).mean())
+    left = [
+        (40 * float(row.value) - 30 * means[row.seed]) / 10
+        for row in proved.itertuples(index=False)
+    ]
+    assert answer.numbers["value"] == pytest.approx(max(left), abs=1e-9)
+    assert answer.numbers["n_clients"] == 30
+
+
+def test_published_numbers_beside_ours() -> None:
+    answer, rows = answered("pefll-table1-reduced", "paper")
+    assert answer.numbers["n_published"] == 5
+    own = rows[(rows["label"] == "pfedhn") & (rows["group"] == "novel")]
+    own = own[(own["metric"] == "accuracy") & (own["aggregation"] == "pooled")]
+    published = pd.read_csv(REFERENCE.parent / "paper_results.csv")
+    line = published[
+        (published["item"] == "Table 1b") & (published["dataset"] == "cifar10")
+        & (published["n_clients"] == 90) & (published["method"] == "pFedHN")
+    ]  # fmt: skip
+    theirs = float(line["mean"].iloc[0]) / 100
+    ours = float(unshifted(own)["value"].iloc[0])
+    assert answer.numbers["furthest"] == pytest.approx(ours - theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("study", "kinds"),
+    [
+        ({"asks": ["bounds", "gap"]}, ("bounds", "gap")),
+        ({"paper": ["pefll-iclr:Table 1a"], "shifts": {}}, ("paper",)),
+        ({"bounds": ["pefll_32"], "certificates": [{"route": "r0"}]}, ("bounds",)),
+        ({"certificates": [{"route": "r4"}]}, ("certificate",)),
+        ({"shifts": {"blur": [1.0], "noise": []}}, ("shift", "accuracy")),
+        ({"methods": ["pefll", "fedavg"]}, ("accuracy",)),
+    ],
+)
+def test_what_a_study_asks_is_said_or_guessed(
+    study: dict[str, Any], kinds: tuple[str, ...]
+) -> None:
+    assert asked(study) == kinds
+
+
+def test_answers_are_short() -> None:
+    for name in ("digits-all-methods", "certificates-cifar10", "pefll-table1-reduced"):
+        for answer in answers(load_run(REFERENCE / name)):
+            assert answer.sentence.endswith((".", ")."))
+            assert len(answer.more) <= 3
+            assert all(np.isfinite(list(map(float, answer.numbers.values()))))

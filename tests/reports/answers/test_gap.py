@@ -1,0 +1,96 @@
+"""The interval of a gap: over clients and seeds, and wide enough."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from latecomer.reports.answers.gap import gap_intervals
+
+COLUMNS = ("label", "predictor", "seed", "group", "client", "value")
+CONSTANT = {
+    "method": "pefll",
+    "personalization": "forward",
+    "metric": "error",
+    "shift": "none",
+    "severity": np.nan,
+    "status": "done",
+    "n_query": 10,
+}
+
+
+def rows_of(errors: dict[str, np.ndarray], label: str = "pefll") -> pd.DataFrame:
+    """Lay out errors ``[seed, client]`` of two groups as rows."""
+    records = [
+        (label, "deterministic", seed, group, f"{group}{client}", value)
+        for group, table in errors.items()
+        for seed, line in enumerate(table)
+        for client, value in enumerate(line)
+    ]
+    return pd.DataFrame(records, columns=COLUMNS).assign(**CONSTANT)
+
+
+def test_a_gap_and_its_parts() -> None:
+    errors = {
+        "seen": np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.6]]),
+        "novel": np.array([[0.4, 0.2], [0.5, 0.3]]),
+    }
+    frame = gap_intervals(rows_of(errors))
+    seen, novel = errors["seen"].mean(axis=0), errors["novel"].mean(axis=0)
+    assert frame["gap"][0] == pytest.approx(novel.mean() - seen.mean())
+    seeds = errors["novel"].mean(axis=1) - errors["seen"].mean(axis=1)
+    pieces = [seen.var(ddof=1) / 3, novel.var(ddof=1) / 2, seeds.var(ddof=1) / 2]
+    freedom = sum(pieces) ** 2 / sum(p**2 / n for p, n in zip(pieces, (2, 1, 1), strict=True))
+    from scipy import stats
+
+    half = stats.t.ppf(0.975, freedom) * sum(pieces) ** 0.5
+    assert frame["upper"][0] - frame["gap"][0] == pytest.approx(half)
+
+
+def test_one_client_or_one_seed() -> None:
+    one = {"seen": np.array([[0.1, 0.2]]), "novel": np.array([[0.4]])}
+    assert gap_intervals(rows_of(one))["lower"].isna().all()
+    single = {"seen": np.array([[0.1, 0.2]]), "novel": np.array([[0.4, 0.3]])}
+    frame = gap_intervals(rows_of(single))
+    assert frame["n_seeds"].tolist() == [1]
+    assert np.isfinite(frame["lower"]).all()
+
+
+def test_models_are_corrected_for_being_several() -> None:
+    near = {"seen": np.array([[0.1, 0.2, 0.15]]), "novel": np.array([[0.3, 0.35, 0.32]])}
+    both = pd.concat([rows_of(near, "a"), rows_of(near, "b")])
+    frame = gap_intervals(both)
+    assert frame["p_holm"].tolist() == pytest.approx((2 * frame["p"]).tolist())
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize(("clients", "seeds", "own"), [(12, 3, 0.02), (24, 1, 0.0), (40, 5, 0.1)])
+def test_the_true_gap_is_inside_as_often_as_said(clients: int, seeds: int, own: float) -> None:
+    """Clients and seeds have effects of their own; ``own`` is the spread of a seed's gap."""
+    rng = np.random.default_rng(3)
+    inside = 0
+    for _ in range(300):
+        gaps = rng.normal(0.1, own, seeds)[:, None]
+        errors = {
+            group: rng.normal(0.2, 0.1, clients) + rng.normal(0, 0.05, (seeds, clients))
+            for group in ("seen", "novel")
+        }
+        errors["novel"] = errors["novel"] + gaps
+        frame = gap_intervals(rows_of(errors))
+        inside += bool(frame["lower"][0] <= 0.1 <= frame["upper"][0])
+    assert inside >= 0.92 * 300
+
+
+@pytest.mark.theory
+def test_an_interval_over_clients_alone_is_too_narrow() -> None:
+    """What the share of the seeds is for: without it, seeds that differ leave the interval."""
+    rng = np.random.default_rng(4)
+    inside = 0
+    for _ in range(300):
+        gaps = rng.normal(0.1, 0.1, 3)[:, None]
+        clients = {g: rng.normal(0.2, 0.05, (1, 40)) + np.zeros((3, 1)) for g in ("seen", "novel")}
+        rows = rows_of({**clients, "novel": clients["novel"] + gaps})
+        averaged = rows.groupby(["group", "client"], as_index=False)["value"].mean()
+        means = rows.drop_duplicates(["group", "client"]).drop(columns="value").merge(averaged)
+        frame = gap_intervals(means)
+        inside += bool(frame["lower"][0] <= 0.1 <= frame["upper"][0])
+    assert inside < 0.8 * 300
