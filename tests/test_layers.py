@@ -58,8 +58,7 @@ FLOORS = {
         ("frames",),
         ("display",),
         ("errors", "guarantees", "measures"),
-        ("sections", "two_runs"),
-        ("page",),
+        ("page", "two_runs"),
     ),
 }
 MOST_FILES = 20

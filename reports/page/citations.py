@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
-__all__ = ["CORRELATIONS", "MAPS", "TESTS", "bibliography", "citations"]
+__all__ = ["bibliography", "citations"]
 
 _METHODS = {
     "fedavg": ("mcmahan2017",),
@@ -45,9 +45,6 @@ _SOURCES = {
     r"Zakerinia et al\. \(ICML 2024\)": "zakerinia2024",
     r"Seeger \(?2002": "seeger2002",
 }
-TESTS = ("holm1979", "demsar2006")
-# What figures and tables of descriptors go back to.
-MAPS, CORRELATIONS = ("maaten2008",), ("spearman1904",)
 
 
 @cache
