@@ -192,48 +192,94 @@ MOVED: dict[str, str] = {
     "models.tuned_posterior": "models.posteriors.tuned",
     "models.unlabelled_encoders": "models.generators.unlabelled_encoders",
     "models.vectorised": "models.engine.vectorised",
-    "reports.bound_figures": "reports.guarantees.figures",
+    "reports.bound_figures": "reports.guarantees.beside_measured reports.guarantees.each_bound",
     "reports.bound_slack": "reports.guarantees.slack",
-    "reports.captions": "reports.sections.captions",
+    "reports.captions": (
+        "reports.page.answers reports.errors.accuracy reports.errors.distances "
+        "reports.errors.shift reports.guarantees.beside_measured "
+        "reports.guarantees.each_bound"
+    ),
     "reports.cards": "reports.page.cards",
     "reports.certificate_parts": "reports.guarantees.parts",
     "reports.certified_shares": "reports.guarantees.shares",
     "reports.citations": "reports.page.citations",
     "reports.comparison": "reports.frames.comparison",
     "reports.comparison_figures": "reports.errors.comparison",
-    "reports.comparison_tables": "reports.errors.comparison_tables",
+    "reports.comparison_tables": (
+        "reports.errors.comparison reports.errors.other_data reports.errors.paper"
+    ),
     "reports.convergence_figures": "reports.measures.convergence",
     "reports.correlation_figures": "reports.measures.correlation",
     "reports.denoising_figures": "reports.measures.denoising",
-    "reports.descriptions": "reports.sections.descriptions",
+    "reports.descriptions": (
+        "reports.errors.class_map reports.errors.comparison reports.errors.distances "
+        "reports.errors.shift reports.errors.training reports.guarantees.distribution "
+        "reports.display.drawing"
+    ),
     "reports.descriptor_figures": "reports.measures.descriptors",
+    "reports.display.drawing": (
+        "reports.display.drawing reports.errors.accuracy reports.errors.distances"
+    ),
     "reports.error_figures": "reports.guarantees.distribution",
-    "reports.figures": "reports.display.drawing",
+    "reports.errors.comparison_tables": (
+        "reports.errors.comparison reports.errors.other_data reports.errors.paper"
+    ),
+    "reports.errors.tables": (
+        "reports.errors.accuracy reports.errors.distances reports.errors.shift "
+        "reports.guarantees.each_bound"
+    ),
+    "reports.figures": "reports.errors.accuracy reports.errors.distances reports.display.drawing",
     "reports.frames": "reports.frames.errors",
-    "reports.guarantee_section": "reports.sections.guarantees",
+    "reports.frames.effects": "reports.errors.other_data",
+    "reports.guarantee_section": "reports.frames.artifacts",
     "reports.guarantees": "reports.frames.bounds",
-    "reports.html": "reports.page.html",
-    "reports.measure_sections": "reports.sections.measures",
-    "reports.measure_words": "reports.measures.words",
+    "reports.guarantees.figures": (
+        "reports.guarantees.beside_measured reports.guarantees.each_bound"
+    ),
+    "reports.html": "reports.page.html reports.page.answers",
+    "reports.measure_sections": "reports.frames.artifacts reports.measures.mix_and_match",
+    "reports.measure_words": (
+        "reports.measures.correlation reports.measures.descriptors "
+        "reports.measures.mix_and_match reports.measures.serving"
+    ),
+    "reports.measures.words": (
+        "reports.measures.correlation reports.measures.descriptors "
+        "reports.measures.mix_and_match reports.measures.serving"
+    ),
     "reports.mix_figures": "reports.measures.mix_and_match",
     "reports.paper": "reports.frames.paper",
     "reports.paper_figures": "reports.errors.paper",
     "reports.pictures": "reports.display.pictures",
-    "reports.remembering": "reports.frames.remembering",
     "reports.rendering": "reports.display.rendering",
     "reports.run_comparison": "reports.two_runs",
     "reports.sameness": "reports.errors.sameness",
-    "reports.sections": "reports.sections.errors",
+    "reports.sections": "reports.errors.distances",
+    "reports.sections.captions": (
+        "reports.page.answers reports.errors.accuracy reports.errors.distances "
+        "reports.errors.shift reports.guarantees.beside_measured "
+        "reports.guarantees.each_bound"
+    ),
+    "reports.sections.descriptions": (
+        "reports.errors.class_map reports.errors.comparison reports.errors.distances "
+        "reports.errors.shift reports.errors.training reports.guarantees.distribution "
+        "reports.display.drawing"
+    ),
+    "reports.sections.errors": "reports.errors.distances",
+    "reports.sections.guarantees": "reports.frames.artifacts",
+    "reports.sections.measures": "reports.frames.artifacts reports.measures.mix_and_match",
     "reports.serving_figures": "reports.measures.serving",
     "reports.setup_facts": "reports.page.setup",
     "reports.shift_bounds": "reports.errors.shift_certified",
-    "reports.shift_effects": "reports.frames.effects",
+    "reports.shift_effects": "reports.errors.other_data",
     "reports.shift_figures": "reports.errors.shift reports.display.drawing",
     "reports.shown_names": "reports.page.shown_names",
     "reports.split_figures": "reports.errors.class_map reports.display.drawing",
     "reports.style": "reports.display.style",
     "reports.table_forms": "reports.display.table",
-    "reports.tables": "reports.errors.tables",
+    "reports.tables": (
+        "reports.errors.accuracy reports.errors.distances reports.errors.shift "
+        "reports.guarantees.each_bound"
+    ),
     "reports.training_figures": "reports.errors.training",
 }
 # Old names that a folder or a module bears now: those are found as ever.
@@ -328,6 +374,10 @@ class _Forwarder:  # not an importlib.abc.Loader: that module takes as long as a
         """Leave the making of the module to the import system."""
 
     def exec_module(self, module: ModuleType) -> None:
+        if module.__dict__.get("__path__") is not None:
+            # What lay in a folder warns for itself, and passes this on its way.
+            module.__dict__["__getattr__"] = old_names(module.__name__)
+            return
         _told(module.__name__, stacklevel=2)
         module.__doc__ = f"Moved to {' and '.join(_places(module.__name__))}."
         module.__dict__["__getattr__"] = _forwarding(module.__name__)
@@ -340,7 +390,8 @@ class _Finder:
         old = name.removeprefix("latecomer.")
         if old != name and old in MOVED and old not in _STANDING:
             loader: Any = _Forwarder()
-            return ModuleSpec(name, loader, origin="moved")
+            folder = any(other.startswith(f"{old}.") for other in MOVED)
+            return ModuleSpec(name, loader, origin="moved", is_package=folder)
         return None
 
 

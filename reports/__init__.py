@@ -12,11 +12,13 @@ if __name__ != "latecomer.reports":
     raise ImportError("import latecomer.reports, not the folder reports")
 
 if TYPE_CHECKING:
-    from latecomer.reports.display.drawing import diagnostics_figure as diagnostics_figure
-    from latecomer.reports.display.drawing import gap_figure as gap_figure
+    from latecomer.reports.errors.accuracy import gap_figure as gap_figure
     from latecomer.reports.errors.class_map import class_figure as class_figure
     from latecomer.reports.errors.class_map import class_frame as class_frame
     from latecomer.reports.errors.comparison import rank_test_figure as rank_test_figure
+    from latecomer.reports.errors.distances import diagnostics_figure as diagnostics_figure
+    from latecomer.reports.errors.other_data import effect_frame as effect_frame
+    from latecomer.reports.errors.other_data import lacks_frame as lacks_frame
     from latecomer.reports.errors.paper import paper_figure as paper_figure
     from latecomer.reports.errors.shift import shift_figure as shift_figure
     from latecomer.reports.errors.training import training_figure as training_figure
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from latecomer.reports.frames.bounds import ledger_frame as ledger_frame
     from latecomer.reports.frames.comparison import pair_frame as pair_frame
     from latecomer.reports.frames.comparison import rank_test_frame as rank_test_frame
-    from latecomer.reports.frames.effects import effect_frame as effect_frame
-    from latecomer.reports.frames.effects import lacks_frame as lacks_frame
     from latecomer.reports.frames.errors import accuracy_frame as accuracy_frame
     from latecomer.reports.frames.errors import client_errors as client_errors
     from latecomer.reports.frames.errors import diagnostics_frame as diagnostics_frame
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from latecomer.reports.frames.errors import rank_frame as rank_frame
     from latecomer.reports.frames.errors import shift_frame as shift_frame
     from latecomer.reports.frames.paper import paper_frame as paper_frame
+    from latecomer.reports.guarantees.beside_measured import bound_figure as bound_figure
     from latecomer.reports.guarantees.distribution import (
         error_distribution_figure as error_distribution_figure,
     )
     from latecomer.reports.guarantees.distribution import (
         error_distribution_frame as error_distribution_frame,
     )
-    from latecomer.reports.guarantees.figures import anatomy_figure as anatomy_figure
-    from latecomer.reports.guarantees.figures import bound_figure as bound_figure
+    from latecomer.reports.guarantees.each_bound import anatomy_figure as anatomy_figure
     from latecomer.reports.guarantees.shares import curve_frame as curve_frame
     from latecomer.reports.guarantees.shares import fraction_frame as fraction_frame
     from latecomer.reports.guarantees.shares import price_frame as price_frame
@@ -65,54 +65,34 @@ if TYPE_CHECKING:
     from latecomer.reports.page.html import report as report
     from latecomer.reports.two_runs import compare_runs as compare_runs
 
-_HOME = {
-    "accuracy_frame": "frames.errors",
-    "agreement_frame": "measures.correlation",
-    "anatomy_figure": "guarantees.figures",
-    "anatomy_frame": "frames.bounds",
-    "bound_figure": "guarantees.figures",
-    "bound_frame": "frames.bounds",
-    "class_figure": "errors.class_map",
-    "class_frame": "errors.class_map",
-    "client_errors": "frames.errors",
-    "compare_runs": "two_runs",
-    "convergence_figure": "measures.convergence",
-    "convergence_frame": "measures.convergence",
-    "correlation_figure": "measures.correlation",
-    "correlation_frame": "measures.correlation",
-    "curve_frame": "guarantees.shares",
-    "denoising_figure": "measures.denoising",
-    "denoising_frame": "measures.denoising",
-    "descriptor_figure": "measures.descriptors",
-    "descriptor_frame": "measures.descriptors",
-    "diagnostics_figure": "display.drawing",
-    "diagnostics_frame": "frames.errors",
-    "effect_frame": "frames.effects",
-    "error_distribution_figure": "guarantees.distribution",
-    "error_distribution_frame": "guarantees.distribution",
-    "failures_frame": "frames.errors",
-    "fraction_frame": "guarantees.shares",
-    "gap_figure": "display.drawing",
-    "gap_frame": "frames.errors",
-    "lacks_frame": "frames.effects",
-    "ledger_frame": "frames.bounds",
-    "mix_and_match_figure": "measures.mix_and_match",
-    "mix_and_match_frame": "measures.mix_and_match",
-    "pair_frame": "frames.comparison",
-    "paper_figure": "errors.paper",
-    "paper_frame": "frames.paper",
-    "price_frame": "guarantees.shares",
-    "rank_frame": "frames.errors",
-    "rank_test_figure": "errors.comparison",
-    "rank_test_frame": "frames.comparison",
-    "report": "page.html",
-    "serving_figure": "measures.serving",
-    "serving_frame": "measures.serving",
-    "shift_figure": "errors.shift",
-    "shift_frame": "frames.errors",
-    "training_figure": "errors.training",
-    "training_frame": "errors.training",
+_NAMES = {
+    "errors.accuracy": "gap_figure",
+    "errors.class_map": "class_figure class_frame",
+    "errors.comparison": "rank_test_figure",
+    "errors.distances": "diagnostics_figure",
+    "errors.other_data": "effect_frame lacks_frame",
+    "errors.paper": "paper_figure",
+    "errors.shift": "shift_figure",
+    "errors.training": "training_figure training_frame",
+    "frames.bounds": "anatomy_frame bound_frame ledger_frame",
+    "frames.comparison": "pair_frame rank_test_frame",
+    "frames.errors": "accuracy_frame client_errors diagnostics_frame failures_frame gap_frame "
+    "rank_frame shift_frame",
+    "frames.paper": "paper_frame",
+    "guarantees.beside_measured": "bound_figure",
+    "guarantees.distribution": "error_distribution_figure error_distribution_frame",
+    "guarantees.each_bound": "anatomy_figure",
+    "guarantees.shares": "curve_frame fraction_frame price_frame",
+    "measures.convergence": "convergence_figure convergence_frame",
+    "measures.correlation": "agreement_frame correlation_figure correlation_frame",
+    "measures.denoising": "denoising_figure denoising_frame",
+    "measures.descriptors": "descriptor_figure descriptor_frame",
+    "measures.mix_and_match": "mix_and_match_figure mix_and_match_frame",
+    "measures.serving": "serving_figure serving_frame",
+    "page.html": "report",
+    "two_runs": "compare_runs",
 }
+_HOME = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = [*sorted(_HOME)]
 

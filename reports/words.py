@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 
 from latecomer.eval.names import RULES, method_facts, rules_for
@@ -165,6 +165,17 @@ def count(n: int, noun: str) -> str:
     ('1 seed', '12 clients')
     """
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def counts(values: Collection[int], noun: str) -> str:
+    """Write a count, or the least and the most of several, with its noun.
+
+    >>> counts([12, 10, 10], "client"), counts([2], "class")
+    ('10 to 12 clients', '2 classes')
+    """
+    low, high = int(min(values)), int(max(values))
+    text = count(high, noun) if low == high else f"{low:,} to {count(high, noun)}"
+    return text.replace("classs", "classes")
 
 
 def span(values: Sequence[float]) -> str:

@@ -60,8 +60,8 @@ FLOORS = {
         ("frames",),
         ("display",),
         ("errors", "guarantees", "measures"),
-        ("sections", "two_runs"),
-        ("page",),
+        ("answers",),
+        ("page", "two_runs"),
     ),
 }
 MOST_FILES = 20

@@ -101,8 +101,8 @@ def answer_certificate(run: RunRecord) -> Answer:
     if len(errors):
         tenth = float(np.quantile(errors, 0.9, method="higher"))
         more.append(
-            f"Its clients differ: the median one had {percent(float(np.median(errors)))} error, one "
-            f"in ten at least {percent(tenth)}, the worst {percent(numbers['worst'])}."
+            f"Its clients differ: the median one had {percent(float(np.median(errors)))} error, "
+            f"one in ten at least {percent(tenth)}, the worst {percent(numbers['worst'])}."
         )
     if len(frame) > 1:
         more.append(
@@ -135,7 +135,8 @@ def _scored(rows: pd.DataFrame, first: Mapping[str, Any]) -> NDArray[np.float64]
         & (errors["group"] == first["group"])
         & (errors["shift"] == "none")
     ]
-    return own["error"].to_numpy(dtype=float)
+    values: NDArray[np.float64] = own["error"].to_numpy(dtype=float)
+    return values
 
 
 def _table(frame: pd.DataFrame, names: Mapping[tuple[str, str], str]) -> pd.DataFrame:

@@ -1,35 +1,27 @@
-"""Figures: each is drawn from one frame, by matplotlib, without pyplot and without global state.
+"""What figures share: drawn from one frame, by matplotlib, without pyplot and global state.
 
-Every function takes ``looks`` (colour and mark per label, from ``style.looks``) and a width in
+Every figure takes ``looks`` (colour and mark per label, from ``style.looks``) and a width in
 inches; a narrow figure is laid out anew for a phone, not shrunk.  Saving is the caller's.
 """
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import matplotlib as mpl
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.figure import Figure
 
-from latecomer.reports.display.style import (
-    INK,
-    MUTED,
-    NARROW,
-    WIDE,
-    Look,
-    settings,
-)
+from latecomer.moved import old_names
+from latecomer.reports.display.style import Look, settings
 from latecomer.reports.frames.comparison import MODEL
-from latecomer.reports.frames.errors import by_model, gap_summary
-from latecomer.reports.words import (
-    METRICS,
-    points,
-)
+from latecomer.reports.frames.errors import by_model
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 P = ParamSpec("P")
 Looks = Mapping[str, Look]
@@ -38,8 +30,6 @@ MOST_CURVES, NAMED = 8, 5
 # From nothing to blue: an empty cell shows the ground, whichever it is.
 _BLUE = "#2f6fe0"
 SHARES = LinearSegmentedColormap.from_list("shares", [to_rgba(_BLUE, 0.0), to_rgba(_BLUE, 1.0)])
-# Groups of clients less than this share of an axis apart are drawn as one.
-NEAR = 0.04
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -72,6 +62,14 @@ def leaders(frame: pd.DataFrame, value: str) -> list[str]:
     return [str(label) for label in means.index if label in chosen.index]
 
 
+def leaders_caption(frame: pd.DataFrame, value: str) -> str:
+    """Say who is drawn in colour; empty where everyone is."""
+    others = frame["label"].nunique() - len(leaders(frame, value))
+    if not others:
+        return ""
+    return f"In colour the {NAMED} methods of least mean error; grey the {others} others."
+
+
 def model_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
     """Name every (label, predictor) of a frame in order of appearance.
 
@@ -85,124 +83,13 @@ def model_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
     }
 
 
-@styled
-def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
-    """Draw the generalization gap per model: a point per seed, the mean, its 95% interval.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``gap_frame`` of the rows; models appear in its order.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
-    """
-    names, summary = model_names(frame), by_model(gap_summary(frame))
-    narrow = width < 5
-    figure = Figure(figsize=(width, 0.9 + (0.52 if narrow else 0.42) * max(len(names), 1)))
+def sheet(
+    width: float, height: float, lines: int = 1, columns: int = 1, **grid: Any
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure and its axes, row by row, which are laid out when it is drawn."""
+    figure = Figure(figsize=(width, height))
     figure.set_layout_engine("constrained")
-    axes = figure.subplots()
-    axes.axvline(0, color=INK, linewidth=0.8)
-    for row, (pair, name) in enumerate(names.items()):
-        look, mean = looks[pair[0]], summary[pair]
-        seeds = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]["gap"]
-        ends = [100 * mean["lower"], 100 * mean["upper"]]
-        text = points(mean["gap"])
-        if mean["n_seeds"] > 1:
-            axes.plot(ends, [row, row], color=look.colour, linewidth=5, alpha=0.3)
-            text += f" [{points(mean['lower'])}, {points(mean['upper'])}]"
-        apart = row + 0.09 * (np.arange(len(seeds)) - (len(seeds) - 1) / 2)
-        axes.plot(100 * seeds, apart, look.mark, color=look.colour, alpha=0.85)
-        axes.plot([100 * mean["gap"]] * 2, [row - 0.26, row + 0.26], color=INK, linewidth=1.6)
-        if narrow:
-            _inside(axes, row - 0.33, 0.0, "left", name)
-            _inside(axes, row - 0.33, 1.0, "right", text)
-        else:
-            axes.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), va="center")
-    axes.set_ylim(len(names) - 0.4, -0.8 if narrow else -0.6)
-    axes.set_yticks([] if narrow else range(len(names)), [] if narrow else list(names.values()))
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel("novel minus seen accuracy" + ("\n" if narrow else " ") + "(percentage points)")
-    axes.grid(axis="x")
-    return figure
-
-
-def _inside(axes: Axes, row: float, x: float, side: str, text: str) -> None:
-    axes.text(x, row, text, transform=axes.get_yaxis_transform(), ha=side, va="bottom")
-
-
-@styled
-def diagnostics_figure(
-    frame: pd.DataFrame, metric: str, looks: Looks, *, width: float = NARROW
-) -> Figure:
-    """Draw error against one distance to the nearest training client, a mark per client.
-
-    Marks are the fainter the more there are.  The lines join means of up to five groups of
-    clients of about equal size.  Of more than eight methods the five of least error are named, the
-    others are grey lines.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``diagnostics_frame`` of the rows.
-    metric : str
-        One of ``words.METRICS``.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
-    """
-    own = frame[frame["metric"] == metric]
-    named = leaders(own, "error")
-    crowded = len(named) < own["label"].nunique()
-    figure = Figure(figsize=(width, 0.9 * width))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
-    for name, part in own.groupby("label", sort=False):
-        look, middle = looks[str(name)], binned(part)
-        if name not in named:
-            axes.plot(
-                middle["distance"], 100 * middle["error"], color=MUTED, linewidth=0.7, alpha=0.45
-            )
-            continue
-        if not crowded:
-            axes.plot(
-                part["distance"], 100 * part["error"], look.mark, color=look.colour,
-                markersize=3.0, alpha=max(0.28, min(0.85, 60 / len(own))), markeredgewidth=0,
-                # Thousands of vector marks make a slow page.
-                rasterized=len(own) > 3000,
-            )  # fmt: skip
-        axes.plot(
-            middle["distance"],
-            100 * middle["error"],
-            look.mark,
-            color=look.colour,
-            linestyle=look.line,
-            markersize=4.2,
-            label=shown(str(name)),
-            zorder=3,
-        )
-    axes.set_xlabel(METRICS.get(metric, metric))
-    axes.set_ylabel("error (%)")
-    axes.set_ylim(bottom=0)
-    axes.grid()
-    figure.legend(loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=0.8)
-    return figure
-
-
-def binned(part: pd.DataFrame, bins: int = 5) -> pd.DataFrame:
-    """Mean distance and error in up to five groups of about equal size, by distance.
-
-    Groups that would stand on top of each other are one.
-    """
-    groups = pd.qcut(part["distance"], bins, labels=False, duplicates="drop")
-    if groups.isna().all():
-        groups = groups.fillna(0)
-    apart = part.groupby(groups)["distance"].mean().diff() > NEAR * np.ptp(part["distance"])
-    groups = groups.map(apart.cumsum())
-    return part.groupby(groups)[["distance", "error"]].mean()
+    return figure, list(figure.subplots(lines, columns, squeeze=False, **grid).ravel())
 
 
 def apart(heights: Sequence[float], *, step: float, top: float) -> list[float]:

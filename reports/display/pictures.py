@@ -1,9 +1,9 @@
-"""Pictures and tables of a page, and the files that go beside it."""
+"""Figures and tables of a page, drawn and written, and the files that go beside it."""
 
 import base64
 import gzip
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import ClassVar, Protocol
 
 import pandas as pd
 from markupsafe import Markup
@@ -25,6 +25,33 @@ class Draw(Protocol):
 
 
 @dataclass(frozen=True)
+class Plot:
+    """A figure waiting to be drawn, and its words.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its files.
+    draw : callable
+        Draws it at a width in inches.
+    data : pandas.DataFrame
+        What it is drawn from, which goes beside it as CSV.
+    title, alt, caption : str
+        Heading; what it shows, for readers who cannot see it; how to read it.
+    small : bool
+        Whether one layout does for page and phone.
+    """
+
+    name: str
+    draw: Draw
+    data: pd.DataFrame
+    title: str
+    alt: str
+    caption: str = ""
+    small: bool = False
+
+
+@dataclass(frozen=True)
 class Download:
     """A link that carries its file."""
 
@@ -35,56 +62,51 @@ class Download:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure in the page: its layouts as inline SVG, its words, its data as CSV."""
+    """A figure in the page: its layouts as inline SVG and its data as CSV."""
 
-    name: str
-    title: str
-    alt: str
-    caption: str
+    plot: Plot
     wide: Markup
     narrow: Markup | None
     data: Download
+    kind: ClassVar[str] = "picture"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table in the page, and its data as CSV."""
+
+    table: Table
+    data: Download
+    kind: ClassVar[str] = "grid"
 
 
 class Writer:
-    """Draws pictures and keeps the files that go beside the page."""
+    """Draws figures and keeps the files that go beside the page."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes | str] = {}
 
-    def picture(
-        self,
-        name: str,
-        draw: Draw,
-        data: pd.DataFrame,
-        *,
-        title: str,
-        alt: str,
-        caption: str = "",
-        small: bool = False,
-    ) -> Picture:
+    def picture(self, plot: Plot) -> Picture:
         """Draw a figure for page, paper and phone; a small one has one layout for all."""
-        wide = draw(width=NARROW if small else WIDE)
+        name, wide = plot.name, plot.draw(width=NARROW if plot.small else WIDE)
         svg = svg_of(wide)
         self.files[f"figures/{name}.svg"] = svg_file(svg)
         self.files[f"figures/{name}.pdf"] = pdf_file(wide)
         self.files[f"figures/{name}.png"] = png_file(wide)
         # The SVG is our own and its labels were escaped when it was drawn.
         inline, narrow = Markup(svg_inline(svg, name=name)), None
-        if not small:
-            narrow = Markup(svg_inline(svg_of(draw(width=NARROW)), name=f"{name}-narrow"))
-        csv = data.to_csv(index=False, lineterminator="\n")
+        if not plot.small:
+            narrow = Markup(svg_inline(svg_of(plot.draw(width=NARROW)), name=f"{name}-narrow"))
+        csv = plot.data.to_csv(index=False, lineterminator="\n")
         self.files[f"figures/{name}.csv"] = csv
-        return Picture(name, title, alt, caption, inline, narrow, download(name, csv))
+        return Picture(plot, inline, narrow, download(name, csv))
 
-    def table(self, table: Table | None) -> dict[str, Any] | None:
-        """Keep a table's files and hand the template what it shows."""
-        if table is None:
-            return None
+    def table(self, table: Table) -> Grid:
+        """Keep a table's files and give what the page shows."""
         csv = table.csv()
         self.files[f"tables/{table.name}.csv"] = csv
         self.files[f"tables/{table.name}.tex"] = table.latex()
-        return {"table": table, "data": download(table.name, csv)}
+        return Grid(table, download(table.name, csv))
 
 
 def download(name: str, csv: str) -> Download:

@@ -2,68 +2,14 @@
 
 import io
 import re
-import string
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache
-from importlib import import_module
-from typing import Any
 
 import matplotlib as mpl
-from fontTools import subset, ttLib  # type: ignore[import-untyped, unused-ignore]
 from matplotlib.figure import Figure
-from matplotlib.font_manager import get_font
 
 from latecomer.reports.display.style import INK, settings
 
 DPI = 200
-# Tables of a font by which letters are chosen and placed: in a PDF both is done.
-_SHAPING = ("GSUB", "GPOS", "GDEF")
-# Signs that nearly every figure has some of.  A font is cut down to all of them, so that figures
-# of a page share one: cutting is half of a PDF's making.
-_COMMON = string.digits + string.ascii_letters + string.punctuation + " \N{MINUS SIGN}"
-fonts: Any = import_module("matplotlib.backends._backend_pdf_ps")
-_cut: Any = getattr(fonts, "get_glyphs_subset", None)
-_Result: Any = getattr(fonts, "SubsetResults", None)
-
-
-@contextmanager
-def _plain_letters() -> Iterator[None]:
-    """Embed fonts without shaping tables and without cutting the same font twice.
-
-    Both go through inner parts of fontTools and matplotlib; where these are not as they are known
-    here, fonts are embedded as matplotlib does it.
-    """
-    given = getattr(subset.Options, "_drop_tables_default", None)
-    if given is not None:
-        subset.Options._drop_tables_default = [*given, *_SHAPING]
-    if _Result is not None:
-        fonts.get_glyphs_subset = _shared_font
-    try:
-        yield
-    finally:
-        if given is not None:
-            subset.Options._drop_tables_default = given
-        if _Result is not None:
-            fonts.get_glyphs_subset = _cut
-
-
-def _shared_font(path: Any, glyphs: Iterable[Any]) -> AbstractContextManager[Any]:
-    """Stand in for matplotlib's function: a font of the common signs and of these glyphs."""
-    font = get_font(path)
-    common = {font.get_char_index(ord(sign)) for sign in _COMMON}
-    data, places = _cut_once(path, frozenset(glyphs) | (common - {0}))
-    opened = ttLib.TTFont(io.BytesIO(data), recalcBBoxes=False, recalcTimestamp=False)
-    given: AbstractContextManager[Any] = _Result(opened, places)._as_cm()
-    return given
-
-
-@cache
-def _cut_once(path: Any, glyphs: frozenset[Any]) -> tuple[bytes, dict[Any, Any]]:
-    with _cut(path, glyphs) as found:
-        data: bytes = fonts.font_as_file(found.font).getvalue()
-        return data, dict(found.glyph_index_map)
 
 
 def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
@@ -87,8 +33,7 @@ def png_file(figure: Figure) -> bytes:
 
 def pdf_file(figure: Figure) -> bytes:
     """Render a PDF for papers: vectors, embedded TrueType letters, no ground."""
-    with _plain_letters():
-        return _save(figure, "pdf", ground="none")
+    return _save(figure, "pdf", ground="none")
 
 
 def svg_of(figure: Figure) -> str:

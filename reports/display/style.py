@@ -21,6 +21,8 @@ INK = "#1b1f24"
 MUTED = "#7d858f"
 WIDE = 7.2
 NARROW = 3.6
+# Bounds and their terms are told apart by marks.
+BOUND_MARKS = ("o", "s", "^", "D", "v", "P")
 
 _COLOURS = (
     *("#2f6fe0", "#e87500", "#0fa17f", "#c04d9c", "#6c7480", "#b5382f", "#8f7be0", "#8a7400"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from latecomer.reports.words import DASH, MINUS, sort_key
+from latecomer.reports.words import DASH, MINUS, points, sort_key
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
@@ -21,6 +21,25 @@ def over_seeds(frame: pd.DataFrame) -> str:
     if (frame["n_seeds"] < 2).all():
         return "one seed, so no spread over seeds"
     return f"{PLUS_MINUS} is one standard deviation over seeds, in points"
+
+
+def plus_minus(text: str, spread: float) -> str:
+    """Write a number with its spread in points, where there is one.
+
+    >>> plus_minus("21.7%", 0.0123), plus_minus("21.7%", float("nan"))
+    ('21.7% \N{PLUS-MINUS SIGN} 1.2', '21.7%')
+    """
+    return text if pd.isna(spread) else f"{text} {PLUS_MINUS} {points(spread).lstrip('+')}"
+
+
+def counted(heading: str, counts: pd.Series) -> str:
+    """Write a column's heading with the number of its clients, or the least and the most.
+
+    >>> counted("error", pd.Series([12, 10]))
+    'error (10\N{EN DASH}12 clients)'
+    """
+    known = sorted({int(n) for n in counts.dropna()}) or [0]
+    return f"{heading} ({DASH.join(str(n) for n in (known[0], known[-1])[: len(known)])} clients)"
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,10 @@ class Table:
         Headings of columns that hold words; the others hold numbers.
     bold : tuple of (int, str)
         Row and heading of the cells that are marked.
+    label : str
+        What it is called where it is not seen; its name if empty.
+    noun : str
+        What its rows are: many are folded away under their count where this is given.
     """
 
     name: str
@@ -49,6 +72,8 @@ class Table:
     shown: pd.DataFrame
     words: tuple[str, ...]
     bold: tuple[tuple[int, str], ...] = ()
+    label: str = ""
+    noun: str = ""
 
     @property
     def rows(self) -> list[list[dict[str, object]]]:

@@ -1,6 +1,7 @@
 """Who holds which classes: the split as a map of clients by classes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from latecomer.reports.display.drawing import SHARES, styled
+from latecomer.reports.display.drawing import SHARES, sheet, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import MUTED, WIDE
+from latecomer.reports.frames.artifacts import split_tables
 from latecomer.reports.frames.errors import GROUPS
+from latecomer.reports.words import count, counts
 
 # More columns than these are narrower than a pixel of a phone.
 MOST_CLIENTS = 300
@@ -74,9 +79,7 @@ def class_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     clients, shares = clients.iloc[::step], shares[::step]
     n_classes = shares.shape[1]
     height = 1.15 + float(np.clip(0.17 * n_classes, 1.0, 4.2))
-    figure = Figure(figsize=(width, height))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
+    figure, [axes] = sheet(width, height)
     most = max(float(shares.max()), 0.01)
     mesh = axes.pcolormesh(shares.T, cmap=SHARES, vmin=0, vmax=most, rasterized=True)
     axes.set_ylim(n_classes, 0)
@@ -113,3 +116,36 @@ def _group_names(axes: Axes, groups: pd.Series, width: float) -> None:
         if end < len(groups):
             axes.axvline(end, color=MUTED, linewidth=1.0)
         start = end
+
+
+def describe_classes(frame: pd.DataFrame) -> str:
+    """Describe ``class_figure``."""
+    held = frame[frame["n"] > 0].groupby(["group", "client"])["class"].size()
+    sizes = frame.groupby(["group", "client"], sort=False)["n"].sum()
+    groups = [
+        f"{count(len(part), f'{group} client')}"
+        for group, part in sizes.groupby(level="group", sort=False)
+    ]
+    return (
+        f"Map of {frame['class'].nunique()} classes by clients ({', '.join(groups)}): a client "
+        f"holds {counts(held, 'class')} and "
+        f"{counts(sizes, 'sample')}."
+    )
+
+
+def _class_map(material: Material) -> Iterator[Block]:
+    frame = class_frame(next(iter(split_tables(material.run, "label_counts")), ()))
+    if len(frame):
+        yield Plot(
+            "classes",
+            partial(class_figure, frame),
+            frame,
+            title="Who holds which classes",
+            alt=describe_classes(frame),
+            caption="A column per client, a row per class; the fuller the colour, the larger the "
+            "share of the client's samples (support, validation and query together). Novel and "
+            "certification clients were not trained on.",
+        )
+
+
+CLASSES = Section("classes", _class_map)

@@ -1,6 +1,7 @@
 """A paper's numbers and ours, method by method."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from latecomer.reports.display.drawing import Looks, styled
+from latecomer.reports.display.drawing import Looks, sheet, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Heading, Material, Section, Text
 from latecomer.reports.display.style import INK, MUTED, WIDE
-from latecomer.reports.frames.errors import GROUPS, records
-from latecomer.reports.words import listing, percent
+from latecomer.reports.display.table import PLUS_MINUS, Table, plus_minus
+from latecomer.reports.frames.artifacts import joined
+from latecomer.reports.frames.errors import GROUPS, in_order, records
+from latecomer.reports.frames.paper import paper_frame, paper_items, within_spread
+from latecomer.reports.words import DASH, listing, percent, points
 
-__all__ = ["describe_paper", "one_number_each", "paper_caption", "paper_figure"]
+_TARGETS = ("label", "seed", "group", "client", "target")
 
 
 def one_number_each(frame: pd.DataFrame) -> bool:
@@ -38,10 +44,9 @@ def paper_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     labels = list(dict.fromkeys(frame["label"]))
     groups = [group for group in GROUPS if (frame["group"] == group).any()]
     lines = len(groups) if width < 5 else 1
-    figure = Figure(figsize=(width, 0.55 + lines * (0.45 + 0.27 * len(labels))))
-    figure.set_layout_engine("constrained")
+    height = 0.55 + lines * (0.45 + 0.27 * len(labels))
     shape = (len(groups), 1) if width < 5 else (1, len(groups))
-    panels = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False).ravel()
+    figure, panels = sheet(width, height, *shape, sharex=True, sharey=True)
     for axes, group in zip(panels, groups, strict=True):
         axes.set_title(f"{group} clients", pad=4)
         for one in records(frame[frame["group"] == group]):
@@ -91,3 +96,83 @@ def paper_caption(frame: pd.DataFrame) -> str:
         bare = " (one seed has none)" if frame["ours_spread"].isna().all() else ""
         text += f" Bands: {kinds} to both sides{bare}."
     return text
+
+
+def paper_table(frame: pd.DataFrame, labels: Sequence[str], study: Mapping[str, Any]) -> Table:
+    """Set published accuracy beside ours, with the difference."""
+    frame = in_order(frame, labels)
+    full = study.get("scale") == "paper"
+    frame = frame.assign(within_combined_spread=within_spread(frame) if full else None)
+    several = frame["setting"].nunique() > 1
+    shown = []
+    for row in records(frame):
+        cells = {
+            "method": row["label"],
+            "item": row["item"],
+            **({"setting": row["setting"]} if several else {}),
+            "clients": row["group"],
+            "paper": plus_minus(percent(row["paper"]), row["paper_spread"]),
+            "ours": plus_minus(percent(row["ours"]), row["ours_spread"]),
+            "difference (points)": points(row["difference"]),
+            "our clients": str(row["n_clients"]),
+            "our seeds": str(row["n_seeds"]),
+        }
+        if full:
+            said = {True: "yes", False: "no"}.get(row["within_combined_spread"], DASH)
+            cells["within the combined spread"] = said
+        shown.append(cells)
+    kinds = ", ".join(dict.fromkeys(k for k in frame["paper_spread_kind"] if k)) or "not published"
+    pooled = sorted(set(frame["aggregation"]))
+    own = "ours has none, being of one seed" if frame["ours_spread"].isna().all() else "ours alike"
+    caption = f"Accuracy; {PLUS_MINUS} is the {kinds}; {own}. "
+    caption += " ".join(
+        "Ours is pooled over all test samples, as the published code does."
+        if how == "pooled"
+        else "Ours is the mean over clients."
+        for how in pooled
+    )
+    if full:
+        caption += " Combined spread: the root of the summed squares of both."
+    words = ("method", "item", "setting", "clients", "within the combined spread")
+    label = "Published accuracy beside ours"
+    return Table("paper", caption, frame, pd.DataFrame(shown), words, label=label)
+
+
+def _paper(material: Material) -> Iterator[Block]:
+    study = material.study
+    asked = [f"{source}, {item}" for source, item, _ in paper_items(study)]
+    if not asked:
+        return
+    full, short = study.get("scale") == "paper", "not the paper's length"
+    yield Heading("Beside the published numbers", "paper", "" if full else short)
+    if study.get("note"):
+        yield Text(f"What this study follows: {study['note']}", "note")
+    if not full:
+        rounds = (study.get("train") or {}).get("rounds")
+        yield Text(
+            f"This is a {study.get('scale') or 'reduced'} run"
+            f"{f' of {rounds} rounds' if rounds else ''}: its numbers cannot confirm or contradict "
+            "the published ones."
+        )
+    sizes = joined(material.tables("target_sizes"), _TARGETS)
+    frame = material.ordered(paper_frame(material.rows, study, sizes))
+    if frame.empty:
+        yield Text(
+            f"The study answers to {'; '.join(asked)}, of which no number on record matches this "
+            "run's methods, data and number of clients."
+        )
+        return
+    yield Text(f"Published setting: {'; '.join(dict.fromkeys(frame['setting']))}.", "note")
+    if one_number_each(frame):
+        yield Plot(
+            "paper",
+            partial(paper_figure, frame, material.looks),
+            frame,
+            title=f"The paper's numbers and ours{'' if full else f', {short}'}",
+            alt=describe_paper(frame),
+            caption=paper_caption(frame),
+        )
+    yield paper_table(frame, material.labels, study)
+
+
+PAPER = Section("paper", _paper)

@@ -1,12 +1,13 @@
 """Whether each method's clients have models of their own: frame, table and warning."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from latecomer.reports.display.table import PLUS_MINUS, Table, over_seeds
+from latecomer.reports.display.section import Block, Material, Section
+from latecomer.reports.display.table import Table, over_seeds, plus_minus
 from latecomer.reports.frames.errors import in_order, records
-from latecomer.reports.words import DASH, PROTOCOLS, percent, points
+from latecomer.reports.words import PROTOCOLS, percent, points
 
 __all__ = ["sameness_frame", "sameness_table", "say_sameness"]
 
@@ -62,11 +63,9 @@ def sameness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
             {
                 "method": row["label"],
                 "served by": PROTOCOLS.get(row["protocol"], row["protocol"]),
-                "models differ by": _with_spread(
-                    percent(row["model_spread"]), 100 * row["spread_sd"]
-                ),
-                "another client's model costs (points)": _with_spread(
-                    points(row["swap_cost"]), 100 * row["swap_sd"]
+                "models differ by": plus_minus(percent(row["model_spread"]), row["spread_sd"]),
+                "another client's model costs (points)": plus_minus(
+                    points(row["swap_cost"]), row["swap_sd"]
                 ),
             }
             for row in records(frame)
@@ -78,8 +77,14 @@ def sameness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         "model for all. Cost: error under the next client's model minus error under the own; "
         f"{over_seeds(frame)}. Methods that train to serve a seen client are left out."
     )
-    return Table("sameness", caption, frame, shown, ("method", "served by"))
+    words, label = ("method", "served by"), "Do models differ between clients?"
+    return Table("sameness", caption, frame, shown, words, label=label, noun="methods")
 
 
-def _with_spread(text: str, spread: float) -> str:
-    return text if pd.isna(spread) or text == DASH else f"{text} {PLUS_MINUS} {spread:.1f}"
+def _sameness(material: Material) -> Iterator[Block]:
+    frame = sameness_frame(material.rows)
+    if len(frame):
+        yield sameness_table(frame, material.labels)
+
+
+SAMENESS = Section("sameness", _sameness, title="Do models differ between clients?")

@@ -1,6 +1,8 @@
 """Shift figures: error of novel clients against the severity of one shift."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,11 +10,37 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from latecomer.eval.names import SHIFTS
-from latecomer.reports.display.drawing import Looks, apart, leaders, styled
-from latecomer.reports.display.style import MUTED, NARROW
-from latecomer.reports.errors.shift_certified import draw_certified, draw_terms
-from latecomer.reports.frames.errors import CONTROL
-from latecomer.reports.words import span
+from latecomer.reports.display.drawing import (
+    Looks,
+    apart,
+    leaders,
+    leaders_caption,
+    model_names,
+    sheet,
+    styled,
+)
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Group, Material, Section, Text
+from latecomer.reports.display.style import MUTED, NARROW, Look
+from latecomer.reports.display.table import Table, over_seeds, plus_minus
+from latecomer.reports.errors.shift_certified import (
+    certified_under,
+    describe_certified,
+    draw_certified,
+    draw_terms,
+    say_certified,
+    say_terms,
+)
+from latecomer.reports.frames.errors import CONTROL, in_order, records
+from latecomer.reports.words import (
+    DASH,
+    counts,
+    file_stem,
+    percent,
+    sentence_case,
+    shift_name,
+    span,
+)
 
 SHIFT_AXES = {name: shift.axis for name, shift in SHIFTS.items() if shift.axis}
 # Severities at which these shifts do nothing: their curves start at the unshifted control.
@@ -53,79 +81,72 @@ def shift_figure(
     width : float
         Inches.
     """
-    labels = list(dict.fromkeys(frame["label"]))
     named = leaders(frame, "mean")
     below = terms is not None and len(terms) > 0
-    figure = Figure(figsize=(width, (1.12 if below else 0.78) * width))
-    figure.set_layout_engine("constrained")
-    axes: Axes
-    if below:
-        axes, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2.6, 1])
-    else:
-        axes = figure.subplots()
+    figure, panels = sheet(
+        width, (1.12 if below else 0.78) * width, 2 if below else 1,
+        sharex=True, height_ratios=[2.6, 1] if below else [1],
+    )  # fmt: skip
+    axes, bottom = panels[0], panels[-1]
     place = severity_places(frame, shift)
-    top, ends = 0.0, {}
-    for label in labels:
-        own = frame[frame["label"] == label]
-        matched = own[own["shift"] == shift + CONTROL]
-        curve = own[own["shift"] == shift].assign(
-            x=lambda f: [place[f"{s:g}"] for s in f["severity"]]
-        )
-        control = own[own["shift"] == "none"].assign(x=place[""])
-        curve = curve.sort_values("x")
-        if shift in SHIFT_STARTS:
-            curve = pd.concat([control, curve])
-        if curve.empty:
-            continue
-        if label not in named:
-            axes.plot(curve["x"], 100 * curve["mean"], color=MUTED, linewidth=0.7, alpha=0.45)
-            top = max(top, 100 * float(curve["mean"].max()))
-            continue
-        look = looks[label]
-        x, mean = curve["x"].to_numpy(float), 100 * curve["mean"].to_numpy(float)
-        spread = 100 * curve["sd_seeds"].fillna(0.0).to_numpy(float)
-        axes.fill_between(
-            x, np.maximum(mean - spread, 0), mean + spread, color=look.colour, alpha=0.16, lw=0
-        )
-        axes.plot(x, mean, look.mark, color=look.colour, linestyle=look.line, markersize=4.2)
-        if shift not in SHIFT_STARTS and len(control):
-            axes.errorbar(
-                control["x"],
-                100 * control["mean"],
-                100 * control["sd_seeds"].fillna(0.0),
-                fmt=look.mark,
-                color=look.colour,
-                markersize=4.2,
-                elinewidth=1,
-            )
-        if len(matched):
-            pair = 100 * np.array([float(matched["mean"].iloc[0]), float(curve["mean"].iloc[0])])
-            ends_x = [place[CONTROL], place["nan"]]
-            axes.plot(ends_x, pair, color=look.colour, linestyle=(0, (3, 2)), linewidth=1.1)
-            axes.plot(
-                ends_x[:1], pair[:1], look.mark, color=look.colour, markerfacecolor="none", ms=4.2
-            )
-            top = max(top, float(pair.max()))
-        top = max(top, float((mean + spread).max()), 100 * float(control["mean"].max()))
-        ends[label] = float(mean[-1])
+    curves = {
+        str(label): _curve(axes, own, shift, place, looks[str(label)] if label in named else None)
+        for label, own in frame.groupby("label", sort=False)
+    }
+    top = max((reached for reached, _ in curves.values()), default=0.0)
+    ends = {label: end for label, (_, end) in curves.items() if end is not None}
     if certified is not None and len(certified):
         drawn = {label: looks[label] for label in named}
         top = max(top, draw_certified(axes, certified, place, drawn))
     top = min(max(top * 1.06, 1.0), 100.0)
     axes.set_ylim(0, top)
     axes.set_ylabel("error of novel clients (%)")
-    bottom = lower if below else axes
-    named_data = (frame.loc[frame["shift"] == shift, "severity"]).isna().all()
-    bottom.set_xlabel(SHIFT_AXES.get(shift, "" if named_data else f"{shift}: severity"))
-    _severity_ticks(bottom, place, shift)
+    _severity_axis(bottom, place, shift)
     axes.grid(axis="y")
     if heuristic is not None and len(heuristic):
         _heuristic(axes, heuristic, place, looks, top)
     if below and terms is not None:
-        draw_terms(lower, terms, place)
+        draw_terms(bottom, terms, place)
     height = figure.get_figheight() * (0.6 if below else 1.0)
     _direct_labels(axes, ends, looks, top, height)
     return figure
+
+
+def _curve(
+    axes: Axes, own: pd.DataFrame, shift: str, place: Mapping[str, float], look: Look | None
+) -> tuple[float, float | None]:
+    """Draw one method, in grey without a look; return the highest value and the curve's end."""
+    control = own[own["shift"] == "none"].assign(x=place[""])
+    curve = own[own["shift"] == shift]
+    curve = curve.assign(x=[place[f"{s:g}"] for s in curve["severity"]]).sort_values("x")
+    if shift in SHIFT_STARTS:
+        curve = pd.concat([control, curve])
+    if curve.empty:
+        return 0.0, None
+    x, mean = curve["x"].to_numpy(float), 100 * curve["mean"].to_numpy(float)
+    if look is None:
+        axes.plot(x, mean, color=MUTED, linewidth=0.7, alpha=0.45)
+        return float(np.nanmax(mean)), None
+    style: dict[str, Any] = {"color": look.colour, "markersize": 4.2}
+    spread = 100 * curve["sd_seeds"].fillna(0.0).to_numpy(float)
+    axes.fill_between(
+        x, np.maximum(mean - spread, 0), mean + spread, color=look.colour, alpha=0.16, lw=0
+    )
+    axes.plot(x, mean, look.mark, linestyle=look.line, **style)
+    top = max(float((mean + spread).max()), 100 * float(control["mean"].max()))
+    if shift not in SHIFT_STARTS and len(control):
+        bars = 100 * control["sd_seeds"].fillna(0.0)
+        axes.errorbar(
+            control["x"], 100 * control["mean"], bars, fmt=look.mark, elinewidth=1, **style
+        )
+    matched = own[own["shift"] == shift + CONTROL]
+    if len(matched):
+        pair = 100 * np.array([float(matched["mean"].iloc[0]), float(curve["mean"].iloc[0])])
+        ends = [place[CONTROL], place["nan"]]
+        axes.plot(ends, pair, color=look.colour, linestyle=(0, (3, 2)), linewidth=1.1)
+        axes.plot(ends[:1], pair[:1], look.mark, markerfacecolor="none", **style)
+        top = max(top, float(pair.max()))
+    return top, float(mean[-1])
 
 
 def severity_places(frame: pd.DataFrame, shift: str) -> dict[str, float]:
@@ -143,7 +164,8 @@ def severity_places(frame: pd.DataFrame, shift: str) -> dict[str, float]:
     return {"": 0.0} | {f"{s:g}": float(1 + i) for i, s in enumerate(severities)}
 
 
-def _severity_ticks(axes: Axes, place: Mapping[str, float], shift: str) -> None:
+def _severity_axis(axes: Axes, place: Mapping[str, float], shift: str) -> None:
+    axes.set_xlabel(SHIFT_AXES.get(shift, "" if "nan" in place else f"{shift}: severity"))
     if shift in SHIFT_STARTS:
         axes.set_xticks(list(place.values()), [f"{x:g}" for x in place.values()])
         return
@@ -203,3 +225,130 @@ def _direct_labels(
                 "relpos": (0.0, 0.5),
             },
         )
+
+
+def describe_shift(frame: pd.DataFrame, shift: str) -> str:
+    """Describe ``shift_figure``."""
+    own = frame[frame["shift"] == shift]
+    said = []
+    for label, part in own.groupby("label", sort=False):
+        cells = [f"{percent(row['mean'])} at {row['severity']:g}" for row in records(part)]
+        if part["severity"].isna().any():
+            cells = [percent(mean) for mean in part["mean"]]
+        said.append(f"{label} {', '.join(cells)}")
+    return f"Error of novel clients under {shift}: {'; '.join(said)}."
+
+
+def shift_caption(frame: pd.DataFrame, shift: str) -> str:
+    """Say what in ``shift_figure`` does not explain itself: counts, the control, grey lines."""
+    own = frame[frame["shift"] == shift]
+    text = f"{counts(own['n_clients'], 'novel client')}, {counts(own['n_seeds'], 'seed')}. "
+    text += leaders_caption(frame, "mean")
+    if (frame["shift"] == shift + CONTROL).any():
+        text += (
+            f" {sentence_case(shift)}: the clients' classes filled with images of that data set; "
+            "control (hollow): the same clients refilled, just as full, from their own data. The "
+            "dashed line between them is the effect of the data alone."
+        )
+    return text.strip()
+
+
+def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
+    """Novel error per method (rows) and condition (columns)."""
+    ordered = in_order(frame, labels)
+    heads = {
+        (row["shift"], str(row["severity"])): (
+            f"{shift_name(row['shift'], row['severity'])} ({row['n_clients']})"
+        )
+        for row in sorted(
+            records(ordered),
+            key=lambda row: (row["shift"] != "none", row["shift"], row["severity"]),
+        )
+    }
+    cells = {
+        (row["label"], row["shift"], str(row["severity"])): plus_minus(
+            percent(row["mean"]), row["sd_seeds"]
+        )
+        for row in records(ordered)
+    }
+    shown = [
+        {
+            "method": name,
+            **{head: cells.get((pair[0], *key), DASH) for key, head in heads.items()},
+            "seeds": str(int(ordered.loc[ordered["label"] == pair[0], "n_seeds"].max())),
+        }
+        for pair, name in model_names(ordered).items()
+    ]
+    caption = (
+        f"Novel error under each shift and severity, mean over clients and seeds; "
+        f"{over_seeds(ordered)}. The number of clients stands in brackets."
+    )
+    label = "Error under shift"
+    return Table("shift", caption, ordered, pd.DataFrame(shown), ("method",), label=label)
+
+
+def _shift(material: Material) -> Iterator[Block]:
+    frame = material.ordered(material.shifts)
+    present = {name for name in frame["shift"] if name != "none"}
+    shifts = sorted(
+        name
+        for name in present
+        if not (name.endswith(CONTROL) and name.removesuffix(CONTROL) in present)
+    )
+    if not shifts:
+        yield Text("The study asked for no shift.")
+        return
+    bounds, terms = material.bounds, material.anatomy
+    heuristic = bounds[bounds["bound"] == "ben_david"]
+    terms = terms[terms["bound"] == "ben_david"]
+    told = "The same models, the novel clients' data shifted. "
+    if (frame["n_seeds"] > 1).any():
+        told += "A ribbon is one standard deviation over seeds."
+    else:
+        told += "There is one seed, so no ribbon of spread."
+    if len(heuristic):
+        told += (
+            " The Ben-David value written above a panel is a heuristic here: the model of a client "
+            "depends on the client's own sample, and divergence and joint error come from trained "
+            "networks (a trained classifier gives at most the divergence), so it proves nothing."
+        )
+    yield Text(told)
+    yield Group([_plot(material, frame, name, heuristic, terms) for name in shifts])
+    yield shift_table(frame, material.labels)
+
+
+def _plot(
+    material: Material, frame: pd.DataFrame, name: str, heuristic: pd.DataFrame, terms: pd.DataFrame
+) -> Plot:
+    certified = certified_under(material.bounds, name, material.study.get("certificates") or ())
+    terms = terms[terms["shift"] == name]
+    draw = partial(
+        shift_figure,
+        frame,
+        name,
+        material.looks,
+        heuristic=heuristic[heuristic["shift"] == name],
+        certified=certified,
+        terms=terms,
+    )
+    return Plot(
+        f"shift-{file_stem(name)}",
+        draw,
+        _beside(frame[frame["shift"].isin([name, name + CONTROL, "none"])], certified, terms),
+        title=sentence_case(name),
+        alt=describe_shift(frame, name) + describe_certified(certified),
+        caption=shift_caption(frame, name) + say_certified(certified) + say_terms(terms),
+        small=True,
+    )
+
+
+def _beside(curves: pd.DataFrame, certified: pd.DataFrame, terms: pd.DataFrame) -> pd.DataFrame:
+    """Put what a shift's figure draws into one table: curves, certificates, terms."""
+    if certified.empty and terms.empty:
+        return curves
+    keys = ["label", "predictor", "seed", "shift", "severity", "bound", "value"]
+    drawn = [certified[[*keys, "together", "delta"]], terms[[*keys, "term"]]]
+    return pd.concat([curves, *(part for part in drawn if len(part))], ignore_index=True)
+
+
+SHIFT = Section("shift", _shift)

@@ -1,6 +1,7 @@
 """Error along the training, of seen and of novel clients."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from latecomer.reports.display.drawing import Looks, leaders, shown, styled
+from latecomer.reports.display.drawing import NAMED, Looks, leaders, sheet, shown, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import INK, WIDE
+from latecomer.reports.frames.artifacts import CellTables, joined
+from latecomer.reports.words import count, percent
 
 COLUMNS = ("label", "seed", "group", "round", "error", "loss", "n_clients", "kept")
 LINES: Mapping[str, Any] = {"seen": (0, (1.2, 1.2)), "validation": (0, (5, 1.5)), "novel": "-"}
 
 
-def training_frame(
-    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]],
-) -> pd.DataFrame:
+def training_frame(tables: CellTables) -> pd.DataFrame:
     """Join the ``training_curve`` artifacts of all cells.
 
     Returns
@@ -26,15 +29,7 @@ def training_frame(
         ``label seed group round error loss n_clients kept``: means over the clients of a group
         after so many rounds; ``kept`` is 1 in the round whose model all other numbers are about.
     """
-    records = [
-        {**{name: record.get(name) for name in COLUMNS}, "label": label, "seed": seed}
-        for label, seed, table in tables
-        for record in table
-    ]
-    frame = pd.DataFrame(records, columns=list(COLUMNS))
-    numbers = ["round", "error", "loss", "n_clients", "kept"]
-    frame[numbers] = frame[numbers].astype(float)
-    return frame
+    return joined(tables, COLUMNS, ("round", "error", "loss", "n_clients", "kept"))
 
 
 @styled
@@ -54,11 +49,9 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
         Inches.
     """
     narrow = width < 5
-    figure = Figure(figsize=(width, 3.9 if narrow else 3.6))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
-    labels = leaders(frame[frame["group"] == "novel"] if "novel" in set(frame["group"]) else frame,
-                     "error")  # fmt: skip
+    figure, [axes] = sheet(width, 3.9 if narrow else 3.6)
+    novel = frame[frame["group"] == "novel"]
+    labels = leaders(novel if len(novel) else frame, "error")
     groups = [group for group in LINES if (frame["group"] == group).any()]
     for label in labels:
         for group in groups:
@@ -82,3 +75,41 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
     handles += [Line2D([], [], color=INK, linestyle=LINES[g], label=f"{g} data") for g in groups]
     figure.legend(handles=handles, loc="outside lower center", ncols=2 if narrow else 5)
     return figure
+
+
+def describe_training(frame: pd.DataFrame) -> str:
+    """Describe ``training_figure``: where each method starts and ends, by group."""
+    said = []
+    for (label, group), own in frame.groupby(["label", "group"], sort=False):
+        means = own.groupby("round")["error"].mean()
+        said.append(f"{label} {group} {percent(means.iloc[0])} to {percent(means.iloc[-1])}")
+    rounds = f"{frame['round'].min():.0f} to {frame['round'].max():.0f}"
+    return f"Error along the training, rounds {rounds}: {'; '.join(said)}."
+
+
+def training_caption(frame: pd.DataFrame) -> str:
+    """Say what ``training_figure`` averages and what it is not used for."""
+    seeds = count(int(frame["seed"].nunique()), "seed")
+    text = (
+        f"Mean over clients, then over {seeds}; whole lines with marks are novel clients, dashed "
+        "and dotted ones seen clients' validation and test data. Novel clients are measured along "
+        "the way for this figure only."
+    )
+    others = frame["label"].nunique() - len(leaders(frame, "error"))
+    return text + (f" The {NAMED} methods of least mean error are drawn." if others else "")
+
+
+def _training(material: Material) -> Iterator[Block]:
+    frame = material.ordered(training_frame(material.tables("training_curve")))
+    if frame["round"].nunique() > 1:
+        yield Plot(
+            "training",
+            partial(training_figure, frame, material.looks),
+            frame,
+            title="Error along the training",
+            alt=describe_training(frame),
+            caption=training_caption(frame),
+        )
+
+
+TRAINING = Section("training", _training)

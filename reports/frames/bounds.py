@@ -11,7 +11,6 @@ import pandas as pd
 
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, client_errors, first_record, group_sizes
-from latecomer.reports.frames.remembering import remembered
 from latecomer.reports.statements import AS_NAMED, statement
 from latecomer.reports.words import number, sentence_case
 
@@ -28,7 +27,6 @@ LEDGER_COLUMNS = (
 )
 
 
-@remembered
 def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Every certificate and published bound of every trained model, beside what was measured.
 
@@ -76,7 +74,7 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     below = (each["error"] <= each["value"]).groupby(each["index"]).sum()
     frame["covered"] = below.reindex(frame.index, fill_value=0).astype("int64")
     frame["n_novel"] = frame["n_novel"].fillna(0).astype("int64")
-    sizes = group_sizes(rows)
+    sizes = group_sizes(errors)
     pool = sizes["certification"] + sizes["novel"]
     # Routes that take seen clients have pools of their own: their inputs say how large.
     known = [None if group in ("tuning", "arriving") else pool for group in frame["group"]]
@@ -144,8 +142,8 @@ def status(own: pd.DataFrame) -> dict[str, str]:
     return {"word": "vacuous" if vacuous == len(own) else "not proven here", "text": told}
 
 
-def anatomy_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Terms of every bound that has more than one.
+def anatomy_frame(rows: pd.DataFrame, bounds: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Terms of every bound that has more than one; ``bounds`` is ``bound_frame`` where known.
 
     Returns
     -------
@@ -159,7 +157,8 @@ def anatomy_frame(rows: pd.DataFrame) -> pd.DataFrame:
     ]
     frame = parts[[*keys, "term", "value"]].reset_index(drop=True).astype({"seed": "int64"})
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
-    totals = bound_frame(rows)[[*keys, "value", "rigorous"]].rename(columns={"value": "total"})
+    bounds = bound_frame(rows) if bounds is None else bounds
+    totals = bounds[[*keys, "value", "rigorous"]].rename(columns={"value": "total"})
     frame = frame.merge(totals, on=keys, how="inner")
     many = frame.groupby(keys, dropna=False)["value"].transform("size") > 1
     first = (~frame["term"].isin(MEASURED_TERMS)).astype("int64")

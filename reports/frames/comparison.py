@@ -22,6 +22,27 @@ def half_width(values: pd.Series) -> float:
     return float(_quantile(n - 1) * values.std(ddof=1) / np.sqrt(n))
 
 
+def over_clients_and_seeds(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
+    """Mean of a value over clients, then over seeds, with both spreads.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``by``, the mean under the value's own name, ``half`` (of the 95% t-interval over clients,
+        each averaged over seeds), ``sd_seeds n_clients n_seeds``.
+    """
+    seeds = frame.groupby([*by, "seed"], dropna=False)[value].mean().groupby(by, dropna=False)
+    clients = frame.groupby([*by, "client"], dropna=False)[value].mean().groupby(by, dropna=False)
+    found = {
+        value: seeds.mean(),
+        "half": clients.agg(half_width),
+        "sd_seeds": seeds.std(ddof=1),
+        "n_clients": clients.size(),
+        "n_seeds": seeds.size(),
+    }
+    return pd.DataFrame(found).reset_index()
+
+
 @cache
 def _quantile(freedom: int) -> float:
     return float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2))

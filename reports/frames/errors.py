@@ -13,7 +13,6 @@ import pandas as pd
 from scipy import stats
 
 from latecomer.reports.frames.comparison import MODEL, comparison_frame, half_width
-from latecomer.reports.frames.remembering import remembered
 from latecomer.reports.words import METRICS
 
 CONDITION = ["shift", "severity"]
@@ -37,7 +36,6 @@ def by_model(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["label"], row["predictor"]): row for row in records(frame)}
 
 
-@remembered
 def client_errors(rows: pd.DataFrame) -> pd.DataFrame:
     """Errors of single clients, one row per model, client and condition.
 
@@ -45,8 +43,11 @@ def client_errors(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label method personalization predictor seed group client shift severity n_query error``;
-        ``severity`` is NaN when the shift has none.
+        ``severity`` is NaN when the shift has none.  Given such a frame, the frame itself: what is
+        about errors alone can be made from it as well as from rows, without picking them again.
     """
+    if "error" in rows:
+        return rows
     chosen = (
         (rows["metric"] == "error")
         & (rows["client"] != "")
@@ -122,7 +123,6 @@ def _spread(errors: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return frame.drop(columns="half")
 
 
-@remembered
 def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Unshifted error per model and client group.
 
@@ -141,7 +141,6 @@ def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
     return frame.merge(comparison_frame(novel), on=[*MODEL, "group"], how="left")
 
 
-@remembered
 def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Generalization gap of every trained model: novel minus seen accuracy, per-client means.
 
@@ -182,7 +181,6 @@ def gap_summary(gaps: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns="half")
 
 
-@remembered
 def shift_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Novel error under every shift and severity, one predictor per label.
 
@@ -197,7 +195,6 @@ def shift_frame(rows: pd.DataFrame) -> pd.DataFrame:
     return _spread(errors, [*MODEL, *CONDITION])
 
 
-@remembered
 def diagnostics_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Distance of every novel client to its nearest training client, beside its error.
 
@@ -257,11 +254,7 @@ def failures_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 def group_sizes(rows: pd.DataFrame) -> dict[str, int]:
     """Clients measured per group without shift; a group without rows counts 0."""
-    found = _measured_clients(rows)["group"].value_counts()
-    return {name: int(found.get(name, 0)) for name in GROUPS}
-
-
-@remembered
-def _measured_clients(rows: pd.DataFrame) -> pd.DataFrame:
     errors = client_errors(rows)
-    return errors.loc[errors["shift"] == "none", ["group", "client"]].drop_duplicates()
+    plain = errors.loc[errors["shift"] == "none", ["group", "client"]]
+    found = plain.drop_duplicates()["group"].value_counts()
+    return {name: int(found.get(name, 0)) for name in GROUPS}

@@ -1,5 +1,7 @@
 """How error is spread over clients: the share of clients with an error above each level."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,10 +11,14 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from latecomer.reports.display.drawing import MOST_CURVES, Looks, model_names, styled
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, model_names, sheet, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import MUTED, WIDE
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import client_errors, primary_predictor
+from latecomer.reports.guarantees.shares import curve_frame
+from latecomer.reports.words import chance, counts, percent
 
 
 def error_distribution_frame(rows: pd.DataFrame) -> pd.DataFrame:
@@ -73,9 +79,7 @@ def error_distribution_figure(
     names = {pair: name for pair, name in model_names(frame).items() if pair[0] in drawn}
     columns = min(2 if width < 5 else 4, len(names))
     lines = -(-len(names) // columns)
-    figure = Figure(figsize=(width, 0.6 + 1.35 * lines))
-    figure.set_layout_engine("constrained")
-    panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    figure, panels = sheet(width, 0.6 + 1.35 * lines, lines, columns, sharex=True, sharey=True)
     tops = [float(frame.loc[frame["share"] > 0, "level"].max())]
     if band is not None and len(band):
         tops.append(float(band.loc[band["upper"] > 0.02, "level"].max()))
@@ -112,3 +116,56 @@ def _corners(own: pd.DataFrame, column: str) -> NDArray[np.float64]:
     shares = np.append(own[column].to_numpy(float), own[column].iloc[-1])
     x, y = np.repeat(levels, 2)[1:], np.repeat(shares, 2)[:-1]
     return 100 * np.column_stack([x, y])
+
+
+def describe_distribution(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
+    """Describe ``error_distribution_figure``: who has an error above 0 and above 10%."""
+    names, said = model_names(frame), []
+    for (label, predictor), name in names.items():
+        own = frame[(frame["label"] == label) & (frame["predictor"] == predictor)]
+        above = [float(own.loc[own["level"] <= t, "share"].iloc[-1]) for t in (0.0, 0.1)]
+        said.append(f"{name} {percent(above[0], 0)} and {percent(above[1], 0)}")
+    text = f"Share of novel clients with an error above 0 and above 10%: {'; '.join(said)}."
+    return text if band is None else f"{text} A dashed certified bound lies above each curve."
+
+
+def distribution_caption(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
+    """Say what ``error_distribution_figure`` counts and what its band is."""
+    clients = counts(frame["n_clients"], "novel client")
+    some = frame["label"].nunique() > MOST_CURVES
+    whose = f"for each of the {MOST_CURVES} models of least mean error" if some else "per model"
+    whose = f"A panel {whose}, the others in grey: the" if len(model_names(frame)) > 1 else "The"
+    text = (
+        f"{whose} share of {clients} "
+        f"with an error above each level, {counts(frame['n_seeds'], 'seed')} taken together."
+    )
+    if band is not None:
+        level = chance(float(band["delta"].iloc[0]))
+        text += (
+            " Dashed, one line a seed: the certified bound on that share, from the certification "
+            f"clients; for each trained model all levels hold at once with probability {level}."
+        )
+    return text
+
+
+def _distribution(material: Material) -> Iterator[Block]:
+    frame = material.ordered(error_distribution_frame(material.errors))
+    if frame.empty:
+        return
+    curves = curve_frame(material.tables("error_curve"))
+    band = primary_predictor(curves[curves["shift"] == "none"]) if len(curves) else None
+    data = frame.assign(kind="measured on novel clients")
+    if band is not None:
+        certified = band.rename(columns={"upper": "share"}).assign(kind="certified, at most")
+        data = pd.concat([data, certified], ignore_index=True)
+    yield Plot(
+        "error-distribution",
+        partial(error_distribution_figure, frame, material.looks, band=band),
+        data,
+        title="Certified error distribution" if band is not None else "Error distribution",
+        alt=describe_distribution(frame, band),
+        caption=distribution_caption(frame, band),
+    )
+
+
+DISTRIBUTION = Section("error-distribution", _distribution)

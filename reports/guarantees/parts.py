@@ -1,13 +1,22 @@
 """What each certificate is made of: errors, divergences, variances, terms, shares of delta."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.table import Table
+from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.errors import CONDITION, in_order, records
-from latecomer.reports.words import DASH, magnitude, number, percent, shift_name
+from latecomer.reports.words import (
+    DASH,
+    bound_name,
+    magnitude,
+    number,
+    percent,
+    sentence_case,
+    shift_name,
+)
 
 Words = Callable[[float], str]
 
@@ -121,9 +130,11 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
         "How each value is made up: what went in, the terms that add up to the value (in points of "
         "error; from 100 on as plain numbers), and the failure probability that each event may use."
     )
+    label = f"Parts of {sentence_case(bound_name(bound))}"
     if len(shown) > FEW:
-        return Table(name, caption, own, pd.DataFrame(shown), ("method", "condition", "predictor"))
-    return Table(name, caption, own, _upright(shown), ("part",))
+        told = ("method", "condition", "predictor")
+        return Table(name, caption, own, pd.DataFrame(shown), told, label=label)
+    return Table(name, caption, own, _upright(shown), ("part",), label=label)
 
 
 def _upright(shown: Sequence[Mapping[str, str]]) -> pd.DataFrame:
@@ -158,9 +169,7 @@ def _amount(value: float) -> str:
     return f"{100 * value:.1f}" if abs(value) < 1 else number(value)
 
 
-def variance_frame(
-    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]],
-) -> pd.DataFrame:
+def variance_frame(tables: CellTables) -> pd.DataFrame:
     """Join the ``tuning`` artifacts of all cells: the variances that posteriors were tuned for.
 
     Returns
@@ -170,15 +179,7 @@ def variance_frame(
         the mean error and the bound with one draw a client, by which one was chosen.
     """
     columns = ["label", "seed", "bound", "alpha", "kl_hyper", "error", "estimate", "chosen"]
-    found = [
-        {"label": label, "seed": seed, **{name: record[name] for name in columns[2:]}}
-        for label, seed, table in tables
-        for record in table
-    ]
-    frame = pd.DataFrame(found, columns=columns)
-    for name in columns[3:]:
-        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
-    return frame
+    return joined(tables, columns, columns[3:])
 
 
 def variance_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
@@ -201,4 +202,14 @@ def variance_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         "Variances that the posterior was tuned for, relative to each tensor's mean square. The "
         "one with the least estimate is taken, and the certificate pays for all of them."
     )
-    return Table("variances", caption, frame, pd.DataFrame(shown), ("method", "taken"), bold)
+    words, label = ("method", "taken"), "Variances tried"
+    return Table("variances", caption, frame, pd.DataFrame(shown), words, bold, label, "rows")
+
+
+def _variances(material: Material) -> Iterator[Block]:
+    frame = variance_frame(material.tables("tuning"))
+    if len(frame):
+        yield variance_table(frame, material.labels)
+
+
+VARIANCES = Section("variances", _variances, title="Variances that were tried")

@@ -1,12 +1,13 @@
 """Certificates about single clients' errors: shares above thresholds, and what certainty costs."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from latecomer.reports.display.drawing import model_names
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.table import Table
+from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import (
     CONDITION,
@@ -23,9 +24,7 @@ CURVE_COLUMNS = (
 )
 
 
-def curve_frame(
-    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]],
-) -> pd.DataFrame:
+def curve_frame(tables: CellTables) -> pd.DataFrame:
     """Join the ``error_curve`` artifacts of all cells.
 
     Returns
@@ -35,19 +34,13 @@ def curve_frame(
         the next one, ``sampled`` is the share of certification clients with an error above it and
         ``upper`` its certified bound, all levels at once.
     """
-    found = [
-        {
-            **{name: record.get(name, "") for name in CURVE_COLUMNS},
-            "label": label,
-            "seed": seed,
-            "level": record["threshold"],
-        }
-        for label, seed, table in tables
-        for record in table
-    ]
-    frame = pd.DataFrame(found, columns=list(CURVE_COLUMNS))
-    for name in ("severity", "delta", "level", "sampled", "upper"):
-        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    frame = joined(
+        tables,
+        (*CURVE_COLUMNS, "threshold"),
+        ("severity", "delta", "threshold", "sampled", "upper"),
+        "",
+    )
+    frame["level"] = frame.pop("threshold")
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     return frame
 
@@ -102,7 +95,8 @@ def fraction_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         "The share of clients whose error is above a threshold: certified from the certification "
         "clients, and as it is among the novel ones. Each value belongs to one trained model."
     )
-    return Table("certified-shares", caption, frame, shown, ("method", "condition"))
+    words, label = ("method", "condition"), "Certified shares"
+    return Table("certified-shares", caption, frame, shown, words, label=label, noun="rows")
 
 
 def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
@@ -153,7 +147,8 @@ def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         "mean error; rules that use that errors differ can."
     )
     words = ("method", "certificate", "condition")
-    return Table("prices", caption, frame, pd.DataFrame(shown), words)
+    cells, label = pd.DataFrame(shown), "Prices of certificates"
+    return Table("prices", caption, frame, cells, words, label=label, noun="rows")
 
 
 def _range(values: pd.Series) -> str:
@@ -162,3 +157,19 @@ def _range(values: pd.Series) -> str:
         return DASH
     low, high = (f"{100 * value:.1f}" for value in (known.min(), known.max()))
     return low if low == high else f"{low} to {high}"
+
+
+def _prices(material: Material) -> Iterator[Block]:
+    prices = price_frame(material.rows)
+    if len(prices):
+        yield price_table(prices, material.labels)
+
+
+def _shares(material: Material) -> Iterator[Block]:
+    fractions = fraction_frame(material.rows)
+    if len(fractions):
+        yield fraction_table(fractions, material.labels)
+
+
+PRICES = Section("prices", _prices, title="What certainty costs")
+SHARES = Section("certified-shares", _shares, title="Certified shares of badly served clients")

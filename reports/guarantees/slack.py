@@ -6,7 +6,7 @@ method trained on the held-out clients as well), other clients (the certificate 
 clients' scores, the measured error is the novel clients'), and the certificate's terms.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ import pandas as pd
 from scipy import stats
 
 from latecomer.reports.display.drawing import model_names
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.bounds import MEASURED_TERMS, bound_frame
 from latecomer.reports.frames.comparison import MODEL, half_width
-from latecomer.reports.frames.errors import client_errors, gap_frame, in_order, records
+from latecomer.reports.frames.errors import client_errors, in_order, records
 from latecomer.reports.words import DASH, MINUS, bound_name, magnitude, percent, points
 
 PAID = {"samples": "sample_level", "deviation": "sample_level", "draws": "monte_carlo"}
@@ -59,7 +60,9 @@ def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return found
 
 
-def slack_frame(rows: pd.DataFrame, reference: Mapping[str, str]) -> pd.DataFrame:
+def slack_frame(
+    rows: pd.DataFrame, reference: Mapping[str, str], bounds: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Break down how far every unshifted bound on unseen clients is from what was measured.
 
     Parameters
@@ -68,6 +71,8 @@ def slack_frame(rows: pd.DataFrame, reference: Mapping[str, str]) -> pd.DataFram
         Rows of the run.
     reference : mapping
         ``references`` of its cells.
+    bounds : pandas.DataFrame, optional
+        ``bound_frame`` of the rows where it is known.
 
     Returns
     -------
@@ -78,7 +83,7 @@ def slack_frame(rows: pd.DataFrame, reference: Mapping[str, str]) -> pd.DataFram
         novel clients.  Where nobody trained the same method on everybody, ``given_up`` is NaN and
         the others add up.
     """
-    bounds = bound_frame(rows)
+    bounds = bound_frame(rows) if bounds is None else bounds
     bounds = bounds[(bounds["shift"] == "none") & (bounds["population"] == "unseen-client")]
     errors = client_errors(rows)
     novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
@@ -88,38 +93,38 @@ def slack_frame(rows: pd.DataFrame, reference: Mapping[str, str]) -> pd.DataFram
         (rows["metric"] == "certificate") & (rows["term"] != "") & rows["shift"].isin(["", "none"])
     ]
     keys = ["label", "seed", "bound", "predictor", "delta"]
-    made_of: dict[tuple[Any, ...], list[tuple[str, float]]] = {}
-    for entry in records(terms[[*keys, "term", "value"]]):
-        place = tuple(entry[name] for name in keys)
-        made_of.setdefault(place, []).append((entry["term"], entry["value"]))
+    made_of = {key: part for key, part in terms.groupby(keys, sort=False)}
+    facts = ("label", "predictor", "seed", "bound", "rigorous", "vacuous", "value", "measured")
     found = []
     for row in records(bounds):
-        parts = dict.fromkeys(PARTS, 0.0)
-        start = np.nan
-        for term, value in made_of.get(tuple(row[name] for name in keys), ()):
-            if term in MEASURED_TERMS:
-                start = float(value)
-            else:
-                parts[PAID.get(term, "client_sampling")] += float(value)
-        key = (row["label"], row["predictor"], row["seed"])
-        half = float(halves.get(key, np.nan))
+        start, parts = _paid(made_of.get(tuple(row[name] for name in keys)))
+        half = float(halves.get((row["label"], row["predictor"], row["seed"]), np.nan))
         parts["other_clients"] = start - row["measured"]
         parts["given_up"] = row["measured"] - _reference(means, row, reference)
         slack = sum(value for value in parts.values() if not np.isnan(value))
-        names = ("label", "predictor", "seed", "bound", "rigorous", "vacuous", "value", "measured")
         found.append(
             {
-                **{name: row[name] for name in names},
+                **{name: row[name] for name in facts},
                 "lower": max(row["measured"] - half, 0.0),
                 "upper": min(row["measured"] + half, 1.0),
                 "n_novel": row["n_novel"],
-                "slack": slack if not np.isnan(start - row["measured"]) else np.nan,
+                "slack": np.nan if np.isnan(parts["other_clients"]) else slack,
                 **parts,
             }
         )
-    columns = ("label", "predictor", "seed", "bound", "rigorous", "vacuous", "value", "measured")
-    every = [*columns, "lower", "upper", "n_novel", "slack", *PARTS]
-    return pd.DataFrame(found, columns=every)
+    columns = [*facts, "lower", "upper", "n_novel", "slack", *PARTS]
+    return pd.DataFrame(found, columns=columns)
+
+
+def _paid(terms: pd.DataFrame | None) -> tuple[float, dict[str, float]]:
+    """Return the measured term that a bound starts from, and what its others pay for, summed."""
+    start, parts = np.nan, dict.fromkeys(PARTS, 0.0)
+    for entry in records(terms) if terms is not None else []:
+        if entry["term"] in MEASURED_TERMS:
+            start = float(entry["value"])
+        else:
+            parts[PAID.get(entry["term"], "client_sampling")] += float(entry["value"])
+    return start, parts
 
 
 def _reference(means: pd.Series, row: Mapping[str, Any], reference: Mapping[str, str]) -> float:
@@ -164,7 +169,8 @@ def slack_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         "novel clients."
     )
     words = ("method", "bound", "is")
-    return Table("slack", caption, frame, pd.DataFrame(shown), words)
+    cells, label = pd.DataFrame(shown), "Slack of bounds"
+    return Table("slack", caption, frame, cells, words, label=label, noun="rows")
 
 
 def _measured(row: Mapping[str, Any]) -> str:
@@ -179,8 +185,13 @@ def _points(value: float) -> str:
     return points(value) if abs(value) < 10 else f"{100 * value:,.0f}"
 
 
-def order_frame(rows: pd.DataFrame) -> pd.DataFrame:
+def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
     """Rank correlation of each bound's values with what was measured, across trained models.
+
+    Parameters
+    ----------
+    bounds, gaps : pandas.DataFrame
+        ``bound_frame`` and ``gap_frame`` of the rows.
 
     Returns
     -------
@@ -189,9 +200,8 @@ def order_frame(rows: pd.DataFrame) -> pd.DataFrame:
         the generalization gap (novel minus seen error) and with the novel error; NaN for fewer than
         three models, or where either side is constant.
     """
-    bounds = bound_frame(rows)
     bounds = bounds[(bounds["shift"] == "none") & bounds["population"].ne("one-client")]
-    gaps = gap_frame(rows)[[*MODEL, "seed", "gap"]].assign(gap=lambda f: -f["gap"])
+    gaps = gaps[[*MODEL, "seed", "gap"]].assign(gap=lambda f: -f["gap"])
     both = bounds.merge(gaps, on=[*MODEL, "seed"], how="left")
     found = []
     for (bound, delta), part in both.groupby(["bound", "delta"], sort=False):
@@ -245,4 +255,23 @@ def order_table(frame: pd.DataFrame) -> Table:
         "the models that have both. Models of one split are measured on the same clients, so no "
         "interval is given. A vacuous bound may still order models."
     )
-    return Table("bound-order", caption, frame, pd.DataFrame(shown), ("bound",))
+    cells, label = pd.DataFrame(shown), "Rank correlations of bounds"
+    return Table("bound-order", caption, frame, cells, ("bound",), label=label, noun="bounds")
+
+
+def _slack(material: Material) -> Iterator[Block]:
+    known = references([cell.config for cell in material.run.cells])
+    alike = len(material.everything) == len(material.rows)
+    slack = slack_frame(material.everything, known, material.bounds if alike else None)
+    if len(slack):
+        yield slack_table(slack, material.labels)
+
+
+def _bound_order(material: Material) -> Iterator[Block]:
+    order = order_frame(material.bounds, material.gaps)
+    if order[["tau_gap", "tau_error"]].notna().any(axis=None):
+        yield order_table(order)
+
+
+SLACK = Section("slack", _slack, title="How far bounds are from what was measured")
+ORDER = Section("bound-order", _bound_order, title="Do bounds order models as measurements do?")

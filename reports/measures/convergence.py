@@ -1,6 +1,6 @@
 """PeFLL's Theorem 3.1 beside a training: squared gradient norms and the rate, round by round."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from latecomer.reports.display.drawing import Looks, shown, styled
-from latecomer.reports.display.pictures import Writer
+from latecomer.reports.display.drawing import Looks, sheet, shown, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, WIDE
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.errors import in_order
@@ -108,7 +109,8 @@ def constants_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         "theorem's constants as the largest values found at the measured rounds, which can only be "
         "too small. Means over seeds, the range over seeds in brackets."
     )
-    return Table("convergence", caption, frame, pd.DataFrame(lines), ("quantity",))
+    told = ("Both sides of Theorem 3.1 and its constants", "quantities")
+    return Table("convergence", caption, frame, pd.DataFrame(lines), ("quantity",), (), *told)
 
 
 def _range(row: Mapping[Any, Any]) -> str:
@@ -129,9 +131,7 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     width : float
         Inches.
     """
-    figure = Figure(figsize=(width, 3.9 if width < 5 else 3.6))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
+    figure, [axes] = sheet(width, 3.9 if width < 5 else 3.6)
     names = [str(name) for name in dict.fromkeys(frame["label"])]
     for place, name in enumerate(names):
         mean = frame[frame["label"] == name].groupby("round")[list(COLUMNS[3:])].mean()
@@ -183,16 +183,19 @@ def describe_convergence(frame: pd.DataFrame) -> str:
     return f"Squared gradient norm along the training: {'; '.join(said)}."
 
 
-def convergence_section(
-    rows: pd.DataFrame, writer: Writer, labels: Sequence[str], look: Looks
-) -> dict[str, Any] | None:
-    """Show what was measured of Theorem 3.1 along the trainings; None where nothing was."""
-    frame = in_order(convergence_frame(rows), labels)
+def _convergence(material: Material) -> Iterator[Block]:
+    frame = material.ordered(convergence_frame(material.rows))
     if frame["round"].nunique() < 2:
-        return None
-    picture = writer.picture(
+        return
+    yield Text(
+        "PeFLL's Theorem 3.1 bounds the mean over rounds of the squared gradient norm by constants "
+        "that hold everywhere. Those below are the largest that were found along these trainings, "
+        "so they can only be too small and the rate proves nothing here; nor is the training the "
+        "theorem's, whose server takes plain gradient steps."
+    )
+    yield Plot(
         "convergence",
-        partial(convergence_figure, frame, look),
+        partial(convergence_figure, frame, material.looks),
         frame,
         title="Gradient norm along the run against the theorem's rate",
         alt=describe_convergence(frame),
@@ -201,5 +204,13 @@ def convergence_section(
         "theorem's left side. Dashed: the right side for a training of so many rounds, with the "
         "constants found along this one. Means over seeds; log scale.",
     )
-    table = constants_table(constants_frame(rows), labels)
-    return {"picture": picture, "table": writer.table(table)}
+    yield constants_table(constants_frame(material.rows), material.labels)
+
+
+CONVERGENCE = Section(
+    "convergence",
+    _convergence,
+    title="Training beside Theorem 3.1",
+    tag="heuristic",
+    style="heuristic",
+)

@@ -1,24 +1,26 @@
 """How well descriptors rank clients by likeness, at the end and along the training."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from latecomer.reports.display.drawing import Looks, shown, styled
+from latecomer.reports.display.drawing import Looks, sheet, shown, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import MUTED, WIDE
 from latecomer.reports.display.table import PLUS_MINUS, Table
-from latecomer.reports.frames.comparison import half_width
+from latecomer.reports.frames.artifacts import CellTables, joined
+from latecomer.reports.frames.comparison import over_clients_and_seeds
 from latecomer.reports.frames.errors import records
-from latecomer.reports.words import DASH, signed
+from latecomer.reports.frames.paper import paper_correlations
+from latecomer.reports.words import DASH, count, signed
 
 AGREEMENT = ("label", "spearman", "lower", "upper", "sd_seeds", "n_clients", "n_seeds")
 
 
-def correlation_frame(
-    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]],
-) -> pd.DataFrame:
+def correlation_frame(tables: CellTables) -> pd.DataFrame:
     """Take the correlation of descriptors and classes along the training from its curves.
 
     Parameters
@@ -32,15 +34,9 @@ def correlation_frame(
         ``label seed round spearman n_clients``: the mean over the novel clients of
         ``spearman`` after so many rounds; rounds in which it is not defined are left out.
     """
-    records = [
-        (label, seed, *(record.get(name) for name in ("round", "spearman", "n_clients")))
-        for label, seed, table in tables
-        for record in table
-        if record.get("group") == "novel"
-    ]
-    frame = pd.DataFrame(records, columns=["label", "seed", "round", "spearman", "n_clients"])
-    for name in ("round", "spearman", "n_clients"):
-        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
+    columns = ("label", "seed", "group", "round", "spearman", "n_clients")
+    frame = joined(tables, columns, ("round", "spearman", "n_clients"))
+    frame = frame[frame["group"] == "novel"].drop(columns="group")
     return frame.dropna(subset=["spearman"]).reset_index(drop=True)
 
 
@@ -59,9 +55,7 @@ def correlation_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE)
     width : float
         Inches.
     """
-    figure = Figure(figsize=(width, 3.0 if width < 5 else 3.2))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
+    figure, [axes] = sheet(width, 3.0 if width < 5 else 3.2)
     axes.axhline(0, color=MUTED, linewidth=0.8)
     for label, own in frame.groupby("label", sort=False):
         by_round = own.groupby("round")["spearman"]
@@ -95,17 +89,8 @@ def agreement_frame(rows: pd.DataFrame) -> pd.DataFrame:
         95% t-interval over clients, each averaged over seeds.
     """
     own = rows[(rows["metric"] == "spearman") & (rows["client"] != "") & (rows["method"] != "")]
-    seeds = own.groupby(["label", "seed"])["value"].mean().groupby("label")
-    clients = own.groupby(["label", "client"])["value"].mean().groupby("label")
-    frame = pd.DataFrame(
-        {
-            "spearman": seeds.mean(),
-            "half": clients.agg(half_width),
-            "sd_seeds": seeds.std(ddof=1),
-            "n_clients": clients.size(),
-            "n_seeds": seeds.size(),
-        }
-    ).reset_index()
+    own = own.rename(columns={"value": "spearman"})
+    frame = over_clients_and_seeds(own, ["label"], "spearman")
     frame["lower"] = (frame["spearman"] - frame["half"]).clip(lower=-1.0)
     frame["upper"] = (frame["spearman"] + frame["half"]).clip(upper=1.0)
     return frame[list(AGREEMENT)]
@@ -139,7 +124,8 @@ def agreement_table(
         frame = frame.assign(paper=frame["label"].map(published))
         caption += " The paper gives no spread."
         caption += "" if full else " This run is not of the paper's length."
-    return Table("descriptor-agreement", caption, frame, pd.DataFrame(shown_rows), ("method",))
+    cells, label = pd.DataFrame(shown_rows), "Correlation of descriptors and classes"
+    return Table("descriptor-agreement", caption, frame, cells, ("method",), label=label)
 
 
 def _beside(ours: float, paper: float | None) -> dict[str, str]:
@@ -150,3 +136,51 @@ def _beside(ours: float, paper: float | None) -> dict[str, str]:
 
 def _sd(value: float) -> str:
     return DASH if pd.isna(value) else f"{value:.2f}"
+
+
+def describe_correlation(frame: pd.DataFrame) -> str:
+    """Describe ``correlation_figure``: where each method starts and ends."""
+    said = []
+    for label, own in frame.groupby("label", sort=False):
+        means = own.groupby("round")["spearman"].mean()
+        said.append(f"{label} {means.iloc[0]:.2f} to {means.iloc[-1]:.2f}")
+    rounds = f"{frame['round'].min():.0f} to {frame['round'].max():.0f}"
+    text = f"Rank correlation of descriptors and classes, rounds {rounds}: {'; '.join(said)}."
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def correlation_caption(frame: pd.DataFrame) -> str:
+    """Say what ``correlation_figure`` averages."""
+    seeds, clients = int(frame["seed"].nunique()), int(frame["n_clients"].max())
+    ribbon = "; a ribbon of one standard deviation over seeds" if seeds > 1 else ""
+    return (
+        f"Spearman's rank correlation, over the seen clients, of a novel client's distance in "
+        f"descriptors with its distance in class proportions: 1 where descriptors rank clients as "
+        f"their classes do. Mean over {count(clients, 'novel client')}, then over "
+        f"{count(seeds, 'seed')}{ribbon}."
+    )
+
+
+def _ranks(material: Material) -> Iterator[Block]:
+    along = material.ordered(correlation_frame(material.tables("training_curve")))
+    if along["round"].nunique() > 1:
+        yield Plot(
+            "descriptor-correlation",
+            partial(correlation_figure, along, material.looks),
+            along,
+            title="Descriptors against classes along the training",
+            alt=describe_correlation(along),
+            caption=correlation_caption(along),
+        )
+    frame = material.ordered(agreement_frame(material.rows))
+    if len(frame):
+        published = paper_correlations(material.rows, material.study)
+        yield agreement_table(frame, published, full=material.study.get("scale") == "paper")
+
+
+RANKS = Section(
+    "descriptor-ranks",
+    _ranks,
+    title="Whether descriptors rank clients as their classes do",
+    cites=("spearman1904",),
+)

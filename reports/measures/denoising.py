@@ -1,6 +1,6 @@
 """What a linear hypernetwork removes from noisy solutions: error against a descriptor's length."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,11 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from latecomer.eval.results.rows import RunRecord
-from latecomer.reports.display.drawing import styled
-from latecomer.reports.display.pictures import Writer
+from latecomer.reports.display.drawing import sheet, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, MUTED, WIDE
 from latecomer.reports.display.table import PLUS_MINUS, Table
+from latecomer.reports.frames.artifacts import split_tables
 from latecomer.reports.words import count, listing, number
 
 KEY = ("noise", "dimension")
@@ -79,9 +80,7 @@ def denoising_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     noises = list(dict.fromkeys(frame["noise"]))
     columns = min(1 if width < 5 else 3, len(noises))
     lines = -(-len(noises) // columns)
-    figure = Figure(figsize=(width, 1.1 + 2.4 * lines))
-    figure.set_layout_engine("constrained")
-    panels = figure.subplots(lines, columns, sharex=True, squeeze=False).ravel()
+    figure, panels = sheet(width, 1.1 + 2.4 * lines, lines, columns, sharex=True)
     for axes, noise in zip(panels, noises, strict=False):
         _panel(axes, frame[frame["noise"] == noise])
         axes.set_title(f"noise {noise:g}", fontsize=8.5)
@@ -135,7 +134,8 @@ def denoising_table(frame: pd.DataFrame) -> Table:
         f"its true one; {PLUS_MINUS} is one standard error over draws. The known subspace's value "
         "is an exact expectation."
     )
-    return Table("denoising", caption, frame, shown, ())
+    label = "Error against the length of a descriptor"
+    return Table("denoising", caption, frame, shown, (), label=label, noun="rows")
 
 
 def _with_error(row: Mapping[Any, Any], name: str) -> str:
@@ -164,21 +164,29 @@ def describe_denoising(frame: pd.DataFrame) -> str:
     return f"Squared error against the length of a descriptor: {'; '.join(said)}."
 
 
-def denoising_section(run: RunRecord, writer: Writer) -> dict[str, Any] | None:
-    """Show the simulation of a study's section ``denoising``; None where there is none."""
-    tables = [
-        artifact.load().table or ()
-        for artifact in run.artifacts
-        if artifact.kind == "linear_denoising"
-    ]
-    frame = denoising_frame(tables)
-    if frame.empty:
-        return None
-    settings = dict(run.study.get("denoising") or {})
+def say_best(frame: pd.DataFrame, settings: Mapping[str, Any]) -> str:
+    """Say what was simulated, which length is best, and how near gradient descent comes."""
     least, best = listing([f"{x:g}" for x in best_lengths(frame)]), best_lengths(frame).values()
     lengths = listing([str(int(row["dimension"])) for row in best])
     gap = float((frame["gradient_descent"] / frame["principal_components"] - 1).abs().max())
-    picture = writer.picture(
+    return (
+        f"True models vary along {count(len(settings.get('variances') or ()), 'direction')}"
+        f" of {settings.get('weights', '')}. Under noise {least} the best length is {lengths}. "
+        f"Gradient descent's errors are within {100 * gap:.2g}% of the closed-form optimum's."
+    )
+
+
+def _denoising(material: Material) -> Iterator[Block]:
+    frame = denoising_frame(split_tables(material.run, "linear_denoising"))
+    if frame.empty:
+        return
+    yield Text(
+        "pFedHN's section 4.1 by simulation: linear regressions with orthonormal designs and known "
+        "true models, none of this study's data. The best linear hypernetwork projects the "
+        "clients' own solutions on their leading principal components, without removing a mean. "
+        + say_best(frame, dict(material.study.get("denoising") or {}))
+    )
+    yield Plot(
         "denoising",
         partial(denoising_figure, frame),
         frame,
@@ -189,10 +197,9 @@ def denoising_section(run: RunRecord, writer: Writer) -> dict[str, Any] | None:
         f"{count(int(frame['n_draws'].max()), 'draw')}. Left of the least error the hypernetwork "
         "cannot make the models, right of it it keeps noise. Logarithmic axes.",
     )
-    return {
-        "picture": picture,
-        "table": writer.table(denoising_table(frame)),
-        "said": f"True models vary along {count(len(settings.get('variances') or ()), 'direction')}"
-        f" of {settings.get('weights', '')}. Under noise {least} the best length is {lengths}. "
-        f"Gradient descent's errors are within {100 * gap:.2g}% of the closed-form optimum's.",
-    }
+    yield denoising_table(frame)
+
+
+DENOISING = Section(
+    "denoising", _denoising, title="A linear hypernetwork as denoising", tag="simulated"
+)

@@ -1,6 +1,8 @@
 """A map of clients by their descriptors."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,8 +12,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from latecomer.eval.results.rows import Artifact
-from latecomer.reports.display.drawing import Looks, styled
+from latecomer.reports.display.drawing import Looks, sheet, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import INK, MUTED, WIDE, looks
+from latecomer.reports.frames.artifacts import cell_artifacts, stems
+from latecomer.reports.words import count, listing, percent
 
 # t-SNE asks how many neighbours count; its authors say 5 to 50, and fewer than there are clients.
 PERPLEXITY = 30.0
@@ -135,9 +141,7 @@ def _by_superclass(own: pd.DataFrame, width: float) -> Figure:
     names = [str(int(n)) for n in sorted(clients["superclass"].unique())]
     colours, columns = looks(names), 5 if narrow else 10
     lines = -(-len(names) // columns)
-    figure = Figure(figsize=(width, 0.85 * width * (1.0 if narrow else 0.72) + 0.2 * lines))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
+    figure, [axes] = sheet(width, 0.85 * width * (1.0 if narrow else 0.72) + 0.2 * lines)
     for name in names:
         part = clients[clients["superclass"] == float(name)]
         look = colours[name]
@@ -156,9 +160,8 @@ def _by_class(own: pd.DataFrame, colour: str, width: float) -> Figure:
     columns = min(2 if narrow else 5, len(classes))
     lines = -(-len(classes) // columns)
     side = width / columns
-    figure = Figure(figsize=(width, lines * (0.86 * side + 0.2)))
-    figure.set_layout_engine("constrained")
-    panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    height = lines * (0.86 * side + 0.2)
+    figure, panels = sheet(width, height, lines, columns, sharex=True, sharey=True)
     clients = own.drop_duplicates("client").sort_values("client")
     shares = own.pivot_table(index="client", columns="class", values="share", fill_value=0.0)
     shares = shares.loc[clients["client"]]
@@ -198,3 +201,104 @@ def _bare(axes: Axes) -> None:
         spine.set_visible(True)
         spine.set_color(MUTED)
         spine.set_linewidth(0.6)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """How often a client's nearest neighbour in a map is of its kind.
+
+    Attributes
+    ----------
+    alike : float
+        Share of the clients of which it is.
+    chance : float
+        The same share for a neighbour picked at random.
+    kind : str
+        What clients are told apart by.
+    """
+
+    alike: float
+    chance: float
+    kind: str
+
+
+def describe_descriptors(frame: pd.DataFrame, label: str) -> str:
+    """Describe ``descriptor_figure``: who is drawn, and who is a client's nearest neighbour."""
+    own = frame[frame["label"] == label]
+    kinds = own.drop_duplicates("client")["group"].value_counts()
+    who = listing([count(int(n), f"{group} client") for group, n in kinds.items()])
+    near = neighbours_alike(own)
+    return (
+        f"Map of {who} of {label} by their descriptors (t-SNE). {percent(near.alike, 0)} of "
+        f"clients have a nearest neighbour in the map with the same {near.kind}; "
+        f"by chance {percent(near.chance, 0)} would."
+    )
+
+
+def neighbours_alike(own: pd.DataFrame) -> Neighbours:
+    """Compare each client of one method's map with the client nearest to it in the map.
+
+    They are told apart by the superclass that they have most of, or else by the class.
+    """
+    by = "superclass" if own["superclass"].notna().any() else "class"
+    if by == "superclass":
+        clients = main_superclass(own)
+    else:
+        order = own.sort_values("share", ascending=False, kind="stable")
+        clients = order.drop_duplicates("client").sort_values("client", ignore_index=True)
+    place, kind = clients[["x", "y"]].to_numpy(), clients[by].to_numpy()
+    apart = ((place[:, None] - place[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    same = kind[:, None] == kind[None]
+    return Neighbours(
+        alike=float((kind[apart.argmin(axis=1)] == kind).mean()),
+        chance=float((same.sum(axis=1) - 1).mean() / (len(kind) - 1)),
+        kind=f"main {by}",
+    )
+
+
+def descriptors_caption(frame: pd.DataFrame, label: str) -> str:
+    """Say how to read ``descriptor_figure``."""
+    own = frame[frame["label"] == label]
+    if own["superclass"].notna().any():
+        text = "A mark per client, its colour and shape by the superclass that it has most of."
+    else:
+        some = len(panel_classes(own)) < own["class"].nunique()
+        most = " of the classes that clients hold most of" if some else ""
+        text = (
+            f"A panel per class{most}: in colour the clients that hold it (their number in "
+            "brackets), the fuller the larger its share, full from a half on; the others are grey "
+            "points at the same places."
+        )
+    if (own["group"] == "novel").any():
+        text += " A ring: a novel client."
+    n = own["client"].nunique()
+    near = neighbours_alike(own)
+    return (
+        f"{text} {percent(near.alike, 0)} of {count(n, 'client')} have a nearest neighbour in "
+        f"this map with the same {near.kind}, by chance {percent(near.chance, 0)}. The model "
+        f"of seed {int(own['seed'].iloc[0])}; t-SNE with perplexity "
+        f"{min(PERPLEXITY, (n - 1) / 3):.3g} and seed {SEED} keeps neighbours together, not "
+        "distances."
+    )
+
+
+def _descriptors(material: Material) -> Iterator[Block]:
+    frame = material.ordered(descriptor_frame(cell_artifacts(material.run, "descriptors")))
+    for label, stem in stems(frame["label"]).items():
+        yield Plot(
+            f"descriptors-{stem}",
+            partial(descriptor_figure, frame, label, material.looks),
+            frame[frame["label"] == label],
+            title=f"Clients by their descriptors, {label}",
+            alt=describe_descriptors(frame, label),
+            caption=descriptors_caption(frame, label),
+        )
+
+
+DESCRIPTORS = Section(
+    "descriptors",
+    _descriptors,
+    title="What descriptors know of the clients",
+    cites=("maaten2008",),
+)

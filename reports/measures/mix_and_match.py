@@ -1,24 +1,30 @@
 """Mix and match: each client's head on every other client's body."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from latecomer.eval.results.rows import Artifact
-from latecomer.reports.display.drawing import SHARES, styled
+from latecomer.eval.results.rows import Artifact, RunRecord
+from latecomer.reports.display.drawing import SHARES, sheet, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import INK, MUTED, WIDE
 from latecomer.reports.display.table import PLUS_MINUS, Table
-from latecomer.reports.frames.errors import records
-from latecomer.reports.words import DASH, percent, points
+from latecomer.reports.frames.artifacts import cell_artifacts, split_tables, stems
+from latecomer.reports.frames.errors import first_record, records
+from latecomer.reports.words import DASH, count, percent, points
 
 HEAD, BODY = "client of the head", "client of the body"
 # More rows than these have no room for a name, more columns none for a number.
 MOST_NAMES, MOST_NUMBERS = 30, 12
 # On fuller cells white is read better than the page's own ink, in light and in dark.
 FULL = 0.85
+# A client that holds more classes than these is not told by them.
+MOST_HELD = 4
 
 
 def mix_and_match_frame(cells: Iterable[tuple[str, int, Artifact]]) -> pd.DataFrame:
@@ -103,9 +109,7 @@ def mix_and_match_figure(
     ids, values = [int(name) for name in table.index], table.to_numpy(dtype=float)
     n = len(ids)
     side = width if narrow else 0.72 * width
-    figure = Figure(figsize=(width, 0.8 * side + 0.8))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
+    figure, [axes] = sheet(width, 0.8 * side + 0.8)
     mesh = axes.pcolormesh(values, cmap=SHARES, vmin=0, vmax=1, rasterized=n > MOST_NAMES)
     for place in range(n):
         edge = Rectangle((place, place), 1, 1, fill=False, edgecolor=INK, linewidth=0.9)
@@ -168,8 +172,75 @@ def mix_and_match_table(frame: pd.DataFrame) -> Table:
         "standard deviation over clients, in points, a row per trained model. On the others': "
         "averaged over all other clients' bodies first. The last count includes ties."
     )
-    return Table("mix-and-match", caption, summary, shown, ("method",))
+    label = "Accuracy on own and others' bodies"
+    return Table("mix-and-match", caption, summary, shown, ("method",), label=label)
 
 
 def _with_sd(mean: float, sd: float) -> str:
     return f"{percent(mean)} {PLUS_MINUS} {DASH if pd.isna(sd) else points(sd).lstrip('+')}"
+
+
+def describe_mix(frame: pd.DataFrame, label: str) -> str:
+    """Describe ``mix_and_match_figure``."""
+    own = frame[frame["label"] == label]
+    first = first_record(mix_and_match_summary(own))
+    return (
+        f"Map of {first['n_clients']} heads by {own['body'].nunique()} bodies of {label}: a head "
+        f"has {percent(first['own'])} accuracy on the body made for its own client and "
+        f"{percent(first['others'])} on the others', on average (seed {first['seed']})."
+    )
+
+
+def mix_caption(frame: pd.DataFrame, label: str) -> str:
+    """Say how to read ``mix_and_match_figure``, and what it says, seed by seed."""
+    own = frame[frame["label"] == label]
+    seeds = int(own["seed"].nunique())
+    text = (
+        "A row is one client's head and query data, a column the body that the hypernetwork makes "
+        "for another client; framed, its own. Accuracies are stretched to 0-1 in each row, "
+        "so rows cannot be compared with each other"
+    )
+    text += f"; mean over {seeds} seeds" if seeds > 1 else ""
+    flat = own.groupby(["seed", "head"])["normalised"].count() == 0
+    if flat.any():
+        text += f". Empty: {count(int(flat.sum()), 'row')} in which all bodies do alike"
+    return f"{text}."
+
+
+def held_classes(run: RunRecord) -> Mapping[int, str]:
+    """Name the classes of every client; empty where one has more than four, or none is known."""
+    counts = pd.DataFrame(next(iter(split_tables(run, "label_counts")), ()))
+    if counts.empty:
+        return {}
+    classes = [name for name in counts.columns if str(name).startswith("class_")]
+    held = counts[classes] > 0
+    if int(held.sum(axis=1).max()) > MOST_HELD:
+        return {}
+    names = [name.removeprefix("class_") for name in classes]
+    return {
+        int(client): ", ".join(name for name, has in zip(names, row, strict=True) if has)
+        for client, row in zip(counts["client"], held.to_numpy().tolist(), strict=True)
+    }
+
+
+def _mix_and_match(material: Material) -> Iterator[Block]:
+    frame = mix_and_match_frame(cell_artifacts(material.run, "mix_and_match"))
+    frame = material.ordered(frame)
+    if frame.empty:
+        return
+    classes = held_classes(material.run)
+    for label, stem in stems(frame["label"]).items():
+        yield Plot(
+            f"mix-and-match-{stem}",
+            partial(mix_and_match_figure, frame, label, classes=classes),
+            frame[frame["label"] == label],
+            title=f"Heads on other clients' bodies, {label}",
+            alt=describe_mix(frame, label),
+            caption=mix_caption(frame, label),
+        )
+    yield mix_and_match_table(frame)
+
+
+MIX_AND_MATCH = Section(
+    "mix-and-match", _mix_and_match, title="Whether bodies differ between clients"
+)

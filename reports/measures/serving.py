@@ -1,27 +1,28 @@
 """What serving a newcomer costs, beside the error that it buys."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from latecomer.reports.display.drawing import Looks, shown, styled
+from latecomer.reports.display.drawing import Looks, sheet, shown, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import WIDE
 from latecomer.reports.display.table import PLUS_MINUS, Table
+from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import client_errors, in_order, primary_predictor, records
-from latecomer.reports.words import DASH, percent, points
+from latecomer.reports.words import DASH, count, listing, percent, points
 
 NUMBERS = ("n_support", "n_query", "personalize_seconds", "predict_seconds", "rounds",
            "down_bytes", "up_bytes")  # fmt: skip
 
 
-def serving_frame(
-    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]], rows: pd.DataFrame
-) -> pd.DataFrame:
+def serving_frame(tables: CellTables, rows: pd.DataFrame) -> pd.DataFrame:
     """Join the ``serving_cost`` artifacts of all cells, each client beside its error.
 
     Parameters
@@ -38,16 +39,9 @@ def serving_frame(
         up_bytes bytes error``, one row per trained model and novel client; ``bytes`` both ways
         together.  What is not known is NaN.
     """
-    told = [
-        {**{name: record.get(name) for name in ("client", *NUMBERS)}, "label": label, "seed": seed}
-        for label, seed, table in tables
-        for record in table
-    ]
-    if not told:
-        return pd.DataFrame(columns=["label", "seed", "client", *NUMBERS, "bytes", "error"])
-    frame = pd.DataFrame(told)[["label", "seed", "client", *NUMBERS]]
-    for name in NUMBERS:
-        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
+    frame = joined(tables, ("label", "seed", "client", *NUMBERS), NUMBERS)
+    if frame.empty:
+        return frame.assign(bytes=[], error=[])
     frame["client"] = [f"{float(name):.0f}" for name in frame["client"]]
     frame["bytes"] = frame["down_bytes"] + frame["up_bytes"]
     errors = client_errors(rows)
@@ -107,9 +101,8 @@ def serving_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE) -> 
         Inches.
     """
     summary, narrow = serving_summary(frame), width < 5
-    figure = Figure(figsize=(width, 5.6 if narrow else 3.4))
-    figure.set_layout_engine("constrained")
-    grid = figure.subplots(2, 1) if narrow else figure.subplots(1, 2, sharey=True)
+    shape = (2, 1) if narrow else (1, 2)
+    figure, grid = sheet(width, 5.6 if narrow else 3.4, *shape, sharey=not narrow)
     seconds, traffic = grid
     for one in records(summary):
         own, level = look[one["label"]], 100 * one["error"]
@@ -232,7 +225,8 @@ def serving_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         f"clients, then over seeds, {PLUS_MINUS} one standard deviation over seeds in points; the "
         "interval is the 95% t-interval over clients."
     )
-    return Table("serving-cost", caption, summary, pd.DataFrame(shown_rows), ("method",))
+    cells, label = pd.DataFrame(shown_rows), "Cost of serving a novel client"
+    return Table("serving-cost", caption, summary, cells, ("method",), label=label)
 
 
 def _milliseconds(seconds: float) -> str:
@@ -244,3 +238,46 @@ def _milliseconds(seconds: float) -> str:
     if pd.isna(seconds):
         return DASH
     return f"{1000 * seconds:,.0f}" if seconds >= 0.1 else f"{1000 * seconds:.3g}"
+
+
+def describe_serving(frame: pd.DataFrame) -> str:
+    """Describe ``serving_figure``: seconds, bytes and error per method."""
+    said = [
+        f"{row['label']} {duration(row['seconds'])}, "
+        f"{size(row['bytes']) if pd.notna(row['bytes']) else 'bytes not counted'}, "
+        f"error {percent(row['error'])}"
+        for row in records(serving_summary(frame))
+    ]
+    return f"Cost of serving one novel client and its error: {'; '.join(said)}."
+
+
+def serving_caption(frame: pd.DataFrame) -> str:
+    """Say how to read ``serving_figure``."""
+    clients, seeds = frame["client"].nunique(), frame["seed"].nunique()
+    text = (
+        f"A mark per method, {count(clients, 'novel client')}, {count(seeds, 'seed')}; the upright "
+        "bar is the 95% t-interval of the error over clients, the level one reaches from the "
+        "fastest to the slowest client. Further down is better, further left is cheaper."
+    )
+    unknown = list(frame.loc[frame["bytes"].isna(), "label"].unique())
+    if unknown:
+        text += f" The bytes of {listing(unknown)} are not counted."
+    return text
+
+
+def _serving(material: Material) -> Iterator[Block]:
+    frame = material.ordered(serving_frame(material.tables("serving_cost"), material.rows))
+    if frame.empty:
+        return
+    yield Plot(
+        "serving-cost",
+        partial(serving_figure, frame, material.looks),
+        frame,
+        title="Cost of serving a newcomer, and its error",
+        alt=describe_serving(frame),
+        caption=serving_caption(frame),
+    )
+    yield serving_table(frame, material.labels)
+
+
+SERVING = Section("serving", _serving, title="What serving a newcomer costs")

@@ -10,9 +10,10 @@ import pandas as pd
 import yaml
 
 from latecomer.eval.names import rules_for
-from latecomer.reports.frames.bounds import bound_frame, ledger_of
+from latecomer.reports.display.section import Material
+from latecomer.reports.frames.bounds import ledger_of
 from latecomer.reports.frames.comparison import half_width
-from latecomer.reports.frames.errors import CONDITION, client_errors, records
+from latecomer.reports.frames.errors import CONDITION, records
 from latecomer.reports.statements import statement
 from latecomer.reports.words import PROTOCOLS
 
@@ -68,29 +69,16 @@ def certify_command(certificate: Mapping[str, Any], scores: str, *, seed: int = 
     return shlex.join(words)
 
 
-def cards(
-    rows: pd.DataFrame,
-    study: Mapping[str, Any],
-    env: Mapping[str, Any],
-    ledger: pd.DataFrame,
-) -> dict[str, str]:
+def cards(material: Material) -> dict[str, str]:
     """Make the cards of a run and the files of scores their commands read.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run.
-    study, env : mapping
-        ``study.yaml`` and ``env.json``.
-    ledger : pandas.DataFrame
-        ``ledger_frame`` of the run's ``certificates`` artifacts.
 
     Returns
     -------
     dict
         File name below the run directory to text.
     """
-    errors, bounds = client_errors(rows), bound_frame(rows)
+    study, env, ledger = material.study, material.run.env, material.ledger
+    errors, bounds = material.errors, material.bounds
     held = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
     measured, scored = _errors(errors), dict(list(held.groupby(["label", "seed"], sort=False)))
     files: dict[str, str] = {}

@@ -7,7 +7,7 @@ from importlib import resources
 
 from latecomer.eval.names import bound_cites, method_facts
 
-__all__ = ["CORRELATIONS", "MAPS", "TESTS", "bibliography", "citations"]
+__all__ = ["bibliography", "citations"]
 
 # What a certificate's source says, to what it cites.
 _SOURCES = {
@@ -29,9 +29,6 @@ _SOURCES = {
     r"Zakerinia et al\. \(ICML 2024\)": "zakerinia2024",
     r"Seeger \(?2002": "seeger2002",
 }
-TESTS = ("holm1979", "demsar2006")
-# What figures and tables of descriptors go back to.
-MAPS, CORRELATIONS = ("maaten2008",), ("spearman1904",)
 
 
 @cache

@@ -1,18 +1,37 @@
 """What was done, in words: the setup card, the protocol statement, versions and the command."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
-from latecomer.reports.frames.errors import client_errors, group_sizes, personalization
-from latecomer.reports.page.cards import model_command, stem_of
+from latecomer.reports.display.section import (
+    Block,
+    Facts,
+    Files,
+    Group,
+    Heading,
+    Items,
+    Listing,
+    Material,
+    Section,
+    Text,
+)
+from latecomer.reports.frames.errors import (
+    failures_frame,
+    group_sizes,
+    personalization,
+    records,
+)
+from latecomer.reports.page.cards import cards, model_command, stem_of
+from latecomer.reports.page.citations import citations
 from latecomer.reports.words import MASKING, PROTOCOLS, count, listing
 
-Facts = list[tuple[str, str]]
+Named = list[tuple[str, str]]
 
 
-def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Facts:
+def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Named:
     """List the setup as (name, words) pairs."""
     split, sizes = dict(study.get("split") or {}), group_sizes(rows)
     train = dict(study.get("train") or {})
@@ -69,7 +88,7 @@ def samples_per_client(rows: pd.DataFrame) -> str:
     return ", ".join(parts)
 
 
-def machine(env: Mapping[str, Any], timings: Sequence[Mapping[str, Any]]) -> Facts:
+def machine(env: Mapping[str, Any], timings: Sequence[Mapping[str, Any]]) -> Named:
     """List versions, machine, date and time spent, as far as they are known."""
     packages = {"python": env.get("python"), **dict(env.get("versions") or {})}
     seconds = sum(float(timing.get("seconds") or 0.0) for timing in timings)
@@ -228,10 +247,10 @@ def _scored(scorings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def commands(
-    rows: pd.DataFrame, study: Mapping[str, Any], files: Mapping[str, Any]
+    errors: pd.DataFrame, study: Mapping[str, Any], files: Mapping[str, Any]
 ) -> list[dict[str, str]]:
     """List per trained model the command that makes its numbers again, and its card."""
-    models = client_errors(rows)[["label", "seed"]].drop_duplicates()
+    models = errors[["label", "seed"]].drop_duplicates()
     listed = []
     for label, seed in models.itertuples(index=False, name=None):
         card = f"cards/{stem_of(str(label), int(seed))}.json"
@@ -262,3 +281,86 @@ def _plain(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(_plain(inner) for inner in value)
     return str(value)
+
+
+def _set_up(material: Material) -> Iterator[Block]:
+    run = material.run
+    facts = setup_card(run.rows, run.study)
+    yield Facts(facts + machine(run.env, [cell.timing for cell in run.cells]))
+    yield Text("The command that made this:", "note")
+    yield Text(command(run.study, run.env), "code")
+
+
+def _protocol(material: Material) -> Iterator[Block]:
+    yield Items(statement(material.rows, material.study, material.run.scorings))
+
+
+def _protocols(material: Material) -> Iterator[Block]:
+    columns = {"method": "word", "protocol": "prose", "settings of the study": "prose"}
+    told = protocols(material.rows, material.study, material.labels)
+    if told:
+        yield Listing("Protocols", columns, [list(one.values()) for one in told], sortable=True)
+
+
+def _failures(material: Material) -> Iterator[Block]:
+    failed = records(failures_frame(material.everything))
+    if failed:
+        columns = {"method": "word", "seed": "", "cell": "code", "message": "message"}
+        cells = [[one["label"] or "split", *list(one.values())[1:]] for one in failed]
+        yield Listing("Failed cells", columns, cells)
+    else:
+        yield Text("No cell failed.")
+    unfinished = [cell.id for cell in material.run.cells if cell.status == "unfinished"]
+    if unfinished:
+        yield Text(f"Not finished: {', '.join(unfinished)}.", "failed")
+
+
+def _commands(material: Material) -> Iterator[Block]:
+    files = cards(material)
+    yield Files(files)
+    told = Markup(
+        "All of them: <code>{}</code>. This page, its figures and tables: <code>latecomer report "
+        "DIR</code>. One trained model again, from this directory:"
+    )
+    yield Text(told.format(command(material.study, material.run.env)))
+    models = commands(material.errors, material.study, files)
+    if models:
+        columns = {"method": "word", "seed": "", "command": "code", "card": "code"}
+        listed = Listing("Commands", columns, [list(one.values()) for one in models])
+        yield Group([listed], f"{len(models)} trained models")
+        yield Text(
+            "A model's card (JSON) holds its settings, errors with counts and certificates; for a "
+            "certificate from held-out clients also the command that computes it again from the "
+            "scores beside the card."
+        )
+
+
+def _whom_to_cite(material: Material) -> Iterator[Block]:
+    rows, ledger = material.rows, material.ledger
+    methods = sorted(set(rows.loc[rows["method"] != "", "method"]))
+    sources = list(dict.fromkeys(ledger.loc[ledger["kind"] == "source", "text"]))
+    bibtex = citations(methods, sources, material.cited, material.run.env.get("cites"))
+    yield Files({"references.bib": bibtex + "\n"})
+    if bibtex:
+        yield Heading("Whom to cite", "bibtex")
+        yield Group([Text(bibtex, "code")], "BibTeX of the methods, bounds and tests")
+
+
+def _files(material: Material) -> Iterator[Block]:
+    versions = sorted(version for version in set(material.rows["version"]) if version)
+    yield Text(
+        Markup(
+            "Beside this page: <code>rows.csv</code> (every number), <code>study.yaml</code> (the "
+            "resolved study), <code>figures/</code> (SVG, PDF, PNG), <code>tables/</code> (CSV, "
+            "LaTeX), <code>cards/</code> (JSON) and <code>references.bib</code>.{}"
+        ).format(f" Rows written by latecomer {', '.join(versions)}." if versions else "")
+    )
+
+
+SET_UP = Section("set-up", _set_up)
+PROTOCOL = Section("protocol", _protocol, title="Protocol")
+PROTOCOLS_SERVED = Section("protocols", _protocols, title="How each method serves a novel client")
+FAILURES = Section("failures", _failures, title="Failures")
+COMMANDS = Section("commands", _commands, title="The command behind each number")
+CITED = Section("bibtex", _whom_to_cite)
+FILES = Section("files", _files, title="Files")

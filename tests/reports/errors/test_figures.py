@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer import reports
-from latecomer.reports.display.drawing import apart, binned
+from latecomer.reports.display.drawing import apart
 from latecomer.reports.display.rendering import pdf_file, png_file, svg_file, svg_inline, svg_of
 from latecomer.reports.display.style import INK, NARROW, looks
+from latecomer.reports.errors.distances import binned
 from latecomer.reports.errors.shift import severity_places
 from latecomer.reports.frames.errors import in_order
 

@@ -22,7 +22,6 @@ from latecomer.reports.frames.errors import (
     rank_frame,
     shift_frame,
 )
-from latecomer.reports.frames.remembering import remembered, remembering
 
 ERRORS = {
     # (label, seed): seen clients 0, 1; novel clients 2, 3, 4
@@ -282,24 +281,3 @@ def test_pure_functions_leave_rows_alone(made_up_rows):
     shift_frame(made_up_rows)
     diagnostics_frame(made_up_rows)
     pd.testing.assert_frame_equal(made_up_rows, before)
-
-
-def test_frames_are_made_once_a_page_and_are_the_callers_own(made_up_rows):
-    made = []
-
-    @remembered
-    def sizes(rows):
-        """Count rows."""
-        made.append(len(rows))
-        return pd.DataFrame({"n": [len(rows)]})
-
-    few = made_up_rows.head(3)
-    with remembering():
-        first = sizes(made_up_rows)
-        first.loc[0, "n"] = -1
-        assert sizes(made_up_rows)["n"].tolist() == [len(made_up_rows)]
-        assert sizes(few)["n"].tolist() == [3]
-        assert made == [len(made_up_rows), 3]
-    sizes(few)
-    sizes(few)
-    assert made[2:] == [3, 3]

@@ -9,8 +9,7 @@ import pytest
 from latecomer.eval.results.rows import COLUMNS, make_row, read_rows, write_rows
 from latecomer.reports import paper_figure, paper_frame
 from latecomer.reports.display.style import looks
-from latecomer.reports.errors.comparison_tables import paper_table
-from latecomer.reports.errors.paper import describe_paper, one_number_each
+from latecomer.reports.errors.paper import describe_paper, one_number_each, paper_table
 from latecomer.reports.frames.paper import (
     paper_correlations,
     paper_items,

@@ -13,6 +13,7 @@ from latecomer.eval.results.rows import load_run, make_row, read_rows, write_row
 from latecomer.reports.display.pictures import Picture, Writer, download
 from latecomer.reports.errors.shift_certified import certified_under, say_certified, say_terms
 from latecomer.reports.frames.bounds import bound_frame, ledger_frame
+from latecomer.reports.frames.errors import gap_frame
 from latecomer.reports.guarantees.parts import (
     parts_frame,
     parts_table,
@@ -204,7 +205,8 @@ def test_bounds_are_ranked_against_gap_and_error_across_models(tmp_path):
         rows += bound("a", seed, "r0:product", {"empirical_risk": novel, "price": value - novel})
         rows += bound("a", seed, "pefll_32", {"empirical_risk": 9.0 - value}, rigorous=False)
     rows += bound("a", 0, "r0:conformal", {"quantile": 0.5}, population="next-client")
-    frame = order_frame(read(tmp_path, rows)).set_index("bound")
+    read_again = read(tmp_path, rows)
+    frame = order_frame(bound_frame(read_again), gap_frame(read_again)).set_index("bound")
     assert (frame.loc["r0:product", "tau_gap"], frame.loc["r0:product", "tau_error"]) == (1.0, 1.0)
     assert frame.loc["pefll_32", "tau_gap"] == -1.0
     assert (frame.loc["r0:product", "n_vacuous"], frame.loc["pefll_32", "n_vacuous"]) == (1, 3)
@@ -302,5 +304,5 @@ def test_models_trained_on_everybody_stand_in_the_slack_alone(tmp_path, run_writ
 class Plain(Writer):
     """Draws nothing."""
 
-    def picture(self, name, draw, data, *, title, alt, caption="", small=False):
-        return Picture(name, title, alt, caption, Markup(""), None, download(name, ""))
+    def picture(self, plot):
+        return Picture(plot, Markup(""), None, download(plot.name, ""))

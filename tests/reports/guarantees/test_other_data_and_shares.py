@@ -6,16 +6,13 @@ import pytest
 from latecomer import reports
 from latecomer.eval.results.rows import make_row, read_rows, write_rows
 from latecomer.reports.display.style import looks
-from latecomer.reports.errors.comparison_tables import effect_table, lacks_table
-from latecomer.reports.errors.shift import severity_places
+from latecomer.reports.errors.class_map import describe_classes
+from latecomer.reports.errors.other_data import effect_table, lacks_table
+from latecomer.reports.errors.shift import severity_places, shift_caption
+from latecomer.reports.errors.training import describe_training
+from latecomer.reports.guarantees.distribution import describe_distribution
 from latecomer.reports.guarantees.shares import curve_frame, fraction_table, price_table
-from latecomer.reports.sections.captions import shift_answers
-from latecomer.reports.sections.descriptions import (
-    describe_classes,
-    describe_distribution,
-    describe_training,
-    shift_caption,
-)
+from latecomer.reports.page.answers import shift_answers
 from latecomer.reports.words import MINUS
 
 
@@ -73,7 +70,7 @@ def test_answers_judge_a_shift_where_it_is_strongest_and_other_data_by_their_con
             ("a", "natural", 0.5, {}), ("a", "natural-control", 0.3, {}),
         )
     ]  # fmt: skip
-    blur, natural = shift_answers(read(rows))
+    blur, natural = shift_answers(reports.shift_frame(read(rows)))
     assert blur == (
         "Blur 2: b serves best, with 50.0% error; against no shift, b +30.0 to a +50.0 points."
     )

@@ -7,13 +7,13 @@ from matplotlib.colors import to_rgba
 
 from latecomer import reports
 from latecomer.eval.results.rows import Artifact, load_run
+from latecomer.reports.display.section import Material
 from latecomer.reports.display.style import NARROW, looks
-from latecomer.reports.measures import words as measure_words
+from latecomer.reports.frames.artifacts import cell_artifacts, cell_tables
+from latecomer.reports.measures import correlation, descriptors, mix_and_match, serving
 from latecomer.reports.measures.descriptors import main_superclass, panel_classes
-from latecomer.reports.measures.mix_and_match import mix_and_match_summary
+from latecomer.reports.measures.mix_and_match import held_classes, mix_and_match_summary
 from latecomer.reports.measures.serving import serving_summary, serving_table
-from latecomer.reports.sections.guarantees import cell_tables
-from latecomer.reports.sections.measures import cell_artifacts, held_classes
 
 LABELS = ["local", "fedavg", "per_fedavg", "pfedhn", "pefll", "pefll-stochastic"]
 LOOK = looks(LABELS)
@@ -43,13 +43,13 @@ def test_every_client_has_one_place_and_its_shares(places):
 
 def test_clients_alike_are_neighbours_in_the_map(places):
     # Made up as noisy mixtures of their classes' vectors: the map must keep that, and say so.
-    pefll = measure_words.neighbours_alike(places[places["label"] == "pefll"])
+    pefll = descriptors.neighbours_alike(places[places["label"] == "pefll"])
     assert pefll.alike > 2 * pefll.chance > 0
     shuffled = places[places["label"] == "pefll"].copy()
     kinds = shuffled.groupby("client")[["class", "share"]].apply(lambda own: own.to_numpy())
     mixed = dict(zip(kinds.index, np.random.default_rng(0).permutation(list(kinds)), strict=True))
     shuffled["class"] = np.concatenate([mixed[c][:, 0] for c in shuffled["client"].unique()])
-    assert measure_words.neighbours_alike(shuffled).alike < pefll.alike - 0.3
+    assert descriptors.neighbours_alike(shuffled).alike < pefll.alike - 0.3
 
 
 def test_map_has_a_panel_a_class_that_marks_its_holders(places):
@@ -115,7 +115,7 @@ def test_correlation_along_the_training_starts_and_ends_where_measured(run):
         if len(line.get_xdata()) == 3
     ]  # fmt: skip
     np.testing.assert_allclose(line.get_ydata(), [0.5, 0.7, 0.9 - 20 / 150])
-    assert "0.50 to 0.77" in measure_words.describe_correlation(frame)
+    assert "0.50 to 0.77" in correlation.describe_correlation(frame)
 
 
 def test_agreement_has_its_interval_over_clients_and_sd_over_seeds(made_up_rows):
@@ -142,7 +142,7 @@ def test_mixed_bodies_keep_rows_columns_and_flat_rows(run):
     cells = axes.collections[0].get_array().reshape(10, 10)
     expected = frame.groupby(["head", "body"])["normalised"].mean().unstack()
     np.testing.assert_allclose(cells.filled(np.nan), expected)
-    assert "Empty: 3 rows" in measure_words.mix_caption(frame, "pfedhn")
+    assert "Empty: 3 rows" in mix_and_match.mix_caption(frame, "pfedhn")
 
 
 def test_summary_of_mixed_bodies():
@@ -172,7 +172,7 @@ def test_serving_costs_stand_beside_the_same_clients_errors(run):
     assert shown.loc["per_fedavg", "down"] == "\N{EN DASH}"
     assert shown.loc["fedavg", "down"] == "90 kB"
     assert shown.loc["fedavg", "clients"] == "12"
-    assert "The bytes of per_fedavg are not counted." in measure_words.serving_caption(frame)
+    assert "The bytes of per_fedavg are not counted." in serving.serving_caption(frame)
 
 
 @pytest.mark.parametrize("width", [7.2, NARROW])
@@ -192,18 +192,16 @@ def test_serving_figure_marks_every_method_where_it_is_known(run, width):
 
 
 def test_runs_without_measures_show_nothing_of_them(tmp_path, run_writer):
-    from latecomer.reports.display.pictures import Writer
-    from latecomer.reports.page.html import content_of
-
-    run = load_run(run_writer(tmp_path, labels=("pefll",), seeds=(0,)))
-    content = content_of(run, Writer())
-    assert [content[name] for name in ("descriptors", "mixed", "serving")] == [None] * 3
+    material = Material.of(load_run(run_writer(tmp_path, labels=("pefll",), seeds=(0,))))
+    sections = (descriptors.DESCRIPTORS, mix_and_match.MIX_AND_MATCH, serving.SERVING)
+    assert [section.blocks(material) for section in sections] == [[], [], []]
+    assert material.cited == []
 
 
 def test_sklearn_is_loaded_only_for_maps():
     import subprocess
     import sys
 
-    code = "import sys, latecomer.reports.sections.measures; assert 'sklearn' not in sys.modules"
+    code = "import sys, latecomer.reports.measures.descriptors; assert 'sklearn' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

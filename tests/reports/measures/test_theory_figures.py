@@ -6,17 +6,18 @@ import pandas as pd
 import pytest
 
 from latecomer import reports
-from latecomer.eval.results.rows import read_rows, write_rows
-from latecomer.reports.display.pictures import Writer
+from latecomer.eval.results.rows import RunRecord, read_rows, write_rows
+from latecomer.reports.display.section import Material
 from latecomer.reports.display.style import NARROW, looks
 from latecomer.reports.frames.errors import in_order
 from latecomer.reports.measures.convergence import (
+    CONVERGENCE,
     constants_frame,
     constants_table,
-    convergence_section,
     describe_convergence,
 )
 from latecomer.reports.measures.denoising import (
+    DENOISING,
     best_lengths,
     denoising_table,
     describe_denoising,
@@ -95,10 +96,13 @@ def test_constants_are_the_largest_and_sides_the_last(rows):
     assert "too small" in table.caption
 
 
-def test_runs_without_the_measure_have_no_such_section(read):
+def test_runs_without_the_measure_have_no_such_section(read, tmp_path):
     plain = read([row for row in theorem_rows() if row["metric"] == "error"])
     assert reports.convergence_frame(plain).empty
-    assert convergence_section(plain, Writer(), ["pefll"], looks(["pefll"])) is None
+    material = Material.of(RunRecord(tmp_path, {}, {}, plain, (), ()))
+    assert CONVERGENCE.blocks(material) == DENOISING.blocks(material) == []
+    measured = Material.of(RunRecord(tmp_path, {}, {}, read(theorem_rows()), (), ()))
+    assert CONVERGENCE.blocks(measured)[0].title == CONVERGENCE.title
     assert reports.denoising_frame([]).empty
 
 

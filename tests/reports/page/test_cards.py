@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 from latecomer.eval.certificates.from_losses import certify_losses
-from latecomer.eval.results.rows import load_run
+from latecomer.eval.results.rows import RunRecord, load_run
 from latecomer.eval.studies.loading import load_study
+from latecomer.reports.display.section import Material
 from latecomer.reports.page.cards import cards, certify_command, model_command, stem_of
 from latecomer.reports.page.citations import bibliography, citations
-from latecomer.reports.sections.guarantees import ledger_of_run
 
 
 @pytest.fixture(scope="module")
 def made(made_up_run):
-    run = load_run(made_up_run)
-    return cards(run.rows, run.study, run.env, ledger_of_run(run))
+    return cards(Material.of(load_run(made_up_run)))
 
 
 def test_every_trained_model_has_a_card_that_any_parser_reads(made):
@@ -95,17 +94,11 @@ def test_the_command_of_a_model_asks_for_its_very_cell(tmp_path):
         assert ids == [cells[label, 2]]
 
 
-def test_labels_that_look_alike_as_file_names_get_files_of_their_own(made_up_rows):
+def test_labels_that_look_alike_as_file_names_get_files_of_their_own(made_up_rows, tmp_path):
     rows = made_up_rows[made_up_rows["label"].isin(["pefll", "local"])].copy()
     rows["label"] = rows["label"].map({"pefll": "a b", "local": "a/b"})
-    files = cards(rows, {}, {}, ledger_of_nothing())
+    files = cards(Material.of(RunRecord(tmp_path, {}, {}, rows, (), ())))
     assert len([name for name in files if name.endswith(".json")]) == 6
-
-
-def ledger_of_nothing():
-    from latecomer.reports.frames.bounds import ledger_frame
-
-    return ledger_frame([])
 
 
 def test_bibliography_is_whole_and_methods_are_found_in_it():

@@ -67,9 +67,9 @@ class Page(html.parser.HTMLParser):
 class Sketcher(Writer):
     """Draws every figure once and renders none: most of the time goes into rendering."""
 
-    def picture(self, name, draw, data, *, title, alt, caption="", small=False):
-        draw(width=NARROW)
-        return Picture(name, title, alt, caption, Markup(""), None, download(name, ""))
+    def picture(self, plot):
+        plot.draw(width=NARROW)
+        return Picture(plot, Markup(""), None, download(plot.name, ""))
 
 
 def sketch(folder):

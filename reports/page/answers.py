@@ -1,25 +1,16 @@
-"""Sentences generated from the frames: headline answers and what figures show."""
+"""The answer box: what the study found, in sentences made from the frames."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
-from latecomer.reports.display.drawing import model_names
-from latecomer.reports.frames.bounds import bound_frame
-from latecomer.reports.frames.errors import (
-    CONTROL,
-    accuracy_frame,
-    by_model,
-    gap_summary,
-    primary_predictor,
-    records,
-    shift_frame,
-)
-from latecomer.reports.guarantees.figures import drawable_bounds, stackable
+from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
+from latecomer.reports.errors.sameness import sameness_frame, say_sameness
+from latecomer.reports.frames.errors import CONTROL, failures_frame, primary_predictor, records
 from latecomer.reports.statements import statement
 from latecomer.reports.words import (
-    METRICS,
     bound_name,
     count,
     listing,
@@ -32,11 +23,18 @@ from latecomer.reports.words import (
 
 # More names than these are no sentence.
 MOST_NAMED = 5
+# More answers than these are folded away: the first screen is for the best.
+MOST_ANSWERS = 6
 
 
-def ranking(rows: pd.DataFrame) -> str:
-    """Say which method serves novel clients best and which are not distinguishable from it."""
-    frame = accuracy_frame(rows)
+def ranking(frame: pd.DataFrame) -> str:
+    """Say which method serves novel clients best and which are not distinguishable from it.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``accuracy_frame`` of the rows.
+    """
     frame = primary_predictor(frame[frame["group"] == "novel"])
     if frame.empty:
         return "No novel client was measured."
@@ -59,12 +57,12 @@ def ranking(rows: pd.DataFrame) -> str:
     )
 
 
-def shift_answers(rows: pd.DataFrame) -> list[str]:
+def shift_answers(frame: pd.DataFrame) -> list[str]:
     """Say in a sentence per shift who serves best where it is strongest, and who loses how much.
 
-    Another data set is judged against its matched control, all else against no shift.
+    Another data set is judged against its matched control, all else against no shift; ``frame`` is
+    the rows' ``shift_frame``.
     """
-    frame = shift_frame(rows)
     shifts = [name for name in dict.fromkeys(frame["shift"]) if name != "none"]
     said = []
     for shift in sorted(name for name in shifts if not name.endswith(CONTROL)):
@@ -89,8 +87,16 @@ def shift_answers(rows: pd.DataFrame) -> list[str]:
     return said
 
 
-def answers(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[dict[str, str]]:
+def answers(
+    frame: pd.DataFrame, bounds: pd.DataFrame, study: Mapping[str, Any]
+) -> list[dict[str, str]]:
     """Answer the study's question once per method, lowest novel error first.
+
+    Parameters
+    ----------
+    frame, bounds : pandas.DataFrame
+        ``accuracy_frame`` and ``bound_frame`` of the rows.
+    study : mapping
 
     Returns
     -------
@@ -98,9 +104,7 @@ def answers(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[dict[str, str]
         ``label``, ``measured`` (about the measured error), ``certified`` (about its certificate,
         empty when there is none) and ``terms`` (what the certificate is about and what it cost).
     """
-    frame = accuracy_frame(rows)
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
-    bounds = bound_frame(rows)
     return [
         {
             "label": str(row["label"]),
@@ -165,68 +169,64 @@ def _certified(
     return {"certified": text, "terms": terms}
 
 
-def describe_gap(gaps: pd.DataFrame) -> str:
-    """Describe ``gap_figure`` for readers who cannot see it."""
-    names = model_names(gaps)
-    means = by_model(gap_summary(gaps))
-    said = []
-    for pair, name in names.items():
-        mean = means[pair]
-        said.append(f"{name} {points(mean['gap'])} ({count(int(mean['n_seeds']), 'seed')})")
-    return f"Novel minus seen accuracy in points: {'; '.join(said)}."
+def _best(material: Material) -> Iterator[Block]:
+    yield Text(ranking(material.accuracy), "lead")
 
 
-def describe_bounds(bounds: pd.DataFrame) -> str:
-    """Describe ``bound_figure``."""
-    said = [
-        f"{bound_name(str(bound))} {span(list(part['value']))}, measured "
-        f"{percent(part['measured'].min())} to {percent(part['measured'].max())}"
-        f" ({count(len(part), 'trained model')})"
-        for bound, part in drawable_bounds(bounds).groupby("bound")
-    ]
-    return f"Bounds against measured novel error: {'; '.join(said)}."
+def _same(material: Material) -> Iterator[Block]:
+    told = Markup('Warning: {} <a href="#sameness">How that was measured</a>')
+    for warning in say_sameness(sameness_frame(material.rows)):
+        yield Text(told.format(warning), "failed")
 
 
-def describe_shift(frame: pd.DataFrame, shift: str) -> str:
-    """Describe ``shift_figure``."""
-    own = frame[frame["shift"] == shift]
-    said = []
-    for label, part in own.groupby("label", sort=False):
-        cells = [f"{percent(row['mean'])} at {row['severity']:g}" for row in records(part)]
-        if part["severity"].isna().any():
-            cells = [percent(mean) for mean in part["mean"]]
-        said.append(f"{label} {', '.join(cells)}")
-    return f"Error of novel clients under {shift}: {'; '.join(said)}."
+def _missing(material: Material) -> Iterator[Block]:
+    cells, failed = material.run.cells, len(failures_frame(material.everything))
+    unfinished = sum(cell.status == "unfinished" for cell in cells)
+    said = [f"{failed}{f' of {len(cells)}' if cells else ''} cells failed."] if failed else []
+    said += [f"{unfinished} of {len(cells)} cells are not finished."] if unfinished else []
+    if said:
+        told = Markup('{} <a href="#failures">See which</a>').format(" ".join(said))
+        yield Text(told, "failed")
 
 
-def describe_anatomy(frame: pd.DataFrame) -> str:
-    """Describe ``anatomy_figure``: the range of every term."""
-    said = [
-        f"{str(term).replace('_', ' ')} {span(list(part['value']))}"
-        for term, part in frame.groupby("term", sort=False)
-    ]
-    models = len(frame[["label", "seed", "predictor"]].drop_duplicates())
-    return f"Terms of the bound over {count(models, 'trained model')}: {'; '.join(said)}."
+def _each_method(material: Material) -> Iterator[Block]:
+    given = answers(material.accuracy, material.bounds, material.study)
+    shared = shared_terms(given)
+    lines = [_line(answer, shared) for answer in given]
+    colours = [material.looks[answer["label"]].colour for answer in given]
+    if lines:
+        yield Items(lines[:MOST_ANSWERS], "answers", colours[:MOST_ANSWERS])
+    more = len(lines) - MOST_ANSWERS
+    if more > 0:
+        rest = Items(lines[MOST_ANSWERS:], "answers", colours[MOST_ANSWERS:])
+        yield Group([rest], f"{more} more {'methods' if more > 1 else 'method'}")
 
 
-def anatomy_caption(frame: pd.DataFrame) -> str:
-    """Say how to read ``anatomy_figure``."""
-    if stackable(frame):
-        return "A bar per trained model; its parts add up to the value beside it."
-    rows = "condition" if (frame["shift"] != "none").any() else "method"
-    return (
-        f"A row per {rows}, a mark per term and trained model, log scale; the upright bar is the "
-        "whole bound. Right of the line at 1 (100%) a term alone makes the bound vacuous. A term "
-        "that is 0 is not drawn."
-    )
+def _line(answer: Mapping[str, str], shared: str) -> Markup:
+    line = Markup("<strong>{label}</strong> {measured}").format(**answer)
+    if answer["certified"]:
+        line += Markup('; <span class="certified">{certified}</span>').format(**answer)
+    line += "."
+    if answer["terms"] not in ("", shared):
+        line += Markup(' <span class="certified">{terms}</span>').format(**answer)
+    return line
 
 
-def describe_diagnostics(frame: pd.DataFrame, metric: str, labels: Sequence[str]) -> str:
-    """Describe ``diagnostics_figure``."""
-    own = frame[frame["metric"] == metric]
-    low, high = own["distance"].min(), own["distance"].max()
-    n = len(own) // max(own["label"].nunique(), 1)
-    return (
-        f"Scatter of novel clients' error against {METRICS.get(metric, metric)}, "
-        f"{low:.2g} to {high:.2g}, {count(n, 'point')} for each of {listing(list(labels))}."
-    )
+def _under_shift(material: Material) -> Iterator[Block]:
+    said = shift_answers(material.shifts)
+    if said:
+        yield Items(said, "shifted")
+
+
+def _terms(material: Material) -> Iterator[Block]:
+    shared = shared_terms(answers(material.accuracy, material.bounds, material.study))
+    if shared:
+        yield Text(f"Certified, {shared}", "note")
+
+
+BEST = Section("best", _best)
+SAME = Section("same-models", _same)
+MISSING = Section("missing-cells", _missing)
+EACH_METHOD = Section("each-method", _each_method)
+UNDER_SHIFT = Section("answers-under-shift", _under_shift)
+TERMS = Section("shared-terms", _terms)

@@ -1,0 +1,225 @@
+"""Sections of the page: each lays blocks from top to bottom, and knows nothing of HTML or files."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from latecomer.eval.results.rows import RunRecord
+from latecomer.reports.display.drawing import Looks
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.style import looks
+from latecomer.reports.display.table import Table
+from latecomer.reports.frames.artifacts import cell_tables
+from latecomer.reports.frames.bounds import anatomy_frame, bound_frame, ledger_frame
+from latecomer.reports.frames.errors import (
+    accuracy_frame,
+    client_errors,
+    gap_frame,
+    in_order,
+    labels_in,
+    shift_frame,
+)
+
+__all__ = ["Block", "Files", "Group", "Heading", "Items", "Listing", "Material", "Section", "Text"]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading within a chapter, with an anchor and a tag beside it where these are given."""
+
+    title: str
+    name: str = ""
+    tag: str = ""
+    style: str = ""
+    level: int = 3
+    kind: ClassVar[str] = "heading"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; of style ``code``, text to be copied as it is."""
+
+    text: str
+    style: str = ""
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of lines, each with a bar in its colour where there are colours."""
+
+    lines: Sequence[str]
+    style: str = ""
+    colours: Sequence[str] = ()
+    kind: ClassVar[str] = "items"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A table of words that has no file; a column is of style word, prose, code or a number."""
+
+    label: str
+    columns: Mapping[str, str]
+    rows: Sequence[Sequence[str]]
+    sortable: bool = False
+    kind: ClassVar[str] = "listing"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and what is to be said of each."""
+
+    pairs: Sequence[tuple[str, str]]
+    kind: ClassVar[str] = "facts"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Blocks side by side, or folded away under a summary."""
+
+    blocks: Sequence["Block"]
+    summary: str = ""
+    kind: ClassVar[str] = "group"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that go beside the page, by name; nothing of them is seen."""
+
+    content: Mapping[str, str]
+    kind: ClassVar[str] = "files"
+
+
+Block = Heading | Text | Items | Listing | Facts | Group | Files | Plot | Table
+
+
+@dataclass(frozen=True)
+class Material:
+    """What sections are made from.
+
+    Attributes
+    ----------
+    run : RunRecord
+        Its rows are those of the study's models.
+    everything : pandas.DataFrame
+        Those rows, and the ones of models trained with nobody held out.
+    labels : sequence of str
+        The models' labels in the order of the study.
+    looks : mapping
+        Colour and mark per label.
+    cited : list of str
+        Keys of the bibliography that the page's sections have called for so far.
+    """
+
+    run: RunRecord
+    everything: pd.DataFrame
+    labels: Sequence[str]
+    looks: Looks
+    cited: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, run: RunRecord) -> "Material":
+        """Take what a run holds; models that only say what holding clients out costs, aside."""
+        whole = [
+            cell.config["method"]["label"]
+            for cell in run.cells
+            if cell.config.get("kind") == "whole"
+        ]
+        own = replace(run, rows=run.rows[~run.rows["label"].isin(whole)])
+        labels = labels_in(own.rows, run.study.get("methods") or ())
+        return cls(own, run.rows, labels, looks(labels))
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """Rows of the run."""
+        return self.run.rows
+
+    @property
+    def study(self) -> dict[str, Any]:
+        """The resolved study."""
+        return self.run.study
+
+    def tables(self, kind: str) -> list[tuple[str, int, Any]]:
+        """List the tables of one kind that the models' cells left: label, seed, records."""
+        return cell_tables(self.run, kind)
+
+    def ordered(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Sort a frame as the study lists its models."""
+        return in_order(frame, self.labels)
+
+    # Frames that several sections ask for; who changes one makes a copy.
+
+    @cached_property
+    def errors(self) -> pd.DataFrame:
+        """``client_errors`` of the rows."""
+        return client_errors(self.rows)
+
+    @cached_property
+    def accuracy(self) -> pd.DataFrame:
+        """``accuracy_frame`` of the rows."""
+        return accuracy_frame(self.errors)
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """``gap_frame`` of the rows."""
+        return gap_frame(self.errors)
+
+    @cached_property
+    def shifts(self) -> pd.DataFrame:
+        """``shift_frame`` of the rows."""
+        return shift_frame(self.errors)
+
+    @cached_property
+    def bounds(self) -> pd.DataFrame:
+        """``bound_frame`` of the rows."""
+        return bound_frame(self.rows)
+
+    @cached_property
+    def anatomy(self) -> pd.DataFrame:
+        """``anatomy_frame`` of the rows."""
+        return anatomy_frame(self.rows, self.bounds)
+
+    @cached_property
+    def ledger(self) -> pd.DataFrame:
+        """``ledger_frame`` of the run's ``certificates`` artifacts."""
+        return ledger_frame(self.tables("certificates"))
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the page: every module of ``errors``, ``guarantees``, ``measures`` has some.
+
+    Attributes
+    ----------
+    name : str
+        Its anchor, and its name in the order of a page.
+    show : callable
+        From `Material` to blocks from top to bottom; none where the run has nothing for it.
+    title : str
+        Heading; empty where it goes on under the heading before or has several.
+    tag, style : str
+        Beside the heading.
+    cites : tuple of str
+        Keys of the bibliography that it calls for where it shows anything.
+    chapter : str
+        Where it stands, at the end, in a page that does not list it.
+    """
+
+    name: str
+    show: Callable[[Material], Iterable[Block]]
+    title: str = ""
+    tag: str = ""
+    style: str = ""
+    cites: tuple[str, ...] = ()
+    chapter: str = "accuracy"
+
+    def blocks(self, material: Material) -> list[Block]:
+        """Lay its blocks, the heading first; none where the run has nothing for it."""
+        shown = list(self.show(material))
+        if shown:
+            material.cited.extend(self.cites)
+        heading = Heading(self.title, self.name, self.tag, self.style)
+        return [heading, *shown] if shown and self.title else shown

@@ -1,0 +1,302 @@
+"""Every bound by itself: what it says, its values, what they are made of, its small print."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from latecomer.reports.display.drawing import sheet, shown, styled
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import (
+    Block,
+    Files,
+    Group,
+    Heading,
+    Items,
+    Listing,
+    Material,
+    Section,
+    Text,
+)
+from latecomer.reports.display.style import BOUND_MARKS, INK, TERM_FILLS, TERM_HATCHES, WIDE
+from latecomer.reports.display.table import Table, counted
+from latecomer.reports.frames.bounds import claims, ledger_of, status
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import CONDITION, first_record, records
+from latecomer.reports.guarantees.parts import parts_frame, parts_table
+from latecomer.reports.words import (
+    DASH,
+    bound_name,
+    count,
+    file_stem,
+    magnitude,
+    number,
+    percent,
+    sentence_case,
+    shift_name,
+    span,
+)
+
+# More stacked bars than these nobody reads: marks on one row per method take their place.
+MOST_BARS = 45
+
+
+def stackable(frame: pd.DataFrame) -> bool:
+    """Whether the terms of a bound can be stacked: few bars, up to 1, nothing negative."""
+    bars = len(frame[[*MODEL, *CONDITION, "seed", "delta"]].drop_duplicates())
+    plain = (frame["total"] <= 1.0) & (frame["value"] >= 0)
+    return bars <= MOST_BARS and bool(plain.all())
+
+
+@styled
+def anatomy_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
+    """Draw what one bound consists of: stacked bars, or marks on a log scale.
+
+    Up to 1 a bar per trained model stacks the terms.  Vacuous bounds span decades, so each term
+    is a mark of its own there: a row per method (per condition for a bound under shifts) holds the
+    marks of all its models.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Rows of ``anatomy_frame`` of one bound.
+    width : float
+        Inches.
+    """
+    draw = _stacked if stackable(frame) else _spread_terms
+    return draw(frame, width)
+
+
+def _stacked(frame: pd.DataFrame, width: float) -> Figure:
+    keys = [*MODEL, *CONDITION, "seed", "delta"]
+    bars = list(frame.groupby(keys, dropna=False, sort=False))
+    terms = list(dict.fromkeys(frame["term"]))
+    figure, axes = _rows(len(bars), width, each=0.17)
+    names, previous = [], ""
+    for row, (_, part) in enumerate(bars):
+        left, amounts = 0.0, part.set_index("term")["value"]
+        for place, term in enumerate(terms):
+            amount = 100 * float(amounts.get(term, 0.0))
+            axes.barh(row, amount, left=left, height=0.78, linewidth=0.5, **_fill(place))
+            left += amount
+        total = magnitude(float(part["total"].iloc[0]))
+        axes.annotate(
+            total, (left, row), (3, 0), textcoords="offset points", va="center", fontsize=7
+        )
+        first = first_record(part)
+        name, seed = _row_name(first), f"seed {first['seed']}"
+        names.append(seed if name == previous else f"{name}, {seed}")
+        previous = name
+    axes.set_yticks(range(len(names)), names)
+    axes.margins(x=0.12)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("bound (%)")
+    handles = [Patch(label=_words(t), linewidth=0.5, **_fill(i)) for i, t in enumerate(terms)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 if width < 5 else 5)
+    return figure
+
+
+def _spread_terms(frame: pd.DataFrame, width: float) -> Figure:
+    keys = CONDITION if (frame["shift"] != "none").any() else MODEL
+    rows = list(frame.groupby(keys, dropna=False, sort=False))
+    terms = list(dict.fromkeys(frame["term"]))
+    figure, axes = _rows(len(rows), width, each=0.26)
+    for row, (_, part) in enumerate(rows):
+        for place, term in enumerate(terms):
+            values = part.loc[(part["term"] == term) & (part["value"] > 0), "value"]
+            mark, fill = BOUND_MARKS[place % len(BOUND_MARKS)], TERM_FILLS[place % len(TERM_FILLS)]
+            axes.plot(
+                values, np.full(len(values), row), mark, color=INK, markerfacecolor=fill, ms=5.5,
+                markeredgewidth=0.7,
+            )  # fmt: skip
+        totals = part["total"].drop_duplicates()
+        axes.plot(totals, np.full(len(totals), row), "|", color=INK, markersize=13, mew=1.6)
+        axes.annotate(
+            span(list(totals)), (1.01, row), xycoords=("axes fraction", "data"), va="center",
+            fontsize=7, annotation_clip=False,
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.axvline(1, color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    axes.xaxis.set_major_locator(LogLocator(base=10, numticks=5 if width < 5 else 8))
+    axes.xaxis.set_minor_locator(NullLocator())
+    firsts = [first_record(part) for _, part in rows]
+    names = [
+        shift_name(row["shift"], row["severity"]) if keys == CONDITION else _row_name(row)
+        for row in firsts
+    ]
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("value of the term (1 is an error of 100%)")
+    handles = [
+        Line2D(
+            [], [], marker=BOUND_MARKS[i % len(BOUND_MARKS)], linestyle="", color=INK,
+            markerfacecolor=TERM_FILLS[i % len(TERM_FILLS)], label=_words(term),
+        )
+        for i, term in enumerate(terms)
+    ]  # fmt: skip
+    handles.append(Line2D([], [], marker="|", linestyle="", color=INK, ms=11, label="bound"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 if width < 5 else 5)
+    return figure
+
+
+def _rows(n: int, width: float, *, each: float) -> tuple[Figure, Axes]:
+    figure, [axes] = sheet(width, (1.3 if width < 5 else 1.0) + each * n)
+    axes.set_ylim(n - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    axes.spines["left"].set_visible(False)
+    return figure, axes
+
+
+def _fill(place: int) -> dict[str, Any]:
+    return {
+        "facecolor": TERM_FILLS[place % len(TERM_FILLS)],
+        "hatch": TERM_HATCHES[place % len(TERM_HATCHES)],
+        "edgecolor": INK,
+    }
+
+
+def _words(term: str) -> str:
+    return shown(term.replace("_", " "))
+
+
+def _row_name(row: Mapping[str, Any]) -> str:
+    where = "" if row["shift"] == "none" else f", {shift_name(row['shift'], row['severity'])}"
+    return f"{row['label']}{' Gibbs' if row['predictor'] == 'gibbs' else ''}{where}"
+
+
+def describe_anatomy(frame: pd.DataFrame) -> str:
+    """Describe ``anatomy_figure``: the range of every term."""
+    said = [
+        f"{str(term).replace('_', ' ')} {span(list(part['value']))}"
+        for term, part in frame.groupby("term", sort=False)
+    ]
+    models = len(frame[["label", "seed", "predictor"]].drop_duplicates())
+    return f"Terms of the bound over {count(models, 'trained model')}: {'; '.join(said)}."
+
+
+def anatomy_caption(frame: pd.DataFrame) -> str:
+    """Say how to read ``anatomy_figure``."""
+    if stackable(frame):
+        return "A bar per trained model; its parts add up to the value beside it."
+    rows = "condition" if (frame["shift"] != "none").any() else "method"
+    return (
+        f"A row per {rows}, a mark per term and trained model, log scale; the upright bar is the "
+        "whole bound. Right of the line at 1 (100%) a term alone makes the bound vacuous. A term "
+        "that is 0 is not drawn."
+    )
+
+
+def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
+    """Values of one bound: a row per model and condition, a column per seed, never averaged."""
+    own = bounds[bounds["bound"] == bound]
+    shifted = bool((own["shift"] != "none").any())
+    several = own["delta"].nunique() > 1
+    next_client = bool((own["population"] == "next-client").all())
+    clients = counted("", own.loc[own["n_novel"] > 0, "n_novel"]).strip()
+    beside = f"novel clients at or below it {clients.replace('(', '(of ').replace(' clients', '')}"
+    beside = beside if next_client else f"measured novel error {clients}"
+    seeds = sorted(int(seed) for seed in own["seed"].unique())
+    shown = []
+    for _, part in own.groupby([*MODEL, "shift", "severity", "delta"], dropna=False, sort=False):
+        by_seed = {int(row["seed"]): row for row in records(part)}
+        first = first_record(part)
+        cells = {"method": str(first["label"])}
+        if shifted:
+            cells["condition"] = shift_name(first["shift"], first["severity"])
+        if several:
+            cells["delta"] = f"{first['delta']:g}"
+        for seed in seeds:
+            cells[f"seed {seed}"] = magnitude(by_seed[seed]["value"]) if seed in by_seed else DASH
+        others = [by_seed[seed]["others"] for seed in seeds if seed in by_seed]
+        if pd.notna(others).any():
+            cells["left for those not scored"] = ", ".join(magnitude(value) for value in others)
+        told = [_beside(by_seed.get(seed), next_client) for seed in seeds]
+        shown.append({**cells, beside: ", ".join(told), "predictor": str(first["predictor"])})
+    caption = "A column per seed: every value belongs to one trained model, none is an average."
+    if len(seeds) > 1:
+        caption += " The measured side lists the seeds in the same order."
+    words = ("method", "predictor", "condition")
+    title, noun = sentence_case(bound_name(bound)), "rows of values"
+    return Table(name, caption, own, pd.DataFrame(shown), words, label=title, noun=noun)
+
+
+def _beside(row: Mapping[str, Any] | None, next_client: bool) -> str:
+    if row is None or not row["n_novel"]:
+        return DASH
+    return str(row["covered"]) if next_client else percent(row["measured"])
+
+
+def _each_bound(material: Material) -> Iterator[Block]:
+    bounds = material.ordered(material.bounds)
+    if bounds.empty:
+        return
+    certificates = bounds.to_csv(index=False, lineterminator="\n")
+    inputs = material.ledger.to_csv(index=False, lineterminator="\n")
+    yield Files({"tables/certificates.csv": certificates, "tables/bound-inputs.csv": inputs})
+    terms = material.ordered(material.anatomy)
+    parts = parts_frame(material.ledger)
+    for name in _order(material.study, bounds):
+        own, stem = bounds[bounds["bound"] == name], file_stem(name)
+        title, told = sentence_case(bound_name(name)), status(own)
+        yield Heading(title, f"bound-{stem}", told["word"], told["word"])
+        yield from (Text(claim) for claim in claims(own))
+        if told["text"]:
+            yield Text(told["text"], "strong")
+        yield bound_table(bounds, f"bound-{stem}", name)
+        made_up = parts_table(parts, f"parts-{stem}", name, material.labels)
+        if made_up:
+            summary = "How each value is made up: errors, divergences, variances, terms, shares of"
+            yield Group([made_up], f"{summary} delta")
+        small_print = list(_small_print(ledger_of(material.ledger, name), title))
+        if small_print:
+            yield Group(small_print, "Assumptions, failure probability, inputs and source")
+        anatomy = terms[terms["bound"] == name]
+        if len(anatomy):
+            yield Plot(
+                f"bound-{stem}-terms",
+                partial(anatomy_figure, anatomy),
+                anatomy,
+                title=f"Terms of {bound_name(name)}",
+                alt=describe_anatomy(anatomy),
+                caption=anatomy_caption(anatomy),
+            )
+
+
+def _small_print(ledger: Mapping[str, list[dict[str, Any]]], title: str) -> Iterator[Block]:
+    if ledger["assumption"]:
+        yield Heading("Holds if", level=4)
+        yield Items([item["text"] for item in ledger["assumption"]])
+    if ledger["delta"]:
+        yield Heading("Failure probability, event by event", level=4)
+        yield Items([f"{item['name']}: {item['range']}" for item in ledger["delta"]])
+    if ledger["input"]:
+        yield Heading("Inputs", level=4)
+        columns = {"input": "word", "value": "", "certificates": "", "where it comes from": "prose"}
+        cells = [[item[key] for key in ("name", "range", "n", "text")] for item in ledger["input"]]
+        yield Listing(f"Inputs of {title}", columns, cells)
+    if ledger["source"]:
+        yield Heading("Source", level=4)
+        yield Items([item["text"] for item in ledger["source"]])
+
+
+def _order(study: Mapping[str, Any], bounds: pd.DataFrame) -> list[str]:
+    """Proven bounds first, then in the order of the study."""
+    proven = bounds.groupby("bound")["rigorous"].any()
+    declared = [f"{c['route']}:{c.get('rule', '')}" for c in study.get("certificates") or ()]
+    place = {name: i for i, name in enumerate([*declared, *(study.get("bounds") or ())])}
+    last = len(place)
+    return sorted(
+        proven.index,
+        key=lambda name: (not proven[name], place.get(str(name).split("@")[0], last), name),
+    )
+
+
+EACH_BOUND = Section("each-bound", _each_bound)

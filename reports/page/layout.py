@@ -1,0 +1,124 @@
+"""What stands where on a page: chapters and, by name, the sections in each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+
+from latecomer.reports.display.section import Section
+
+__all__ = ["CHAPTERS", "Chapter", "placed", "sections"]
+
+# Every Section that a module of these folders holds can stand on a page.
+WINGS = ("errors", "guarantees", "measures", "page")
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A part of the page with a heading, which its navigation names.
+
+    Attributes
+    ----------
+    name : str
+        Its anchor.
+    title : str
+    sections : tuple of str
+        Names of its sections from top to bottom.
+    box : tuple of str
+        Names of those in the box that it opens with; such a chapter shows no heading.
+    """
+
+    name: str
+    title: str
+    sections: tuple[str, ...]
+    box: tuple[str, ...] = ()
+
+
+CHAPTERS = (
+    Chapter(
+        "answer",
+        "Answer",
+        ("set-up",),
+        box=(
+            *("best", "same-models", "missing-cells", "each-method", "answers-under-shift"),
+            "shared-terms",
+        ),
+    ),
+    Chapter(
+        "accuracy",
+        "Accuracy",
+        (
+            *("accuracy", "gap", "training", "sameness", "convergence", "denoising"),
+            *("comparison", "serving", "paper"),
+        ),
+    ),
+    Chapter(
+        "guarantees",
+        "Guarantees",
+        (
+            *("bounds", "each-bound", "variances", "slack", "bound-order", "prices"),
+            *("certified-shares", "error-distribution"),
+        ),
+    ),
+    Chapter("shift", "Shift", ("shift", "shift-effect", "samples-missing")),
+    Chapter(
+        "clients",
+        "Clients",
+        ("classes", "distances", "descriptors", "descriptor-ranks", "mix-and-match"),
+    ),
+    Chapter(
+        "method",
+        "How it was done",
+        ("protocol", "protocols", "failures", "commands", "bibtex", "files"),
+    ),
+)
+"""A page whose sections stand by subject."""
+
+
+def sections() -> dict[str, Section]:
+    """Find every section by its name, in the modules of the folders that hold them.
+
+    Raises
+    ------
+    ValueError
+        When two sections bear one name.
+
+    Examples
+    --------
+    >>> sections()["gap"].show.__module__
+    'latecomer.reports.errors.accuracy'
+    """
+    found: dict[str, Section] = {}
+    for section in _found():
+        if found.setdefault(section.name, section) is not section:
+            raise ValueError(f"two sections of the page are named {section.name!r}")
+    return found
+
+
+def _found() -> Iterator[Section]:
+    for wing in WINGS:
+        package = import_module(f"latecomer.reports.{wing}")
+        for name in sorted(module.name for module in iter_modules(package.__path__)):
+            module = import_module(f"{package.__name__}.{name}")
+            yield from (one for one in vars(module).values() if isinstance(one, Section))
+
+
+def placed(
+    chapters: tuple[Chapter, ...], known: dict[str, Section]
+) -> list[tuple[Chapter, list[Section], list[Section]]]:
+    """List each chapter with the sections of its box and those below.
+
+    A section that no chapter lists stands at the end of its own, so that whoever adds one need
+    not say so here.
+    """
+    listed = {name for chapter in chapters for name in (*chapter.box, *chapter.sections)}
+    rest = [section for name, section in known.items() if name not in listed]
+    return [
+        (
+            chapter,
+            [known[name] for name in chapter.box],
+            [known[name] for name in chapter.sections]
+            + [section for section in rest if section.chapter == chapter.name],
+        )
+        for chapter in chapters
+    ]
