@@ -131,8 +131,8 @@ def _scored(
         losses[str(name)] = min(total / n_points, loss_max)
     if len(losses) < len(clients):
         raise InputError("clients must have ids that differ as text, got two alike")
-    few, many = min(n_support, default=0), max(n_support, default=0)
-    about = f"the system is run with {few} to {many} support points a client"
+    least, most = min(n_support, default=0), max(n_support, default=0)
+    about = f"the system is run with {least} to {most} support points a client"
     if folds > 1:
         about += f" (losses average over {folds} folds of a client's own points)"
     return _Scored(losses, about)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from latecomer.bounds.held_out.price import reference_price
 from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.answers.bounds_figure import distance_figure, guarantee_figure
 from latecomer.reports.answers.naming import named
@@ -56,6 +55,18 @@ def route_of(bound: str) -> str:
     return route if route in ROUTES else "published"
 
 
+def least_price(mean: Any, n_clients: Any, delta: Any) -> Any:
+    """Return ``(1 - delta^(1/k)) (1 - mean)``: what no deterministic rule undercuts.
+
+    Said of k equal scores: a share ``1 - delta^(1/k)`` of hopeless clients goes unseen with
+    probability delta (``latecomer.bounds.reference_price``).
+
+    >>> round(float(least_price(0.11, 30, 0.05)), 4)
+    0.0846
+    """
+    return -np.expm1(np.log(delta) / n_clients) * (1 - mean)
+
+
 def distance_frame(run: RunRecord) -> pd.DataFrame:
     """How far the certificates of every model are from its measured error, worst over seeds.
 
@@ -86,11 +97,7 @@ def distance_frame(run: RunRecord) -> pd.DataFrame:
     worst = frame.sort_values("value", kind="stable").groupby([*MODEL, "bound"]).tail(1)
     paid = worst["client_sampling"] + worst["sample_level"] + worst["monte_carlo"]
     mean = (worst["value"] - paid).clip(0.0, 1.0)
-    least = reference_price(
-        mean_loss=mean.to_numpy(dtype=float),
-        n_clients=worst["n_clients"].to_numpy(dtype=float),
-        delta=worst["delta"].to_numpy(dtype=float),
-    )
+    least = least_price(mean, worst["n_clients"], worst["delta"])
     unavoidable = np.minimum(least, paid)
     worst = worst.assign(
         route=worst["bound"].map(route_of),
@@ -203,7 +210,7 @@ def _tighter(row: Mapping[str, Any]) -> str:
     """Say how far more certified clients would go, all else staying as it is."""
     mean = row["value"] - row["unavoidable"] - row["excess"]
     more = 2 * int(row["n_clients"])
-    least = float(reference_price(mean_loss=mean, n_clients=more, delta=row["delta"]))
+    least = float(least_price(mean, more, row["delta"]))
     ratio = least / row["unavoidable"] if row["unavoidable"] > 0 else 1.0
     value = mean + least + row["excess"] * min(ratio, 1.0)
     return (
