@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,9 +108,7 @@ def run(
     if workers is not None and (isinstance(workers, bool) or workers < 1):
         raise InputError(f"workers must be an integer of at least 1, got {workers!r}")
     folder = Path(out) if out is not None else Path("runs") / study.study
-    # A directory whose cells are packed goes on from those.
-    sources = [*map(Path, adopt), *([folder] if (folder / ARCHIVE).is_file() else [])]
-    check_sources(sources)
+    check_sources(sources := _sources(adopt, folder))
     study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
     check_directory(folder, study, extend=extend)
     plan = _planned(study, folder, evaluate, every or CheckpointEvery())
@@ -119,6 +117,11 @@ def run(
         tally.plan(sources, retry_failed=retry_failed)
         _carry_out(plan, tally, executor, workers)
     return _result(tally, time.monotonic() - began)
+
+
+def _sources(adopt: Iterable[str | Path], folder: Path) -> list[Path]:
+    """Return where finished cells may be taken from: a directory whose cells are packed, too."""
+    return [*map(Path, adopt), *([folder] if (folder / ARCHIVE).is_file() else [])]
 
 
 @dataclass(frozen=True)

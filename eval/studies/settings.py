@@ -44,11 +44,20 @@ def _item(name: str) -> str:
 PaperItem = Annotated[str, AfterValidator(_item)]
 
 
+# What the report answers first; no cell depends on it.
+Ask = Literal["bounds", "shift", "gap", "accuracy", "paper", "certificate"]
+
+
 class Study(Settings):
-    """The study file."""
+    """The study file.
+
+    ``asks``: the questions that its report opens with, in their order; guessed from what the study
+    holds where it is left out.
+    """
 
     study: Name
     question: str = ""
+    asks: Annotated[tuple[Ask, ...], BeforeValidator(sequence), Field(min_length=1)] | None = None
     note: str | None = None
     scale: Literal["smoke", "reduced", "paper"] | None = None
     paper: Annotated[tuple[PaperItem, ...], BeforeValidator(sequence)] | None = None

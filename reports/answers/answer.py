@@ -1,13 +1,13 @@
 """What a study asks, and the answer to each question."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.answers.accuracy import answer_accuracy
-from latecomer.reports.answers.bounds import answer_bounds, route_of
+from latecomer.reports.answers.bounds import answer_bounds
 from latecomer.reports.answers.certificate import answer_certificate
 from latecomer.reports.answers.gap import answer_gap
 from latecomer.reports.answers.paper import answer_paper
@@ -45,21 +45,27 @@ def asked(study: Mapping[str, Any]) -> tuple[str, ...]:
     >>> asked({"asks": ["gap"]}), asked({"paper": ["odpfl:Table 1"]})
     (('gap',), ('paper',))
     >>> asked({"shifts": {"blur": [1.0]}}), asked({"methods": ["pefll"]})
-    (('shift', 'accuracy'), ('accuracy',))
+    (('shift',), ('accuracy',))
     """
     if study.get("asks"):
         return tuple(study["asks"])
-    certificates: Sequence[Mapping[str, Any]] = study.get("certificates") or ()
-    routes = {route_of(f"{entry['route']}:") for entry in certificates}
-    shifted = any((study.get("shifts") or {}).values())
-    kinds = [
-        ("paper", bool(study.get("paper"))),
-        ("bounds", bool(study.get("bounds")) and bool(certificates)),
-        ("certificate", bool(certificates) and not study.get("bounds") and bool(routes)),
-        ("shift", shifted),
-    ]
-    held = [kind for kind, holds in kinds if holds]
-    return tuple(held) if held and "shift" not in held else (*held, "accuracy")
+    certified, shifted = bool(study.get("certificates")), any((study.get("shifts") or {}).values())
+    holds = {
+        "paper": bool(study.get("paper")),
+        "bounds": certified and bool(study.get("bounds")),
+        "certificate": certified and not study.get("bounds"),
+        "shift": shifted,
+    }
+    held = tuple(kind for kind, is_held in holds.items() if is_held)
+    several = len(study.get("methods") or ()) > 1
+    return (
+        held
+        if held and not (several and set(held) <= {"shift", "certificate"})
+        else (
+            *held,
+            "accuracy",
+        )
+    )
 
 
 def answers(run: RunRecord) -> list[Answer]:

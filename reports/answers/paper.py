@@ -36,21 +36,9 @@ def answer_paper(run: RunRecord) -> Answer:
         return Answer("paper", "")
     novel = frame[frame["group"] == "novel"]
     about = novel if len(novel) else frame
-    near = within_spread(about)
-    judged = [row for row in near if row is not None]
+    judged = [row for row in within_spread(about) if row is not None]
     agree = sum(bool(one) for one in judged)
-    whom = GROUPS["novel"] if len(novel) else "clients"
-    if judged:
-        sentence = (
-            f"Beside the paper, {agree} of {count(len(judged), 'published number')} on {whom} "
-            f"{'agrees' if agree == 1 else 'agree'} with ours within the spreads of both."
-        )
-    else:
-        low, high = points(about["difference"].min()), points(about["difference"].max())
-        sentence = (
-            f"Beside {count(len(about), 'published number')} on {whom}, with too few seeds here to "
-            f"judge by spread, ours lie {low} to {high} points of accuracy."
-        )
+    sentence = _sentence(about, len(judged), agree, GROUPS["novel"] if len(novel) else "clients")
     furthest = records(about.loc[[about["difference"].abs().idxmax()]])[0]
     more = [
         f"Furthest off: {model_called(furthest['label'])}, {percent(furthest['ours'])} accuracy "
@@ -80,6 +68,19 @@ def answer_paper(run: RunRecord) -> Answer:
             "furthest": furthest["difference"],
         },
         _table(frame),
+    )
+
+
+def _sentence(about: pd.DataFrame, n_judged: int, agree: int, whom: str) -> str:
+    if n_judged:
+        return (
+            f"Beside the paper, {agree} of {count(n_judged, 'published number')} on {whom} "
+            f"{'agrees' if agree == 1 else 'agree'} with ours within the spreads of both."
+        )
+    low, high = points(about["difference"].min()), points(about["difference"].max())
+    return (
+        f"Beside {count(len(about), 'published number')} on {whom}, with too few seeds here to "
+        f"judge by spread, ours lie {low} to {high} points of accuracy."
     )
 
 

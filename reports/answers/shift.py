@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from latecomer.eval.names import SHIFTS
 from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.answers.naming import named
 from latecomer.reports.answers.said import Answer, Shown
@@ -37,9 +38,9 @@ def loss_frame(rows: pd.DataFrame) -> pd.DataFrame:
         ``label predictor shift severity before after loss area doubles n_clients n_seeds``: errors
         before the shift (of the control, where another data set has one) and at its severest
         value, ``loss`` their difference, ``area`` the mean loss over all severities from none to
-        the severest (trapezia; the loss itself where a shift has one condition), ``doubles`` the
-        severity at which the error first is twice that before, between measured ones by a straight
-        line; NaN where it never is.
+        the severest (trapezia; the mean over conditions where a shift has no severity 0),
+        ``doubles`` the severity at which the error first is twice that before, between measured
+        ones by a straight line; NaN where it never is.
     """
     errors = primary_predictor(client_errors(rows))
     errors = errors[errors["group"] == "novel"]
@@ -53,21 +54,28 @@ def loss_frame(rows: pd.DataFrame) -> pd.DataFrame:
         before = errors.loc[errors["shift"] == start, [*keys, "error"]]
         own = errors[errors["shift"] == shift]
         both = own.merge(before, on=keys, suffixes=("", "_before"))
+        if both.empty:  # a shift that draws other clients: against the mean of the unshifted ones
+            means = before.groupby([*MODEL, "seed"])["error"].mean().rename("error_before")
+            both = own.merge(means.reset_index(), on=[*MODEL, "seed"])
         for model, part in both.groupby(MODEL, sort=False):
             named_by = dict(zip(MODEL, model, strict=True))
-            found.append({**named_by, "shift": shift, **_losses(part)})
+            told = SHIFTS.get(str(shift))
+            grows = told is None or not told.joint
+            found.append({**named_by, "shift": shift, **_losses(part, grows=grows)})
     columns = [*MODEL, "shift", "severity", "before", "after", "loss", "area", "doubles"]
     return pd.DataFrame(found, columns=[*columns, "n_clients", "n_seeds"])
 
 
-def _losses(part: pd.DataFrame) -> dict[str, float]:
+def _losses(part: pd.DataFrame, *, grows: bool) -> dict[str, float]:
+    """Compare one model before and under a shift; ``grows``: whether severity 0 does nothing."""
     sizes = {"n_clients": part["client"].nunique(), "n_seeds": part["seed"].nunique()}
     curve = part.groupby("severity", dropna=False)[["error", "error_before"]].mean()
     severity = float(curve.index[-1])
     before, after = float(curve["error_before"].iloc[-1]), float(curve["error"].iloc[-1])
     ends = {"severity": severity, "before": before, "after": after, "loss": after - before}
-    if np.isnan(severity):
-        return {**ends, "area": after - before, "doubles": np.nan, **sizes}
+    if np.isnan(severity) or not grows:
+        area = float((curve["error"] - curve["error_before"]).mean())
+        return {**ends, "area": area, "doubles": np.nan, **sizes}
     at = np.r_[0.0, curve.index.to_numpy(dtype=float)]
     lost = np.r_[0.0, (curve["error"] - curve["error_before"]).to_numpy(dtype=float)]
     area = float(np.trapezoid(lost, at) / at[-1])
@@ -217,7 +225,7 @@ def _chance(rows: pd.DataFrame, best: tuple[str, str], names: Mapping[tuple[str,
 
 
 def client_losses(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return every novel client's mean loss over all shifts at their severest, as its error."""
+    """Return every novel client's mean loss at the severest, over the shifts that keep clients."""
     errors = primary_predictor(client_errors(rows))
     errors = errors[errors["group"] == "novel"]
     keys = [*MODEL, "seed", "client"]

@@ -140,7 +140,8 @@ def test_published_numbers_beside_ours() -> None:
         ({"paper": ["pefll-iclr:Table 1a"], "shifts": {}}, ("paper",)),
         ({"bounds": ["pefll_32"], "certificates": [{"route": "r0"}]}, ("bounds",)),
         ({"certificates": [{"route": "r4"}]}, ("certificate",)),
-        ({"shifts": {"blur": [1.0], "noise": []}}, ("shift", "accuracy")),
+        ({"shifts": {"blur": [1.0], "noise": []}}, ("shift",)),
+        ({"shifts": {"blur": [1.0]}, "methods": ["pefll", "local"]}, ("shift", "accuracy")),
         ({"methods": ["pefll", "fedavg"]}, ("accuracy",)),
     ],
 )
