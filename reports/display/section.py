@@ -23,8 +23,6 @@ from latecomer.reports.frames.errors import (
     shift_frame,
 )
 
-__all__ = ["Block", "Files", "Group", "Heading", "Items", "Listing", "Material", "Section", "Text"]
-
 
 @dataclass(frozen=True)
 class Heading:
@@ -150,42 +148,27 @@ class Material:
         """Sort a frame as the study lists its models."""
         return in_order(frame, self.labels)
 
-    # Frames that several sections ask for; who changes one makes a copy.
+    # Frames that several sections ask for, as the functions of their names make them of the rows;
+    # who changes one makes a copy.
+    errors = cached_property(lambda self: client_errors(self.rows))
+    accuracy = cached_property(lambda self: accuracy_frame(self.errors))
+    gaps = cached_property(lambda self: gap_frame(self.errors))
+    shifts = cached_property(lambda self: shift_frame(self.errors))
+    bounds = cached_property(lambda self: bound_frame(self.rows))
+    anatomy = cached_property(lambda self: anatomy_frame(self.rows, self.bounds))
+    ledger = cached_property(lambda self: ledger_frame(self.tables("certificates")))
 
-    @cached_property
-    def errors(self) -> pd.DataFrame:
-        """``client_errors`` of the rows."""
-        return client_errors(self.rows)
 
-    @cached_property
-    def accuracy(self) -> pd.DataFrame:
-        """``accuracy_frame`` of the rows."""
-        return accuracy_frame(self.errors)
+def tabled(
+    make: Callable[[Material], pd.DataFrame], table: Callable[[pd.DataFrame, Sequence[str]], Table]
+) -> Callable[[Material], list[Block]]:
+    """Show a frame's table alone, and nothing where the frame is empty."""
 
-    @cached_property
-    def gaps(self) -> pd.DataFrame:
-        """``gap_frame`` of the rows."""
-        return gap_frame(self.errors)
+    def show(material: Material) -> list[Block]:
+        frame = make(material)
+        return [table(frame, material.labels)] if len(frame) else []
 
-    @cached_property
-    def shifts(self) -> pd.DataFrame:
-        """``shift_frame`` of the rows."""
-        return shift_frame(self.errors)
-
-    @cached_property
-    def bounds(self) -> pd.DataFrame:
-        """``bound_frame`` of the rows."""
-        return bound_frame(self.rows)
-
-    @cached_property
-    def anatomy(self) -> pd.DataFrame:
-        """``anatomy_frame`` of the rows."""
-        return anatomy_frame(self.rows, self.bounds)
-
-    @cached_property
-    def ledger(self) -> pd.DataFrame:
-        """``ledger_frame`` of the run's ``certificates`` artifacts."""
-        return ledger_frame(self.tables("certificates"))
+    return show
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,7 @@ from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, WIDE
 from latecomer.reports.display.table import Table, counted, over_seeds, plus_minus
-from latecomer.reports.frames.errors import (
-    by_model,
-    gap_summary,
-    personalization,
-)
+from latecomer.reports.frames.errors import by_model, gap_summary, personalization
 from latecomer.reports.words import DASH, FAMILIES, count, percent, points
 
 

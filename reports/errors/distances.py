@@ -7,14 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from latecomer.reports.display.drawing import (
-    Looks,
-    leaders,
-    leaders_caption,
-    sheet,
-    shown,
-    styled,
-)
+from latecomer.reports.display.drawing import Looks, leaders, leaders_caption, sheet, shown, styled
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Group, Material, Section, Text
 from latecomer.reports.display.style import MUTED, NARROW

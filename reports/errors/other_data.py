@@ -1,11 +1,11 @@
 """Shifts to other data: the effect beside a matched control, and what was lacking."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
 from latecomer.reports.display.drawing import model_names
-from latecomer.reports.display.section import Block, Material, Section
+from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table, over_seeds, plus_minus
 from latecomer.reports.frames.comparison import MODEL, over_clients_and_seeds
 from latecomer.reports.frames.errors import CONTROL, client_errors, in_order, records
@@ -100,17 +100,13 @@ def lacks_table(frame: pd.DataFrame) -> Table:
     return Table("samples-missing", caption, frame, shown, words, label=label, noun="clients")
 
 
-def _effects(material: Material) -> Iterator[Block]:
-    effects = effect_frame(material.errors)
-    if len(effects):
-        yield effect_table(effects, material.labels)
-
-
-def _lacks(material: Material) -> Iterator[Block]:
-    lacks = lacks_frame(material.rows)
-    if len(lacks):
-        yield lacks_table(lacks)
-
-
-EFFECTS = Section("shift-effect", _effects, title="Effect of other data")
-LACKS = Section("samples-missing", _lacks, title="Samples that other data lack")
+EFFECTS = Section(
+    "shift-effect",
+    tabled(lambda material: effect_frame(material.errors), effect_table),
+    title="Effect of other data",
+)
+LACKS = Section(
+    "samples-missing",
+    tabled(lambda material: lacks_frame(material.rows), lambda lacks, _: lacks_table(lacks)),
+    title="Samples that other data lack",
+)

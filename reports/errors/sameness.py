@@ -1,10 +1,10 @@
 """Whether each method's clients have models of their own: frame, table and warning."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
-from latecomer.reports.display.section import Block, Material, Section
+from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table, over_seeds, plus_minus
 from latecomer.reports.frames.errors import in_order, records
 from latecomer.reports.words import PROTOCOLS, percent, points
@@ -81,10 +81,8 @@ def sameness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     return Table("sameness", caption, frame, shown, words, label=label, noun="methods")
 
 
-def _sameness(material: Material) -> Iterator[Block]:
-    frame = sameness_frame(material.rows)
-    if len(frame):
-        yield sameness_table(frame, material.labels)
-
-
-SAMENESS = Section("sameness", _sameness, title="Do models differ between clients?")
+SAMENESS = Section(
+    "sameness",
+    tabled(lambda material: sameness_frame(material.rows), sameness_table),
+    title="Do models differ between clients?",
+)

@@ -90,8 +90,8 @@ def shift_figure(
     axes, bottom = panels[0], panels[-1]
     place = severity_places(frame, shift)
     curves = {
-        str(label): _curve(axes, own, shift, place, looks[str(label)] if label in named else None)
-        for label, own in frame.groupby("label", sort=False)
+        name: _curve(axes, own, shift, place, looks[name] if name in named else None)
+        for name, own in ((str(label), own) for label, own in frame.groupby("label", sort=False))
     }
     top = max((reached for reached, _ in curves.values()), default=0.0)
     ends = {label: end for label, (_, end) in curves.items() if end is not None}
@@ -176,11 +176,7 @@ def _severity_axis(axes: Axes, place: Mapping[str, float], shift: str) -> None:
 
 
 def _heuristic(
-    axes: Axes,
-    frame: pd.DataFrame,
-    place: Mapping[str, float],
-    looks: Looks,
-    top: float,
+    axes: Axes, frame: pd.DataFrame, place: Mapping[str, float], looks: Looks, top: float
 ) -> None:
     values = frame["value"].to_numpy(float)
     for label, own in frame[100 * frame["value"] <= top].groupby("label", sort=False):

@@ -167,9 +167,7 @@ def anatomy_frame(rows: pd.DataFrame, bounds: pd.DataFrame | None = None) -> pd.
     return sorted_.drop(columns="first")
 
 
-def ledger_frame(
-    tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]],
-) -> pd.DataFrame:
+def ledger_frame(tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]]) -> pd.DataFrame:
     """Join the ``certificates`` artifacts of all cells.
 
     Parameters

@@ -1,10 +1,10 @@
 """What each certificate is made of: errors, divergences, variances, terms, shares of delta."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
-from latecomer.reports.display.section import Block, Material, Section
+from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.errors import CONDITION, in_order, records
@@ -206,10 +206,8 @@ def variance_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     return Table("variances", caption, frame, pd.DataFrame(shown), words, bold, label, "rows")
 
 
-def _variances(material: Material) -> Iterator[Block]:
-    frame = variance_frame(material.tables("tuning"))
-    if len(frame):
-        yield variance_table(frame, material.labels)
-
-
-VARIANCES = Section("variances", _variances, title="Variances that were tried")
+VARIANCES = Section(
+    "variances",
+    tabled(lambda material: variance_frame(material.tables("tuning")), variance_table),
+    title="Variances that were tried",
+)

@@ -1,11 +1,11 @@
 """Certificates about single clients' errors: shares above thresholds, and what certainty costs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
 from latecomer.reports.display.drawing import model_names
-from latecomer.reports.display.section import Block, Material, Section
+from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.comparison import MODEL
@@ -159,17 +159,13 @@ def _range(values: pd.Series) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _prices(material: Material) -> Iterator[Block]:
-    prices = price_frame(material.rows)
-    if len(prices):
-        yield price_table(prices, material.labels)
-
-
-def _shares(material: Material) -> Iterator[Block]:
-    fractions = fraction_frame(material.rows)
-    if len(fractions):
-        yield fraction_table(fractions, material.labels)
-
-
-PRICES = Section("prices", _prices, title="What certainty costs")
-SHARES = Section("certified-shares", _shares, title="Certified shares of badly served clients")
+PRICES = Section(
+    "prices",
+    tabled(lambda material: price_frame(material.rows), price_table),
+    title="What certainty costs",
+)
+SHARES = Section(
+    "certified-shares",
+    tabled(lambda material: fraction_frame(material.rows), fraction_table),
+    title="Certified shares of badly served clients",
+)

@@ -297,8 +297,5 @@ def _descriptors(material: Material) -> Iterator[Block]:
 
 
 DESCRIPTORS = Section(
-    "descriptors",
-    _descriptors,
-    title="What descriptors know of the clients",
-    cites=("maaten2008",),
+    "descriptors", _descriptors, title="What descriptors know of the clients", cites=("maaten2008",)
 )

@@ -106,11 +106,7 @@ def answers(
     """
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
     return [
-        {
-            "label": str(row["label"]),
-            "measured": _measured(row),
-            **_certified(bounds, row, study),
-        }
+        {"label": str(row["label"]), "measured": _measured(row), **_certified(bounds, row, study)}
         for row in records(frame)
     ]
 

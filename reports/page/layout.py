@@ -48,7 +48,7 @@ CHAPTERS = (
         "accuracy",
         "Accuracy",
         (
-            *("accuracy", "gap", "training", "sameness", "convergence", "denoising"),
+            *("accuracy", "gap", "sameness", "training", "convergence", "denoising"),
             *("comparison", "serving", "paper"),
         ),
     ),

@@ -18,12 +18,7 @@ from latecomer.reports.display.section import (
     Section,
     Text,
 )
-from latecomer.reports.frames.errors import (
-    failures_frame,
-    group_sizes,
-    personalization,
-    records,
-)
+from latecomer.reports.frames.errors import failures_frame, group_sizes, personalization, records
 from latecomer.reports.page.cards import cards, model_command, stem_of
 from latecomer.reports.page.citations import citations
 from latecomer.reports.words import MASKING, PROTOCOLS, count, listing
