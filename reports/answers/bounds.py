@@ -92,7 +92,9 @@ def distance_frame(run: RunRecord) -> pd.DataFrame:
     slack = slack_frame(run.rows, references(cell.config for cell in run.cells))
     keys = [*MODEL, "seed", "bound"]
     told = bounds.loc[bounds["shift"] == "none", [*keys, "delta", "n_clients"]]
-    frame = slack[slack["rigorous"] & ~slack["vacuous"]].dropna(subset=["slack"])
+    # Where the certificate of one seed says nothing, that one is the worst over the seeds.
+    vacuous = slack.groupby([*MODEL, "bound"])["vacuous"].transform("any")
+    frame = slack[slack["rigorous"] & ~vacuous].dropna(subset=["slack"])
     frame = frame.merge(told.drop_duplicates(keys), on=keys)
     worst = frame.sort_values("value", kind="stable").groupby([*MODEL, "bound"]).tail(1)
     paid = worst["client_sampling"] + worst["sample_level"] + worst["monte_carlo"]

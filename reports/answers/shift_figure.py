@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from latecomer.eval.names import SHIFTS
 from latecomer.reports.display.drawing import Looks, apart, styled
 from latecomer.reports.display.style import WIDE
 from latecomer.reports.frames.errors import records
@@ -46,7 +47,8 @@ def robustness_figure(
     figure = Figure(figsize=(width, 0.5 + 1.75 * lines))
     figure.set_layout_engine("constrained")
     panels = figure.subplots(lines, columns, sharey=True, squeeze=False)
-    top = 100 * float(frame["upper"].max())
+    # Of a single client there is no interval.
+    top = 100 * float(frame[["mean", "upper"]].max().max())
     for place, panel in enumerate(panels.flat):
         if place >= len(shifts):
             panel.set_visible(False)
@@ -75,7 +77,8 @@ def _panel(axes: Axes, own: pd.DataFrame, looks: Looks) -> None:
         axes.fill_between(x, low, high, color=look.colour, alpha=0.12, linewidth=0)
     words = ["none" if value == 0 else f"{value:g}" for value in at]
     axes.set_xticks(range(len(at)), words)
-    axes.set_xlabel("severity")
+    told = SHIFTS.get(str(own["shift"].iloc[0]))
+    axes.set_xlabel(told.axis if told is not None and told.axis else "severity", fontsize=7.5)
     axes.grid(axis="y")
 
 

@@ -1,12 +1,18 @@
 """The answer box: what the study found, in sentences made from the frames."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
+from latecomer.reports.answers import answers as asked_answers
+from latecomer.reports.answers.said import Shown
+from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
+from latecomer.reports.display.table import Table
 from latecomer.reports.errors.sameness import sameness_frame, say_sameness
 from latecomer.reports.frames.errors import CONTROL, failures_frame, primary_predictor, records
 from latecomer.reports.statements import statement
@@ -25,6 +31,17 @@ from latecomer.reports.words import (
 MOST_NAMED = 5
 # More answers than these are folded away: the first screen is for the best.
 MOST_ANSWERS = 6
+# Columns of the answers' tables that hold words.
+WORDS = ("model", "by", "clients", "verdict", "beyond chance")
+TABLE_CAPTIONS = {
+    "bounds": "Certificates by model and route, the largest over the seeds; errors are means over "
+    "clients and seeds.",
+    "shift": "Error without shift, and points of error more at each shift's severest value.",
+    "gap": "Errors and gaps are means over clients and seeds; intervals take both into account.",
+    "accuracy": "Mean errors over clients and seeds; intervals are over clients.",
+    "paper": "Published accuracy beside this run's, each with its own spread.",
+    "certificate": "The first certificate that the study declares, of its worst seed.",
+}
 
 
 def ranking(frame: pd.DataFrame) -> str:
@@ -165,6 +182,24 @@ def _certified(
     return {"certified": text, "terms": terms}
 
 
+def _asked(material: Material) -> Iterator[Block]:
+    """Answer what the study asks: sentences, the figure, then the table and further figures."""
+    for answer in asked_answers(replace(material.run, rows=material.everything)):
+        yield Text(answer.sentence, "lead")
+        yield Items(answer.more)
+        plots = [_plot(shown, material) for shown in answer.figures]
+        yield from plots[:1]
+        words = tuple(name for name in answer.table if name in WORDS)
+        name = f"answer-{answer.asks}"
+        yield Table(name, TABLE_CAPTIONS[answer.asks], answer.table, answer.table, words)
+        yield from plots[1:]
+
+
+def _plot(shown: Shown, material: Material) -> Plot:
+    draw = partial(shown.draw, material.looks)
+    return Plot(shown.name, draw, shown.data, shown.title, shown.alt, shown.caption)
+
+
 def _best(material: Material) -> Iterator[Block]:
     yield Text(ranking(material.accuracy), "lead")
 
@@ -214,15 +249,21 @@ def _under_shift(material: Material) -> Iterator[Block]:
         yield Items(said, "shifted")
 
 
+def _every(material: Material) -> Iterator[Block]:
+    told = [*_each_method(material), *_terms(material)]
+    if told:
+        yield Group(told, "Every model in a sentence")
+
+
 def _terms(material: Material) -> Iterator[Block]:
     shared = shared_terms(answers(material.accuracy, material.bounds, material.study))
     if shared:
         yield Text(f"Certified, {shared}", "note")
 
 
+ASKED = Section("asked", _asked, chapter="answer")
 BEST = Section("best", _best)
 SAME = Section("same-models", _same)
 MISSING = Section("missing-cells", _missing)
-EACH_METHOD = Section("each-method", _each_method)
-UNDER_SHIFT = Section("answers-under-shift", _under_shift)
-TERMS = Section("shared-terms", _terms)
+EVERY_MODEL = Section("every-model", _every, chapter="answer")
+UNDER_SHIFT = Section("answers-under-shift", _under_shift, chapter="shift")

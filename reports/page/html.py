@@ -95,15 +95,17 @@ def content_of(
     """Everything the template shows."""
     material, study = Material.of(run), run.study
 
-    def shown(listed: Sequence[Section]) -> list[tuple[Shown, int]]:
-        return [one for section in listed for one in _written(section.blocks(material), writer)]
+    def shown(listed: Sequence[Section], level: int = 3) -> list[tuple[Shown, int]]:
+        laid = [section.blocks(material) for section in listed]
+        return [one for blocks in laid for one in _written(blocks, writer, level)]
 
     return {
         "title": str(study.get("study", run.path.name)),
         "question": str(study.get("question") or ""),
         "reduced": bool(study.get("paper")) and study.get("scale") != "paper",
         "chapters": [
-            {"chapter": chapter, "box": shown(box), "blocks": shown(below)}
+            # The box has no heading: what stands in it comes right below the page's.
+            {"chapter": chapter, "box": shown(box, 2), "blocks": shown(below)}
             for chapter, box, below in placed(chapters, sections())
         ],
     }

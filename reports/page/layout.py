@@ -35,15 +35,7 @@ class Chapter:
 
 
 CHAPTERS = (
-    Chapter(
-        "answer",
-        "Answer",
-        ("set-up",),
-        box=(
-            *("best", "same-models", "missing-cells", "each-method", "answers-under-shift"),
-            "shared-terms",
-        ),
-    ),
+    Chapter("answer", "Answer", ("every-model",), box=("asked", "same-models", "missing-cells")),
     Chapter(
         "accuracy",
         "Accuracy",
@@ -60,7 +52,7 @@ CHAPTERS = (
             *("certified-shares", "error-distribution"),
         ),
     ),
-    Chapter("shift", "Shift", ("shift", "shift-effect", "samples-missing")),
+    Chapter("shift", "Shift", ("answers-under-shift", "shift", "shift-effect", "samples-missing")),
     Chapter(
         "clients",
         "Clients",
@@ -69,7 +61,7 @@ CHAPTERS = (
     Chapter(
         "method",
         "How it was done",
-        ("protocol", "protocols", "failures", "commands", "bibtex", "files"),
+        ("set-up", "protocol", "protocols", "failures", "commands", "bibtex", "files"),
     ),
 )
 """A page whose sections stand by subject."""

@@ -289,6 +289,7 @@ QUOTES = {
     "**OD-PFL, Figure 3b**": odpfl_figure3b,
     "- `digits-all-methods`": tuple,
     "- `pefll-table1-cifar10`": pefll_table1_cifar10,
+    "- `bound-vs-accuracy-digits`": tuple,
     "- `certificates-independent-cifar10`": independent_clients,
     "- `certificates-independent-mnist-500`": independent_mnist,
     "- `certificates-cifar10`": certificates_cifar10,

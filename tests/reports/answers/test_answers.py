@@ -52,6 +52,7 @@ def test_a_loss_is_the_error_at_the_severest_minus_that_before() -> None:
     before = unshifted(errors).groupby("label")["value"].mean()
     losses = []
     for shift, own in errors[~errors["shift"].isin(["", "none"])].groupby("shift"):
+        # Extrapolation draws other clients: their mean is compared with the unshifted ones' mean.
         severest = own["severity"].astype(float).max()
         at = own[own["severity"].astype(float) == severest]
         losses.append((at.groupby("label")["value"].mean() - before).rename(shift))
@@ -73,6 +74,7 @@ def test_the_tightest_guarantee_and_its_distance() -> None:
     ]
     proved = proved.assign(value=proved["value"].astype(float))
     worst = proved.groupby([*MODEL, "bound"])["value"].max().sort_values()
+    worst = worst[worst < 1]
     assert answer.numbers["value"] == worst.iloc[0]
     label, predictor, bound = worst.index[0]
     (seed,) = proved.loc[
