@@ -45,6 +45,13 @@ ROUTES = {
 }
 
 
+# What such a guarantee is about: not the one trained system.
+DRAWN = {
+    "r1": ", of a system drawn at random",
+    "r4": ", of a checkpoint drawn at random",
+}
+
+
 def route_of(bound: str) -> str:
     """Return the route of a bound's name, or ``published``.
 
@@ -132,9 +139,10 @@ def answer_bounds(run: RunRecord) -> Answer:
     names = named(frame)
     first = records(frame)[0]
     called = names[first["label"], first["predictor"]]
+    called += DRAWN.get(str(first["route"]), "")
     above = first["value"] - first["measured"]
     seeds = run.rows.loc[run.rows["metric"] == "certificate", "seed"].nunique()
-    worst = " in the worst of the seeds" if seeds > 1 else ""
+    worst = ", in the worst of the seeds" if seeds > 1 else ""
     sentence = (
         f"The tightest guarantee is at most {magnitude(first['value'])} error, for {called}"
         f"{worst}: {points(above).lstrip('+')} points above the {percent(first['measured'])} "

@@ -78,8 +78,7 @@ def answer_certificate(run: RunRecord) -> Answer:
     n = int(first["n_clients"])
     n_seeds = bound_frame(run.rows)["seed"].nunique()
     worst = ", in the worst of the seeds" if n_seeds > 1 else ""
-    whom = f"the {int(first['pool']) - n} held-out clients not scored" if first["mostly"] else ""
-    whom = whom or "a client that joins"
+    whom = _whom(first)
     sentence = (
         f"{called} is certified to serve {whom} with at most {magnitude(first['shown'])} error on "
         f"average{worst}; the {count(n, 'client')} it was certified on had "
@@ -95,7 +94,6 @@ def answer_certificate(run: RunRecord) -> Answer:
         "worst": float(errors.max()) if len(errors) else float("nan"),
     }
     words = f"certified at most {magnitude(first['shown'])}"
-    words += f" for {whom}" if first["mostly"] else " on average"
     said = statement({**first, "others": float("nan")} if first["mostly"] else first)
     more = [f"{bound_name(str(first['bound']))}: {said}".replace("  ", " ")]
     if len(errors):
@@ -113,6 +111,18 @@ def answer_certificate(run: RunRecord) -> Answer:
     return Answer("certificate", sentence, tuple(more), numbers, _table(frame, names), figures)
 
 
+def _whom(first: Mapping[str, Any]) -> str:
+    """Say whose mean error is bounded, and by what they are served where that is drawn."""
+    n = int(first["n_clients"])
+    if first["mostly"]:
+        return f"the {int(first['pool']) - n} held-out clients not scored"
+    if first["sampling"] == "martingale":
+        return "a client that joins, by a checkpoint drawn at random,"
+    if first["sampling"] == "finite-pool":
+        return f"the {int(first['pool'])} clients it was not trained on, these included,"
+    return "a client that joins, drawn like the certified ones,"
+
+
 def _figure(errors: NDArray[np.float64], numbers: Mapping[str, Any], words: str) -> Shown:
     return Shown(
         "answer-certificate",
@@ -121,7 +131,8 @@ def _figure(errors: NDArray[np.float64], numbers: Mapping[str, Any], words: str)
         f"Errors of {count(len(errors), 'client')} from {percent(float(errors.min()))} to "
         f"{percent(float(errors.max()))}, mean {percent(numbers['certified'])}, "
         f"{words}.",
-        "A bar a client, of the seed whose certificate is largest.",
+        "A bar a client, of the seed whose certificate is largest; whose mean the line bounds is "
+        "said above.",
         pd.DataFrame({"error": errors}),
     )
 
