@@ -7,7 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from latecomer.eval.datasets.readers import femnist, load_dataset
+from latecomer.eval.datasets import load_dataset
+from latecomer.eval.datasets.readers import femnist
 
 # FEMNIST as LEAF counts it (all writers): 3,597 clients, 817,851 images.
 CLIENTS, IMAGES = 3_597, 817_851
