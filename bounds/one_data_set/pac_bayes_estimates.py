@@ -135,6 +135,8 @@ def tolstikhin_seldin(
 
     V' = min(1/4, V + (1 + c2) sqrt(V k2 / (2 (n - 1))) + 2 c2 k2 / (n - 1)), where
     k_i = kl + ln(nu_i / (delta/2)) and nu_1, nu_2 are the sizes of the unions over the trade-off.
+    As printed it is not monotone in kl and delta: its two forms meet with a step, and nu_i grow
+    with delta.
 
     Parameters
     ----------
