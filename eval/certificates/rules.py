@@ -91,7 +91,7 @@ def check_sampling(key: str, rule: str, split_kind: str) -> None:
         )
     if sampling == "iid" and not RULES[rule].iid:
         raise InputError(
-            f"{key}.rule {rule} is for finite pools, and the clients of a {split_kind} split are "
+            f"{key}.rule {rule} is for finite pools, and clients of the split {split_kind} are "
             "independent: use wsr_averaged"
         )
 

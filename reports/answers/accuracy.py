@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from latecomer.eval.results.rows import RunRecord
-from latecomer.reports.answers.errors_figure import interval_figure
+from latecomer.reports.answers.errors_figure import draw_intervals
 from latecomer.reports.answers.naming import named
 from latecomer.reports.answers.said import Answer, Shown
 from latecomer.reports.frames.errors import accuracy_frame, primary_predictor, records
@@ -73,7 +73,7 @@ def _figure(frame: pd.DataFrame, names: Mapping[tuple[str, str], str]) -> Shown:
     return Shown(
         "answer-accuracy",
         "Error on new clients",
-        partial(interval_figure, frame, names),
+        partial(draw_intervals, frame, names),
         f"Errors: {'; '.join(said)}.",
         "Means over clients and seeds, lowest on top.",
         frame,

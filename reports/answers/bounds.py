@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from latecomer.eval.results.rows import RunRecord
-from latecomer.reports.answers.bounds_figure import distance_figure, guarantee_figure
+from latecomer.reports.answers.bounds_figure import draw_distances, draw_guarantees
 from latecomer.reports.answers.naming import named
 from latecomer.reports.answers.said import Answer, Shown
 from latecomer.reports.frames.bounds import bound_frame
@@ -183,7 +183,7 @@ def _figures(
         Shown(
             "answer-bounds",
             "Certified and measured error of new clients",
-            partial(guarantee_figure, drawn, vacuous, names, ROUTES),
+            partial(draw_guarantees, drawn, vacuous, names, ROUTES),
             f"Certificates: {'; '.join(said)}.",
             "A row a model, tightest certificate on top, each the largest over the seeds. On the "
             "right, certificates of 100% and more (as multiples of 1), which say nothing.",
@@ -192,7 +192,7 @@ def _figures(
         Shown(
             "answer-distance",
             "What the distance is made of",
-            partial(distance_figure, tightest, PARTS, names),
+            partial(draw_distances, tightest, PARTS, names),
             "Points of the tightest certificate above the measured error, by model and part.",
             "For every model's tightest certificate. Left of zero: parts that shorten the "
             "distance.",

@@ -23,11 +23,11 @@ from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import records
 from latecomer.reports.words import magnitude, points
 
-__all__ = ["distance_figure", "guarantee_figure"]
+__all__ = ["draw_distances", "draw_guarantees"]
 
 
 @styled
-def guarantee_figure(
+def draw_guarantees(
     frame: pd.DataFrame,
     vacuous: pd.DataFrame,
     names: Mapping[tuple[str, str], str],
@@ -111,7 +111,7 @@ def _rows(axes: Axes, called: Sequence[str], *, narrow: bool) -> None:
 
 
 @styled
-def distance_figure(
+def draw_distances(
     frame: pd.DataFrame,
     parts: Mapping[str, str],
     names: Mapping[tuple[str, str], str],

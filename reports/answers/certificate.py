@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from latecomer.eval.results.rows import RunRecord
-from latecomer.reports.answers.errors_figure import certified_figure
+from latecomer.reports.answers.errors_figure import draw_certified_clients
 from latecomer.reports.answers.naming import named
 from latecomer.reports.answers.said import Answer, Shown
 from latecomer.reports.frames.bounds import bound_frame
@@ -127,7 +127,7 @@ def _figure(errors: NDArray[np.float64], numbers: Mapping[str, Any], words: str)
     return Shown(
         "answer-certificate",
         "The certificate, and the clients that it came from",
-        partial(certified_figure, errors, {**numbers, "words": words}),
+        partial(draw_certified_clients, errors, {**numbers, "words": words}),
         f"Errors of {count(len(errors), 'client')} from {percent(float(errors.min()))} to "
         f"{percent(float(errors.max()))}, mean {percent(numbers['certified'])}, "
         f"{words}.",

@@ -12,11 +12,11 @@ from latecomer.reports.display.style import INK, ROUTE_COLOURS, WIDE
 from latecomer.reports.frames.errors import records
 from latecomer.reports.words import percent
 
-__all__ = ["certified_figure", "interval_figure"]
+__all__ = ["draw_certified_clients", "draw_intervals"]
 
 
 @styled
-def interval_figure(
+def draw_intervals(
     frame: pd.DataFrame,
     names: Mapping[tuple[str, str], str],
     looks: Looks,
@@ -64,7 +64,7 @@ def interval_figure(
 
 
 @styled
-def certified_figure(
+def draw_certified_clients(
     errors: np.ndarray, certificate: Mapping[str, Any], looks: Looks, *, width: float = WIDE
 ) -> Figure:
     """Draw the errors of the certified clients, sorted, with their mean and the certificate.

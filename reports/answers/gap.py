@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import special
 
 from latecomer.eval.results.rows import RunRecord
-from latecomer.reports.answers.gap_figure import dumbbell_figure
+from latecomer.reports.answers.gap_figure import draw_dumbbells
 from latecomer.reports.answers.naming import named
 from latecomer.reports.answers.said import Answer, Shown
 from latecomer.reports.frames.comparison import CONFIDENCE, MODEL, holm
@@ -133,7 +133,7 @@ def _figure(frame: pd.DataFrame, names: Mapping[tuple[str, str], str]) -> Shown:
     return Shown(
         "answer-gap",
         "Error on the clients trained with, and on new ones",
-        partial(dumbbell_figure, frame, names),
+        partial(draw_dumbbells, frame, names),
         f"Errors: {'; '.join(said)}.",
         "Means over clients and seeds; the smallest gap stands on top.",
         frame,

@@ -10,11 +10,11 @@ from latecomer.reports.display.drawing import Looks, styled
 from latecomer.reports.display.style import INK, MUTED, WIDE
 from latecomer.reports.frames.errors import records
 
-__all__ = ["dumbbell_figure"]
+__all__ = ["draw_dumbbells"]
 
 
 @styled
-def dumbbell_figure(
+def draw_dumbbells(
     frame: pd.DataFrame,
     names: Mapping[tuple[str, str], str],
     looks: Looks,

@@ -10,7 +10,7 @@ from latecomer.eval.names import SHIFTS
 from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.answers.naming import named
 from latecomer.reports.answers.said import Answer, Shown
-from latecomer.reports.answers.shift_figure import robustness_figure
+from latecomer.reports.answers.shift_figure import draw_robustness
 from latecomer.reports.frames.comparison import CONFIDENCE, MODEL, pair_frame
 from latecomer.reports.frames.errors import (
     CONTROL,
@@ -162,7 +162,7 @@ def _figure(rows: pd.DataFrame, names: Mapping[tuple[str, str], str]) -> Shown:
     return Shown(
         "answer-shift",
         "Error of new clients as each shift grows",
-        partial(robustness_figure, frame, names),
+        partial(draw_robustness, frame, names),
         f"At the severest: {'; '.join(said)}.",
         "Bands are 95% intervals over clients; all panels share one axis of errors.",
         frame,

@@ -12,13 +12,13 @@ from latecomer.reports.display.drawing import Looks, apart, styled
 from latecomer.reports.display.style import WIDE
 from latecomer.reports.frames.errors import records
 
-__all__ = ["robustness_figure"]
+__all__ = ["draw_robustness"]
 
 A_ROW = 3
 
 
 @styled
-def robustness_figure(
+def draw_robustness(
     frame: pd.DataFrame,
     names: Mapping[tuple[str, str], str],
     looks: Looks,

@@ -261,9 +261,9 @@ def _terms(material: Material) -> Iterator[Block]:
         yield Text(f"Certified, {shared}", "note")
 
 
-ASKED = Section("asked", _asked, chapter="answer")
+ASKED = Section("asked", _asked)
 BEST = Section("best", _best)
 SAME = Section("same-models", _same)
 MISSING = Section("missing-cells", _missing)
-EVERY_MODEL = Section("every-model", _every, chapter="answer")
-UNDER_SHIFT = Section("answers-under-shift", _under_shift, chapter="shift")
+EVERY_MODEL = Section("every-model", _every)
+UNDER_SHIFT = Section("answers-under-shift", _under_shift)

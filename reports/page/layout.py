@@ -40,8 +40,8 @@ CHAPTERS = (
         "accuracy",
         "Accuracy",
         (
-            *("accuracy", "gap", "sameness", "training", "convergence", "denoising"),
-            *("comparison", "serving", "paper"),
+            *("best", "accuracy", "gap", "sameness", "training", "convergence"),
+            *("denoising", "comparison", "serving", "paper"),
         ),
     ),
     Chapter(
