@@ -26,12 +26,15 @@ class Chapter:
         Names of its sections from top to bottom.
     box : tuple of str
         Names of those in the box that it opens with; such a chapter shows no heading.
+    folded : bool
+        Whether it is one click away: what does not answer the question makes a page long.
     """
 
     name: str
     title: str
     sections: tuple[str, ...]
     box: tuple[str, ...] = ()
+    folded: bool = False
 
 
 CHAPTERS = (
@@ -51,12 +54,19 @@ CHAPTERS = (
             *("bounds", "each-bound", "variances", "slack", "bound-order", "prices"),
             *("certified-shares", "error-distribution"),
         ),
+        folded=True,
     ),
-    Chapter("shift", "Shift", ("answers-under-shift", "shift", "shift-effect", "samples-missing")),
+    Chapter(
+        "shift",
+        "Shift",
+        ("answers-under-shift", "shift", "shift-effect", "samples-missing"),
+        folded=True,
+    ),
     Chapter(
         "clients",
         "Clients",
         ("classes", "distances", "descriptors", "descriptor-ranks", "mix-and-match"),
+        folded=True,
     ),
     Chapter(
         "method",

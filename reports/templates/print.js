@@ -7,3 +7,16 @@ window.addEventListener("beforeprint", () => {
 window.addEventListener("afterprint", () => {
   for (const fold of folded.splice(0)) fold.open = false;
 });
+// A link to something folded away unfolds what it lies in.
+const reveal = () => {
+  const name = decodeURIComponent(location.hash.slice(1));
+  const target = name && document.getElementById(name);
+  if (!target) return;
+  for (const fold of target.querySelectorAll(":scope > details.chapter")) fold.open = true;
+  for (let at = target.parentElement; at; at = at.parentElement) {
+    if (at.tagName === "DETAILS") at.open = true;
+  }
+  target.scrollIntoView();
+};
+window.addEventListener("hashchange", reveal);
+reveal();

@@ -57,6 +57,11 @@ class Visit:
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(path.as_uri())
         self.page.wait_for_load_state("networkidle")
+        # What does not answer the question is folded away: its figures are looked at, too.
+        self.folded = self.page.locator("details.chapter:not([open])").count()
+        self.page.evaluate(
+            "document.querySelectorAll('details.chapter').forEach(fold => { fold.open = true; })"
+        )
 
 
 @pytest.fixture(
@@ -165,11 +170,25 @@ def contrast(one, other):
 
 def test_fold_outs_and_navigation_work(visit):
     page = visit.page
-    fold = page.locator("details", has_text="Assumptions").first
+    fold = page.locator("details:not(.chapter)", has_text="Assumptions").first
     fold.locator("summary").click()
     assert fold.get_by_text("losses lie in [0, 1]").is_visible()
     page.get_by_role("link", name="How it was done").click()
     assert page.url.endswith("#method")
+
+
+def test_a_link_unfolds_the_chapter_that_it_leads_to(visit, page_file):
+    assert visit.folded == 3
+    page = visit.page
+    page.goto(page_file.as_uri())
+    chapter = page.locator("#guarantees > details")
+    assert chapter.get_attribute("open") is None
+    page.get_by_role("link", name="Guarantees").first.click()
+    assert chapter.get_attribute("open") is not None
+    page.goto(page_file.as_uri())
+    # What a link within a chapter leads to is unfolded with all that it lies in.
+    page.evaluate("location.hash = 'figure-bounds'")
+    page.wait_for_function("document.querySelector('#guarantees > details').open")
 
 
 def column(page, number):
