@@ -144,8 +144,9 @@ def drive(python, cluster, *arguments):
         check=False,
         timeout=120,
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return [json.loads(line) for line in lines], done
+    # Ray prints what it has to say between our lines, now and then on the same one.
+    lines = [line[line.find('{"kind"') :] for line in done.stdout.splitlines() if '{"kind"' in line]
+    return [json.JSONDecoder().raw_decode(line)[0] for line in lines], done
 
 
 def told(reports):
