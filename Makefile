@@ -53,7 +53,7 @@ $(VENV)/torch.stamp: | $(BIN)/python
 	touch $@
 
 $(VENV)/run.stamp: $(VENV)/torch.stamp pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable ".[train]"
 	touch $@
 
 $(VENV)/test.stamp: $(VENV)/run.stamp pyproject.toml

@@ -3,6 +3,13 @@
 ``CATALOGUE`` maps the name of each calculator to its facts (claim, source, population,
 assumptions).  A function that is entered there is public here: its name is found in the text of its
 file, and imported on first use.
+
+What all of them share is said here once.  Arguments are given by name and broadcast; where one is
+a list of clients (``losses`` of shape [..., k], one score each), clients are the last axis and the
+others, leading, broadcast with the rest.  That is the shape of the result too.  ``delta`` is the
+probability with which the statement may fail, ``loss_max`` the largest possible loss.  A number out
+of the range stated raises ValueError, what is no number TypeError, in one line that names the
+argument, the range and what was given.
 """
 
 import re

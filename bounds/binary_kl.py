@@ -122,10 +122,8 @@ def kl_inverse_lower(q: ArrayLike, budget: ArrayLike) -> Array:
 
     Parameters
     ----------
-    q : array_like
-        Mean in [0, 1].
-    budget : array_like
-        Nats, at least 0; broadcasts with ``q``.
+    q, budget : array_like
+        As for :func:`kl_inverse_upper`.
 
     Returns
     -------
@@ -210,11 +208,6 @@ def gauss_kl_iso(
     -------
     ndarray
         Nats, shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
 
     Examples
     --------

@@ -257,3 +257,17 @@ def certificate(
         loss_max=loss_max,
         **(fields | changes),
     )
+
+
+def priced(
+    name: str,
+    value: Array,
+    risk: Array,
+    delta: Mapping[str, Any],
+    loss_max: float = 1.0,
+    *,
+    part: str = "price",
+) -> Certificate:
+    """Build a certificate of two parts: the measured risk, and what ``value`` adds to it."""
+    terms = {"empirical_risk": risk, part: value - risk}
+    return certificate(name, value=value, terms=terms, delta=delta, loss_max=loss_max)

@@ -1,4 +1,12 @@
-"""How fast PeFLL's training converges: Theorem 3.1 as printed and as its own proof gives it."""
+"""How fast PeFLL's training converges: Theorem 3.1 as printed and as its own proof gives it.
+
+The theorem's letters: F is the objective and L its smoothness; the clients' losses have smoothness
+L_1 and gradients up to b_1, the model generator (hypernetwork and encoder) gradients up to b_2.
+Local gradients have standard deviation sigma_1; under descriptors of single points the generator's
+gradient and output have sigma_2 and sigma_3, which are 0 for descriptors of whole data sets.
+gamma_G is how far the clients' gradients differ.  A round takes c clients and k local steps, a
+descriptor b points, a training T rounds.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,21 +55,16 @@ def pefll_31(
 
     Parameters
     ----------
-    initial_gap, smoothness, loss_smoothness, loss_gradient, generator_gradient : array_like
-        F at the start minus its lower bound; L of the objective; L_1, b_1 of the clients' losses,
-        b_2 of the model generator. All at least 0, as are those that follow.
-    loss_noise, generator_noise, model_noise, client_dissimilarity : array_like
-        Standard deviations sigma_1 of local gradients, sigma_2 and sigma_3 of the generator's
-        gradient and output under descriptors of single points (0 for whole data sets); gamma_G.
+    initial_gap, smoothness, loss_smoothness : array_like, at least 0
+        F at the start minus its lower bound; L; L_1.
+    loss_gradient, generator_gradient, client_dissimilarity : array_like, at least 0
+        b_1; b_2; gamma_G.
+    loss_noise, generator_noise, model_noise : array_like, at least 0
+        sigma_1; sigma_2; sigma_3.
     cohort, local_steps, batch_size, n_rounds : array_like of int, at least 1
         c, k, b and T.
     variant : {"derived", "printed", "printed_appendix"}
         (a, a') = (12, 8), what the stated learning rate gives; (6, 4); or (8, 4) and no b below.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------
@@ -74,21 +77,19 @@ def pefll_31(
     0.269082
     """
     one_of("variant", variant, tuple(_FACTORS))
-    c, rounds, steps = count("cohort", cohort), count("n_rounds", n_rounds), local_steps
+    c, rounds = count("cohort", cohort), count("n_rounds", n_rounds)
     root = np.sqrt(c.astype(np.float64) * rounds)
-    first = nonnegative("initial_gap", initial_gap) / root
-    local = _local(smoothness, loss_noise, client_dissimilarity, steps, variant, root)
-    inner, loss_slope = (
-        _squared("loss_smoothness", loss_smoothness),
-        _squared("loss_gradient", loss_gradient),
-    )
+    start = nonnegative("initial_gap", initial_gap) / root
+    local = _local(smoothness, loss_noise, client_dissimilarity, local_steps, variant, root)
+    inner = _squared("loss_smoothness", loss_smoothness)
+    loss_slope = _squared("loss_gradient", loss_gradient)
     slope = _squared("generator_gradient", generator_gradient)
     drift = 224.0 * c * inner * loss_slope * slope / rounds
-    descriptors = 8.0 * loss_slope * _squared("generator_noise", generator_noise)
-    descriptors = descriptors + 14.0 * inner * slope * _squared("model_noise", model_noise)
+    of_gradient = 8.0 * loss_slope * _squared("generator_noise", generator_noise)
+    of_output = 14.0 * inner * slope * _squared("model_noise", model_noise)
     batch = count("batch_size", batch_size)
     divisor = np.ones_like(batch) if variant == "printed_appendix" else batch
-    return np.asarray(first + local + drift + descriptors / divisor)
+    return np.asarray(start + local + drift + (of_gradient + of_output) / divisor)
 
 
 def _squared(name: str, value: ArrayLike) -> Array:
@@ -134,11 +135,6 @@ def pefll_31_minT(
     loss_smoothness, generator_gradient : array_like, at least 0
     cohort, local_steps : array_like of int, at least 1
         See :func:`pefll_31`.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 A Gaussian mechanism adds noise of standard deviation sigma to a quantity that one sample can move
 by ``sensitivity`` in L2. ``epsilon`` and ``dp_delta`` are the privacy parameters, no failure
-probabilities. Noise is rounded up. ValueError when out of range.
+probabilities. Noise is rounded up.
 """
 
 import numpy as np
@@ -49,11 +49,6 @@ def dp_sensitivity(
         m; for ``add_remove`` the smaller of the two sizes.
     adjacency : {"replace_one", "add_remove"}
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> float(dp_sensitivity(head_lipschitz=1, feature_bound=1, n_samples=4))
@@ -81,11 +76,6 @@ def gauss_classic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Array
     epsilon : array_like, in (0, 1)
     dp_delta : array_like, in (0, 1)
     sensitivity : array_like, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------
@@ -140,11 +130,6 @@ def gauss_delta(*, epsilon: ArrayLike, sigma: ArrayLike, sensitivity: ArrayLike)
     epsilon : array_like, at least 0
     sigma, sensitivity : array_like, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> round(float(gauss_delta(epsilon=1, sigma=1, sensitivity=1)), 6)
@@ -169,11 +154,6 @@ def gauss_analytic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Arra
     epsilon : array_like, at least 0
     dp_delta : array_like, in (0, 1)
     sensitivity : array_like, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------

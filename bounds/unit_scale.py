@@ -37,7 +37,12 @@ def kl_step(unit: Array, budget: ArrayLike) -> Array:
 
 
 def summed(
-    name: str, *, terms: dict[str, Array], delta: dict[str, Array], scale: float, **changes: Any
+    name: str,
+    *,
+    terms: dict[str, Array],
+    delta: dict[str, Array],
+    scale: float = 1.0,
+    **changes: Any,
 ) -> Certificate:
     """Return the certificate whose value is the sum of its terms, rounded up."""
     value = rounded_up(np.asarray(sum(terms.values(), start=np.float64(0.0))))

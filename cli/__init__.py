@@ -5,16 +5,19 @@ saw, computes the theory's bounds on the very same models and renders one report
 heavy is imported on first use, so ``import latecomer`` costs nothing.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from latecomer import moved
+from latecomer.extras import first_use
 
 if TYPE_CHECKING:
-    from latecomer.eval.certificates.from_losses import certify_losses
-    from latecomer.eval.certificates.from_predictor import certify_predictor
+    from latecomer.eval.datasets.from_objects import clients_from
     from latecomer.eval.runs.runner import run
     from latecomer.eval.studies.loading import load_study
+    from latecomer.losses.certified import certify_losses
+    from latecomer.losses.planned import plan_hold_out
+    from latecomer.losses.predicted import certify_predictor
+    from latecomer.losses.watched import watch_losses
     from latecomer.reports.page.html import report
 
 if __name__ != "latecomer":
@@ -24,20 +27,33 @@ moved.install()
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "certify_losses", "certify_predictor", "load_study", "report", "run"]
+__all__ = [
+    "__version__",
+    "certify_losses",
+    "certify_predictor",
+    "clients_from",
+    "load_study",
+    "plan_hold_out",
+    "report",
+    "run",
+    "watch_losses",
+]
 
 _HOME = {
-    "certify_losses": "eval.certificates.from_losses",
-    "certify_predictor": "eval.certificates.from_predictor",
+    "certify_losses": "losses.certified",
+    "certify_predictor": "losses.predicted",
+    "clients_from": "eval.datasets.from_objects",
     "load_study": "eval.studies.loading",
+    "plan_hold_out": "losses.planned",
     "report": "reports.page.html",
     "run": "eval.runs.runner",
+    "watch_losses": "losses.watched",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"latecomer.{_HOME[name]}"), name)
+        return first_use(f"latecomer.{_HOME[name]}", name)
     return moved.old_name("latecomer", name)
 
 

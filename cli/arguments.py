@@ -1,16 +1,72 @@
-"""``key=value`` arguments of the command line, and the calculators they are for."""
+"""Arguments of the command line: numbers, and ``key=value`` with the calculators they are for."""
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
-import yaml
+import typer
 
-from latecomer.bounds.certificate import Entry
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["call", "parse_assignments", "signature"]
+if TYPE_CHECKING:
+    from latecomer.bounds.certificate import Entry
+
+__all__ = [
+    "Json",
+    "call",
+    "numbers",
+    "parse_assignments",
+    "real_option",
+    "signature",
+    "whole_option",
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def _reader(option: str, kind: type[float], legal: str) -> Callable[[Any], Any]:
+    """Read an option's value, or say which option holds what instead of a number."""
+
+    def read(text: Any) -> Any:
+        try:
+            return kind(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"must be {legal}, got {text!r}", param_hint=option) from error
+
+    return read
+
+
+def real_option(option: str, meaning: str) -> Any:
+    """Return an option that holds a number."""
+    read = _reader(option, float, "a number")
+    return typer.Option(option, parser=read, metavar="NUMBER", help=meaning)
+
+
+def whole_option(option: str, meaning: str) -> Any:
+    """Return an option that holds a whole number."""
+    read = _reader(option, int, "a whole number")
+    return typer.Option(option, parser=read, metavar="COUNT", help=meaning)
+
+
+def numbers(option: str, text: str | None) -> list[float]:
+    """Read numbers with commas between; none where nothing is given.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> numbers("--above", "0.1,.2")
+    [0.1, 0.2]
+    """
+    if text is None:
+        return []
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"{option} must be numbers with commas between, got {text!r}") from error
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:
@@ -26,6 +82,8 @@ def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:
     >>> parse_assignments(["kl=1e2", "losses=[.1, 1e-3]"])
     {'kl': 100.0, 'losses': [0.1, 0.001]}
     """
+    import yaml
+
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -46,7 +104,7 @@ def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def call(entry: Entry, values: Mapping[str, Any]) -> Any:
+def call(entry: "Entry", values: Mapping[str, Any]) -> Any:
     """Call a calculator with checked names, or name what is unknown or missing."""
     parameters = inspect.signature(entry.function).parameters
     for key in values:
@@ -66,7 +124,7 @@ def call(entry: Entry, values: Mapping[str, Any]) -> Any:
         raise InputError(str(error)) from error
 
 
-def signature(entry: Entry) -> str:
+def signature(entry: "Entry") -> str:
     """Return how the calculator is called from a shell.
 
     Optional arguments stand in brackets with their default.

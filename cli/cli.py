@@ -5,19 +5,20 @@ no torch and answer at once.
 """
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from latecomer.certify_command import Json, certify_file
-from latecomer.certify_command import real_option as _real
-from latecomer.certify_command import whole_option as _whole
+from latecomer.arguments import Json
 from latecomer.data_commands import data_app
 from latecomer.eval.errors import InputError, nearest
 from latecomer.listings import RulesInHelp
+from latecomer.losses.certify_command import certify_file
+from latecomer.losses.plan_command import plan_hold_out
+from latecomer.losses.watch_command import verify, watch
 from latecomer.one_line_errors import OneLineErrors
+from latecomer.run_command import run_study
 from latecomer.tables import show_json, show_table
 
 __all__ = ["app", "main"]
@@ -48,107 +49,7 @@ def root(
         typer.echo(context.get_help())
 
 
-Changes = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="KEY=VALUE", help="Change the study, as in train.rounds=300."),
-]
-Scale = Annotated[
-    str | None, typer.Option(help="smoke, reduced or paper; as the study is written if not.")
-]
-Variants = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="A variant that the study names; may be repeated."),
-]
-DeviceName = Annotated[
-    str | None,
-    typer.Option(help="cpu, cuda or auto, as train.device; cpu if the study does not say."),
-]
-ExecutorOptions = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="More of an executor, as in partition=gpu."),
-]
-Sources = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="DIR", help="Take over finished cells of another run directory."),
-]
-Extend = Annotated[
-    bool,
-    typer.Option("--extend", help="Add methods, seeds or shifts to what the directory holds."),
-]
-Workers = Annotated[
-    int | None, _whole("--workers", "Processes; one per core unless given, one on a GPU.")
-]
-Gpus = Annotated[float | None, _real("--gpus-per-cell", "GPUs of a cell, for slurm and ray.")]
-Memory = Annotated[float | None, _real("--memory-per-cell", "GiB of memory of a cell.")]
-EverySeconds = Annotated[
-    float, _real("--checkpoint-seconds", "Time between two checkpoints of a training.")
-]
-EveryRounds = Annotated[
-    int | None, _whole("--checkpoint-rounds", "Rounds between two, if that comes sooner.")
-]
-Retry = Annotated[bool, typer.Option("--retry-failed", help="Try cells again that failed before.")]
-Out = Annotated[Path | None, typer.Option(help="Run directory; runs/<study> unless given.")]
-ExecutorName = Annotated[
-    str, typer.Option(help="Where cells are carried out: local, slurm or ray.")
-]
-Address = Annotated[str | None, typer.Option(help="Of the Ray cluster; found by Ray unless given.")]
-StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", help="Name of a shipped study, or a YAML file.")
-]
-
-
-@app.command("run")
-def run_study(
-    study: StudyName,
-    overrides: Changes = None,
-    out: Out = None,
-    scale: Scale = None,
-    variant: Variants = None,
-    workers: Workers = None,
-    device: DeviceName = None,
-    executor: ExecutorName = "local",
-    address: Address = None,
-    gpus_per_cell: Gpus = None,
-    memory_per_cell: Memory = None,
-    executor_option: ExecutorOptions = None,
-    adopt: Sources = None,
-    retry_failed: Retry = False,
-    extend: Extend = False,
-    checkpoint_seconds: EverySeconds = 60.0,
-    checkpoint_rounds: EveryRounds = None,
-) -> None:
-    """Run a study: train, evaluate, certify, report.
-
-    Finished cells are never run again: the same command continues an interrupted run from the
-    last checkpoint of each cell.  Several commands may work in one directory at a time.
-    """
-    from latecomer.eval.training.checkpoint_slots import CheckpointEvery
-    from latecomer.executor_options import choose_executor
-    from latecomer.run_display import run_and_report
-
-    flags = {
-        "workers": workers,
-        "address": address,
-        "gpus-per-cell": gpus_per_cell,
-        "memory-per-cell": memory_per_cell,
-    }
-    choice = choose_executor(executor, flags, executor_option or [])
-    succeeded = run_and_report(
-        study,
-        [*(overrides or []), *([f"train.device={device}"] if device else [])],
-        out=out,
-        scale=scale,
-        variants=variant or (),
-        where=choice.where,
-        workers=choice.workers,
-        executor=choice.executor,
-        every=CheckpointEvery(seconds=checkpoint_seconds, rounds=checkpoint_rounds),
-        adopt=adopt or (),
-        retry_failed=retry_failed,
-        extend=extend,
-    )
-    if not succeeded:
-        raise typer.Exit(1)
+app.command("run")(run_study)
 
 
 @app.command("status")
@@ -179,6 +80,14 @@ def make_report(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
     ],
+    asks: Annotated[
+        str,
+        typer.Option(
+            metavar="KINDS",
+            help="Answer something else first: bounds, shift, gap, accuracy, paper, certificate; "
+            "several with commas.  The page is report-KINDS.html.",
+        ),
+    ] = "",
 ) -> None:
     """Write the report of a run.
 
@@ -186,7 +95,7 @@ def make_report(
     """
     from latecomer.reports.page.html import report
 
-    typer.echo(report(directory))
+    typer.echo(report(directory, asks=tuple(kind.strip() for kind in asks.split(",") if kind)))
 
 
 @app.command("compare")
@@ -282,114 +191,9 @@ def compute_bound(
 
 
 app.command("certify", cls=RulesInHelp)(certify_file)
-
-
-@app.command("watch")
-def watch(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="CSV with columns client and loss; may grow.")
-    ],
-    once: Annotated[bool, typer.Option("--once", help="Read what is there and stop.")] = False,
-    plan: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="YAML with the options below; writes a ledger."),
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of a plan; FILE.ledger unless given.")
-    ] = None,
-    rule: Annotated[
-        str | None, typer.Option(help="product (unless given) or betting_mixture.")
-    ] = None,
-    delta: Annotated[
-        float | None, _real("--delta", "Failure probability of all certificates together; .05.")
-    ] = None,
-    loss_max: Annotated[float | None, _real("--loss-max", "Largest possible loss; 1.")] = None,
-    threshold: Annotated[
-        float | None, _real("--threshold", "Ring when newcomers score above this in expectation.")
-    ] = None,
-    alpha: Annotated[
-        float | None, _real("--alpha", "Probability that the alarm ever rings falsely; .05.")
-    ] = None,
-    run_length: Annotated[
-        int | None,
-        _whole("--run-length", "Clients between false alarms of the restarted alarm; 1000."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Certify clients that keep arriving, after every one of them.
-
-    The clients must be independent and have played no part in training.  Goes on as lines are
-    appended to the file, until Ctrl-C.  With --plan every line is kept in a ledger that can be
-    verified.
-    """
-    from latecomer.watch import plan_of, watch_file
-
-    given = {
-        "rule": rule,
-        "delta": delta,
-        "loss_max": loss_max,
-        "threshold": threshold,
-        "alpha": alpha,
-        "run_length": run_length,
-    }
-    settled = plan_of(plan, {name: value for name, value in given.items() if value is not None})
-    if ledger is not None and plan is None:
-        raise InputError("--ledger needs --plan: a ledger has the plan on top")
-    place = ledger or (file.with_name(f"{file.name}.ledger") if plan is not None else None)
-    watch_file(file, settled, ledger=place, once=once, as_json=as_json)
-
-
-@app.command("verify")
-def verify(
-    ledger: Annotated[
-        Path, typer.Argument(metavar="LEDGER", help="Of 'latecomer watch --plan'; only read.")
-    ],
-    as_json: Json = False,
-) -> None:
-    """Verify a ledger: its chain, its plan and every number, from the file alone."""
-    from latecomer.watch import show_verified
-
-    show_verified(ledger, as_json=as_json)
-
-
-@app.command("plan")
-def plan_hold_out(
-    target: Annotated[float, _real("--target", "The certificate is to be at most this.")],
-    expect: Annotated[
-        float | None, _real("--expect", "Mean loss that clients are expected to have.")
-    ] = None,
-    sd: Annotated[float | None, _real("--sd", "Standard deviation of their losses.")] = None,
-    pilot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="CSV of losses to take mean and deviation from."),
-    ] = None,
-    clients: Annotated[int, _whole("--clients", "Most that can be held out.")] = 500,
-    delta: Annotated[float, _real("--delta", "Failure probability of the certificate.")] = 0.05,
-    rule: Annotated[str, typer.Option(help="product, chernoff_kl or betting_mixture.")] = "product",
-    seed: Annotated[int, _whole("--seed", "Draws the simulated losses.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Plan how many clients to hold out for a certificate.
-
-    Losses are simulated with a Beta law of the expected mean and deviation, or of a pilot's.
-    """
-    from latecomer.eval.certificates.planning import clients_to_hold_out
-    from latecomer.plan import guess, plan_lines
-
-    mean, deviation = guess(expect, sd, pilot)
-    found = clients_to_hold_out(
-        target=target,
-        expected=mean,
-        sd=deviation,
-        delta=delta,
-        clients=clients,
-        rule=rule,
-        seed=seed,
-    )
-    if as_json:
-        show_json(asdict(found))
-    else:
-        _print(plan_lines(found, pilot))
+app.command("watch")(watch)
+app.command("verify")(verify)
+app.command("plan")(plan_hold_out)
 
 
 @app.command("recertify")

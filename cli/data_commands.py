@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latecomer.arguments import Json
 from latecomer.one_line_errors import OneLineErrors
 from latecomer.tables import show_json, show_table
 
@@ -29,7 +30,6 @@ Root = Annotated[
     Path | None,
     typer.Option(help="Folder of the data; $LATECOMER_DATA or the user's cache unless given."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 @data_app.callback()

@@ -72,7 +72,7 @@ class RulesInHelp(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        from latecomer.eval.certificates.rules import rules_for
+        from latecomer.eval.certificates.rules import BEST_OF, rules_for
 
         fitting = rules_for("table").values()
         means = [rule for rule in fitting if rule.states == "mean"]
@@ -81,11 +81,12 @@ class RulesInHelp(TyperCommand):
             ([rule.name for rule in means if not rule.finite_pool], " for independent clients"),
             ([rule.name for rule in means if not rule.iid], " for a pool"),
             ([r.name for r in fitting if r.states == "next"], " for the next client alone"),
+            ([BEST_OF], " for the tightest of several, at its price"),
         )
         listed = "; ".join(", ".join(names) + whom for names, whom in told)
         for option in self.params:
             if option.name == "rule":
-                option.help = f"{listed}. Choose beforehand."  # type: ignore[attr-defined]
+                option.help += f" {listed}."  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
 
 

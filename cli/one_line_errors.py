@@ -11,9 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 from latecomer.eval.errors import InputError, nearest
+from latecomer.extras import advice
 
 __all__ = ["OneLineErrors", "fail"]
 
+_LONG, _SHORT = 500, 60
 # Typer carries its own copy of click or imports the installed one; this finds whichever it is.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
@@ -30,6 +32,8 @@ class OneLineErrors(TyperGroup):
             code = fail(str(error))
         except _CommandLineError as error:
             code = fail(_usage(error))
+        except ModuleNotFoundError as error:
+            code = fail(_absent(error))
         except OSError as error:
             code = fail(_system(error))
         raise SystemExit(code if isinstance(code, int) else 0)
@@ -57,9 +61,15 @@ def fail(message: str) -> int:
     # A list that was written on lines of its own becomes a list within one.
     line = re.sub(r"(?<=[:;,])\s*[\r\n]+\s*", " ", message.strip())
     line = re.sub(r"\s*[\r\n]+\s*", "; ", line)
+    # A word of a damaged file may be all of the file.
+    line = re.sub(rf"\S{{{_LONG},}}", _shortened, line)
     plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
     typer.echo(f"latecomer: {plain}", err=True)
     return 2
+
+
+def _shortened(word: re.Match[str]) -> str:
+    return f"{word[0][:_SHORT]}... ({len(word[0])} characters)"
 
 
 def _usage(error: Any) -> str:
@@ -71,6 +81,13 @@ def _usage(error: Any) -> str:
         return f"no option {given!r} of {error.ctx.command_path!r}{nearest(given, options)}"
     message = str(error.format_message()).strip().removesuffix(".")
     return message[:1].lower() + message[1:]
+
+
+def _absent(error: ModuleNotFoundError) -> str:
+    line = advice(error)
+    if not line:
+        raise error
+    return line
 
 
 def _system(error: OSError) -> str:

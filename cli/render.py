@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate, Entry
-from latecomer.eval.certificates.from_losses import LossCertificate, certificate_dict
-from latecomer.eval.certificates.rules import RULES
-from latecomer.reports.statements import FILE, statement
+from latecomer.eval.certificates.from_losses import certificate_dict
+from latecomer.moved import old_names
 
 if TYPE_CHECKING:
     from latecomer.eval.runs.reissue import Reissued
+else:
+    __getattr__ = old_names(__name__)
 
 __all__ = [
     "bound_lines",
     "bound_record",
     "entry_lines",
     "entry_record",
-    "loss_certificate_lines",
-    "loss_statements",
+    "ledger",
     "number",
     "plain",
     "reissued_lines",
@@ -83,7 +83,7 @@ def bound_lines(entry: Entry, inputs: dict[str, Any], result: Any) -> list[str]:
     )
     lines.append(f"holds if: {'; '.join(result.assumptions)}")
     if result.delta:
-        lines.append(f"failure probability: {_ledger(result)}")
+        lines.append(f"failure probability: {ledger(result)}")
     if bool(np.all(result.vacuous)):
         lines.append(f"says nothing: at or above the largest loss, {result.loss_max:g}")
     elif bool(np.any(result.vacuous)):
@@ -137,107 +137,6 @@ def entry_record(entry: Entry, usage: str) -> dict[str, Any]:
     }
 
 
-def loss_certificate_lines(proved: LossCertificate) -> list[str]:
-    """Show what the losses of untrained clients prove, in words, and the plan that proves it."""
-    clients = "1 client" if proved.n_clients == 1 else f"{proved.n_clients} clients"
-    spread = f" (sd {number(proved.sd, decimals=3)})" if proved.n_clients > 1 else ""
-    lines = [
-        f"{clients}, mean loss {number(proved.mean, decimals=3)}{spread}",
-        f"Plan, to be fixed before the first loss is seen: {_plan(proved)}.",
-    ]
-    spent = []
-    if proved.certificate is not None and proved.price_paid is not None:
-        lines += _mean_lines(proved, proved.certificate, clients)
-        spent.append(f"{_ledger(proved.certificate)} for the mean loss")
-    which = (
-        f"conformal quantile (rank {proved.rank} of {proved.n_clients})"
-        if proved.rank <= proved.n_clients
-        else f"says nothing: needs {proved.clients_needed} clients or more at this alpha"
-    )
-    lines.append(f"  {'loss of the next client':<34} <= {_up(proved.next_client)}   {which}")
-    spent.append(f"{proved.alpha:g} on the next client (alpha), a statement of its own")
-    lines += loss_statements(proved)
-    held = [proved.certificate] if proved.certificate is not None else []
-    assumed = dict.fromkeys(a for c in [*held, proved.next_client] for a in c.assumptions)
-    return [
-        *lines,
-        f"Holds if: {'; '.join(assumed)}.",
-        f"Failure probability: {'; '.join(spent)}.",
-        "Does not say: anything about a different kind of client, or about the model after"
-        " further training.",
-    ]
-
-
-def loss_statements(proved: LossCertificate) -> list[str]:
-    """Say in a sentence each what is proved of the mean loss and of the next client's."""
-    rules = [
-        (proved.rule, proved.certificate, proved.others),
-        ("conformal", proved.next_client, None),
-    ]
-    return [
-        statement(
-            {
-                "bound": f"{FILE}:{rule}",
-                "population": issued.population,
-                "sampling": issued.sampling,
-                "predictor": issued.predictor,
-                "rigorous": issued.rigorous,
-                "reason": issued.reason,
-                "delta": float(issued.delta_total),
-                "n_clients": proved.n_clients,
-                "pool": proved.pool_size,
-            },
-            _up(issued),
-        )
-        + (f" {_left(proved, others)}." if others is not None else "")
-        for rule, issued, others in rules
-        if issued is not None
-    ]
-
-
-def _plan(proved: LossCertificate) -> str:
-    told = [f"rule {proved.rule}"]
-    if proved.certificate is not None:
-        told.append(f"delta {float(proved.certificate.delta_total):g}")
-    told.append(f"alpha {proved.alpha:g}")
-    if proved.orders:
-        orders = "1 order" if proved.orders == 1 else f"{proved.orders} orders"
-        told.append(f"{orders} of the losses drawn by seed {proved.seed}")
-    if proved.pool_size is not None:
-        told.append(f"a pool of {proved.pool_size} clients")
-    return ", ".join(told)
-
-
-def _left(proved: LossCertificate, others: float) -> str:
-    left = (proved.pool_size or 0) - proved.n_clients
-    whom = "the 1 client" if left == 1 else f"the {left} clients"
-    return f"For {whom} of the pool that were not scored it leaves a mean of at most " + number(
-        others, decimals=3, up=True
-    )
-
-
-def _mean_lines(proved: LossCertificate, issued: Certificate, clients: str) -> list[str]:
-    pool = proved.pool_size
-    who = "clients like these" if pool is None else f"the pool of {pool} clients"
-    paid = float(proved.price_paid or 0.0)
-    # What equal losses of independent clients cost at least; a pool can be had for less.
-    least = number(proved.reference_price, decimals=3)
-    rule = RULES[proved.rule]
-    reference = f" reference price for {clients} {least}," if pool is None else ""
-    lines = [
-        f"  {f'mean loss of {who}':<34} <= {_up(issued)}"
-        f"   {rule.certify_words or rule.words};{reference}"
-        f" paid {number(paid, decimals=3)}{_empty(issued)}"
-    ]
-    if proved.others is not None:
-        whose = f"mean loss of the {(pool or 0) - proved.n_clients} not scored"
-        lines.append(
-            f"  {whose:<34} <= {number(proved.others, decimals=3, up=True)}   what the line above"
-            " leaves for them"
-        )
-    return lines
-
-
 def plain(value: Any) -> Any:
     """Turn arrays and tuples into lists, named tuples into dicts, infinities into text."""
     if hasattr(value, "_asdict"):
@@ -251,18 +150,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-
-
-def _up(bound: Certificate) -> str:
-    return number(float(bound), decimals=3, up=True)
-
-
-def _empty(bound: Certificate) -> str:
-    return "; says nothing: it is the largest loss" if bool(bound.vacuous) else ""
-
-
-def _percent(probability: float) -> str:
-    return f"{100 * probability:.10g}%"
 
 
 def _labelled(
@@ -296,7 +183,8 @@ def _sum(bound: Certificate, index: tuple[int, ...]) -> str:
     return f"{number(value, up=True)}   {'=' if adds_up else 'from'} {listed}"
 
 
-def _ledger(bound: Certificate) -> str:
+def ledger(bound: Certificate) -> str:
+    """Say what share of the failure probability lies on which event."""
     shares = {name: np.unique(share) for name, share in bound.delta.items()}
     return " + ".join(
         f"{' or '.join(f'{share:g}' for share in values)} on the {name.replace('_', ' ')}"

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 import typer
 
 from latecomer.eval.runs.runner import Event, RunResult, run
+from latecomer.eval.runs.tracking import tracked
 from latecomer.eval.studies.device_choice import leaves_gpu_idle
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.settings import Study
@@ -47,21 +48,28 @@ def run_and_report(
     where: str = "",
     scale: str | None = None,
     variants: Sequence[str] = (),
+    track: Sequence[str] = (),
     **options: Any,
 ) -> bool:
     """Run a study, write its report and print what came out; False when a cell failed.
 
     ``options`` are those of `latecomer.eval.runs.runner.run`; ``where`` names the place where the
     executor runs cells if that is not this machine. With ``scale`` and without ``out`` the run gets
-    a directory named after both.
+    a directory named after both. ``track`` names what else is told of rounds and results.
     """
     study = load_study(name, overrides, variants=variants, scale=scale)
     if out is None and scale is not None:
         out = Path("runs") / f"{study.study}-{scale}"
     display = TableDisplay if sys.stdout.isatty() else LineDisplay
     show: Display = display(study, where)
-    with show:
-        result = run(study, out=out, on_event=show, **options)
+    out = out or Path("runs") / study.study
+    with tracked(tuple(track), study.study, out, _warn) as tell, show:
+
+        def hear(event: Event) -> None:
+            show(event)
+            tell(event)
+
+        result = run(study, out=out, on_event=hear, **options)
     from latecomer.reports.page.html import report
     from latecomer.run_summary import summary_lines
 
@@ -70,6 +78,10 @@ def run_and_report(
         typer.echo(line)
     typer.echo(f" report       {page}")
     return result.n_failed == 0
+
+
+def _warn(line: str) -> None:
+    typer.echo(f" {line}", err=True)
 
 
 def plan_line(study: Study, event: Event, where: str = "") -> str:

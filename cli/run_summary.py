@@ -8,6 +8,7 @@ import pandas as pd
 
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.answers import Answer, answers
+from latecomer.reports.display.section import Material
 
 __all__ = ["summary_lines"]
 
@@ -29,7 +30,7 @@ def summary_lines(directory: Path) -> list[str]:
         measured.
     """
     run = load_run(directory)
-    told = [line for answer in answers(run) for line in _told(answer)]
+    told = [line for answer in answers(Material.of(run)) for line in _told(answer)]
     return [*told, *_warnings(run.rows)]
 
 
@@ -39,7 +40,7 @@ def _told(answer: Answer) -> Iterator[str]:
         yield from textwrap.wrap(
             sentence, _WIDTH, initial_indent="   - ", subsequent_indent="     "
         )
-    yield from _table(answer.table)
+    yield from _table(answer.table.shown)
 
 
 def _table(table: pd.DataFrame) -> Iterator[str]:

@@ -3,9 +3,9 @@
 Every public name is imported on first use; the package itself loads no torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from latecomer.extras import first_use
 from latecomer.moved import old_name
 
 if __name__ != "latecomer.eval":
@@ -71,7 +71,7 @@ __all__ = [*sorted(_HOME)]
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"latecomer.eval.{_HOME[name]}"), name)
+        return first_use(f"latecomer.eval.{_HOME[name]}", name)
     return old_name("latecomer.eval", name)
 
 

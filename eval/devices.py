@@ -1,5 +1,6 @@
 """The device that cells compute on: whether the machine has it, and how it is made ready."""
 
+import os
 import socket
 from functools import cache
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 else:
     __getattr__ = old_names(__name__)
 
-__all__ = ["claim", "device_name", "lacking", "wait_for"]
+__all__ = ["claim", "device_name", "lacking", "visible_gpus", "wait_for"]
 
 
 def lacking(device: str | None) -> str:
@@ -30,6 +31,18 @@ def lacking(device: str | None) -> str:
     if torch.version.cuda is None:
         return f"torch {torch.__version__} is built without CUDA"
     return "torch sees no CUDA device"
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """Return the GPUs of this machine as ``CUDA_VISIBLE_DEVICES`` names them; none without CUDA."""
+    if lacking("cuda"):
+        return ()
+    import torch
+
+    count = torch.cuda.device_count()
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = [name.strip() for name in listed.split(",") if name.strip()]
+    return tuple(names[:count] if names else map(str, range(count)))
 
 
 @cache

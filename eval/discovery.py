@@ -30,11 +30,11 @@ def declared(package: str, table: str) -> Mapping[str, Any]:
     >>> rules["conformal"].words
     'conformal quantile'
     """
-    found: dict[str, Any] = {}
+    collected: dict[str, Any] = {}
     for info in iter_modules(import_module(package).__path__):
         module = import_module(f"{package}.{info.name}")
         for one in getattr(module, table, ()):
-            if one.name in found:
+            if one.name in collected:
                 raise ValueError(f"{table}: {one.name!r} is declared twice, again by {info.name}")
-            found[one.name] = one
-    return MappingProxyType(found)
+            collected[one.name] = one
+    return MappingProxyType(collected)

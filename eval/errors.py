@@ -36,5 +36,5 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     >>> nearest("zzz", ["quickstart"])
     ''
     """
-    found = get_close_matches(name, list(choices), n=1)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    matches = get_close_matches(name, list(choices), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -1,18 +1,33 @@
-"""What stands behind the names in a run, as far as reports may know: rules, shifts, methods.
+"""What reports may know of the rules, shifts and methods that a run names.
 
-The second door of reports, beside the rows: whoever declares a rule, a shift or a method says
-there what a report calls it and whom it cites; no report keeps a list.  Loads no torch.
+Beside this module reports import `results.rows` alone.  A rule, shift or method says where it is
+declared what a report calls it and whom it cites, so that no report keeps a list.  Loads no torch.
 """
 
-from latecomer.eval.certificates.rules import BEST_OF, RULES, rules_for
+from latecomer.eval.certificates.rules import BEST_OF, IID_SPLITS, RULES, rules_for
 from latecomer.eval.shifts.transforms import SHIFTS
+from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.models.methods.registry import method_facts
 
-__all__ = ["BEST_OF", "RULES", "SHIFTS", "bound_cites", "method_facts", "rules_for"]
+__all__ = [
+    "BEST_OF",
+    "IID_SPLITS",
+    "RULES",
+    "SHIFTS",
+    "SHIFT_AXES",
+    "bound_cites",
+    "method_facts",
+    "rules_for",
+]
+
+SHIFT_AXES = {name: shift.axis for name, shift in SHIFTS.items() if shift.axis} | {
+    name: "KL divergence from the certified clients" for name in OTHER_LAWS
+}
+"""What a figure writes at severities, by shift."""
 
 
 def bound_cites() -> dict[str, tuple[str, ...]]:
-    """Map the sources of bounds to the entries that these bounds bring along.
+    """Map the source of each bound that brings BibTeX entries along to these entries.
 
     Examples
     --------

@@ -4,8 +4,9 @@ Everything here is PyTorch; public names are imported on first use, so that impo
 itself loads no torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from latecomer.extras import first_use
 
 if __name__ != "latecomer.models":
     raise ImportError("import latecomer.models, not the folder models")
@@ -62,7 +63,7 @@ __all__ = sorted(_HOME)
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"latecomer.models.{_HOME[name]}"), name)
+        return first_use(f"latecomer.models.{_HOME[name]}", name)
     raise AttributeError(f"module 'latecomer.models' has no attribute {name!r}")
 
 

@@ -1,5 +1,7 @@
 """Methods written outside the package: found by import path, by file, or by entry point.
 
+A callable that is no method is taken for a system trained elsewhere (`engine.given_system`).
+
 Finding one imports its module, that is, runs its code.
 """
 
@@ -13,7 +15,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 if TYPE_CHECKING:
     from latecomer.models.engine.method import Method
@@ -78,13 +80,13 @@ def import_method(name: str, taken: tuple[str, ...] = ()) -> "type[Method]":
     if not module_name or not cls.isidentifier():
         raise ValueError(f"method must read module:Class or file.py:Class, got {name!r}")
     try:
-        module = _module(module_name)
+        module = module_at(module_name)
     except ValueError:
         raise
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise ValueError(f"importing {module_name} for method {cls} failed: {said}") from error
-    method = _checked(getattr(module, cls, None), f"{cls} of {module_name}")
+    method = _found(module, cls, f"{cls} of {module_name}")
     if method.name in taken:
         raise ValueError(
             f"{cls} of {module_name} needs a name of its own: {method.name!r} is built in"
@@ -99,7 +101,37 @@ def source_hash(method: "type[Method]") -> str:
     return hashlib.sha256(Path(inspect.getfile(method)).read_bytes()).hexdigest()
 
 
-def _module(place: str) -> ModuleType:
+def check_said(name: str, cls: "type[Method]", said: Any) -> None:
+    """Refuse a callable that is not said to be trained elsewhere, and a method that is.
+
+    Raises
+    ------
+    ValueError
+        With one line.
+    """
+    if said is not None and said is not False:
+        raise ValueError(f"needs_training must be false or left out, got needs_training={said!r}")
+    given = cls.personalization == "given"
+    if given and said is None:
+        raise ValueError(
+            f"{name} is not a subclass of latecomer.models.Method; if it is a system trained "
+            "elsewhere, say needs_training: false"
+        )
+    if said is False and not given:
+        raise ValueError(
+            f"needs_training: false is for systems trained elsewhere, and {name} is a method that "
+            "trains"
+        )
+
+
+def module_at(place: str) -> ModuleType:
+    """Import ``package.module`` or ``folder/file.py``; a file is imported once for its content.
+
+    Raises
+    ------
+    ValueError
+        There is no such module or file.
+    """
     if place.endswith(".py"):
         file = Path(place).expanduser()
         if not file.is_file():
@@ -133,13 +165,24 @@ def _from_file(file: Path) -> ModuleType:
     return module
 
 
-def _checked(method: object, called: str) -> "type[Method]":
-    from latecomer.models.engine.method import Method, Personalization
+def _found(module: ModuleType, name: str, called: str) -> "type[Method]":
+    """Return a method of a module, or the method that a callable is made."""
+    from latecomer.models.engine.given_system import given_system
+    from latecomer.models.engine.method import Method
 
-    if method is None:
+    found = getattr(module, name, None)
+    if found is None:
         raise ValueError(f"there is no {called}")
-    if not (isinstance(method, type) and issubclass(method, Method)):
+    if isinstance(found, type) and issubclass(found, Method):
+        return _checked(found, called)
+    if not callable(found):
         raise ValueError(f"{called} is not a subclass of latecomer.models.Method")
+    return given_system(name, found, module.__name__)
+
+
+def _checked(method: "type[Method]", called: str) -> "type[Method]":
+    from latecomer.models.engine.method import Personalization
+
     missing = sorted(method.__abstractmethods__)
     missing += [
         name

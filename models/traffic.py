@@ -88,8 +88,8 @@ def traffic_by_size(
     --------
     >>> from latecomer.models import make_method, make_task
     >>> task = make_task(input_shape=(1, 28, 28), n_classes=10, target="lenet")
-    >>> found = traffic_by_size(make_method("pfedhn", sizes=["lenet-s", "lenet"]), task)
-    >>> {size: one.down for size, one in found.items()}
+    >>> by_size = traffic_by_size(make_method("pfedhn", sizes=["lenet-s", "lenet"]), task)
+    >>> {size: one.down for size, one in by_size.items()}
     {'lenet-s': 181112, 'lenet': 343288}
     """
     if clients is None:

@@ -5,8 +5,9 @@ made from a frame that can be had alone: ``gap_frame(rows)`` beside ``gap_figure
 on.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from latecomer.extras import first_use
 
 if __name__ != "latecomer.reports":
     raise ImportError("import latecomer.reports, not the folder reports")
@@ -99,7 +100,7 @@ __all__ = [*sorted(_HOME)]
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"latecomer.reports.{_HOME[name]}"), name)
+        return first_use(f"latecomer.reports.{_HOME[name]}", name)
     raise AttributeError(f"module 'latecomer.reports' has no attribute {name!r}")
 
 

@@ -71,6 +71,15 @@ _ENVIRONMENT = (
     "fresh clients of the same environment (classes and samples drawn from the finite set laid "
     "aside)"
 )
+_SHIFTED: Mapping[str, str] = MappingProxyType(
+    {
+        "kl": "every population of clients within KL {} of {}",
+        "tv": "every population of clients within a total variation of {} of {}",
+        "chi2": "every population of clients within chi-squared {} of {}",
+        "subgroup": "every group of clients that makes up at least a share {} of {}",
+    }
+)
+"""What a certificate is about when a ball of populations is asked for."""
 _FRESH = "expected errors, over fresh clients, their points and any draws"
 _MEASURED = "errors as measured on these clients' own points"
 _BOTH = (
@@ -195,6 +204,19 @@ def _curve(certificate: Certificate, rule: str, which: str) -> Parts:
     )
 
 
+def _populations(certificate: Certificate, rule: str, which: str) -> Parts:
+    radius, ball = which.partition("@")[0], rule.removesuffix("_ball")
+    drawn = "the environment that these clients were drawn from"
+    whose = drawn if _independent(certificate) else _pool(certificate)
+    return Parts(
+        _over(certificate, rule),
+        f"the mean error over {_SHIFTED[ball].format(radius or 'a radius', whose)}",
+        _served(certificate),
+        _scores(certificate, rule),
+        "It holds for all radii at once.",
+    )
+
+
 def _first_trained(certificate: Certificate) -> str:
     if _independent(certificate):
         return _ENVIRONMENT
@@ -283,17 +305,6 @@ def _file_pool(certificate: Certificate) -> str:
     return "the population that these clients were drawn from"
 
 
-_SHIFTED: Mapping[str, str] = MappingProxyType(
-    {
-        "kl": "every population of clients within KL {} of {}",
-        "tv": "every population of clients within a total variation of {} of {}",
-        "chi2": "every population of clients within chi-squared {} of {}",
-        "subgroup": "every group of clients that makes up at least a share {} of {}",
-    }
-)
-"""What a certificate from a table of losses is about when a ball of populations is asked for."""
-
-
 def _file_mean(certificate: Certificate, rule: str, which: str) -> Parts:
     pooled = certificate["sampling"] == "finite-pool"
     whose = _file_pool(certificate)
@@ -365,6 +376,7 @@ _HELD_OUT = {
     "next": _next_client,
     "share": _fraction,
     "curve": _curve,
+    "populations": _populations,
 }
 _ROUTES = {
     "r1": _tuned,
@@ -467,7 +479,7 @@ def _asked_of(sampling: str) -> Iterator[tuple[str, bool]]:
     yield BEST_OF, True
     for rule in fitting:
         if rule.states != "mean":
-            yield rule.name + ("@0.2" if rule.states == "share" else ""), False
+            yield rule.name + ("@0.2" if rule.states in ("share", "populations") else ""), False
 
 
 def _example(bound: str, sampling: str, predictor: str, **more: Any) -> dict[str, Any]:

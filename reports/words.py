@@ -2,8 +2,10 @@
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
+from types import MappingProxyType
+from typing import NamedTuple
 
 from latecomer.eval.names import RULES, method_facts, rules_for
 
@@ -20,6 +22,7 @@ PROTOCOLS = {
     "hypernetwork.",
     "knn": "The global model beside the nearest support samples of the client.",
     "local": "A model trained from scratch on the client's own support data.",
+    "given": "A system trained elsewhere, as it is; it may read the client's support data.",
 }
 FAMILIES = {
     "forward": "a generated model",
@@ -29,6 +32,7 @@ FAMILIES = {
     "embedding": "a model from a fitted descriptor",
     "knn": "the global model and neighbours",
     "local": "their own model",
+    "given": "a system trained elsewhere",
 }
 MASKING = {
     "all": "all classes compete (no masking)",
@@ -59,6 +63,24 @@ METRICS = {
     "label_hellinger": "label Hellinger distance to the nearest training client",
     "a_distance": "proxy A-distance to the nearest training client",
 }
+
+
+class Ball(NamedTuple):
+    """What a ball of populations is called: on an axis, and before a radius."""
+
+    axis: str
+    radius: str
+
+
+BALLS: Mapping[str, Ball] = MappingProxyType(
+    {
+        "kl": Ball("KL divergence from today's clients (nats)", "KL at most"),
+        "tv": Ball("total variation from today's clients", "total variation at most"),
+        "chi2": Ball("chi-squared distance from today's clients", "chi-squared at most"),
+        "subgroup": Ball("smallest share of today's clients", "groups of a share of at least"),
+    }
+)
+"""Of each ball of populations, its words."""
 
 
 def shown_names() -> dict[str, str]:
@@ -156,6 +178,17 @@ def number(value: float) -> str:
     if value == int(value) and abs(value) < 1e9:
         return f"{int(value):,}".replace("-", MINUS)
     return f"{value:.4g}".replace("-", MINUS)
+
+
+def inward(value: float, *, up: bool) -> str:
+    """Write the end of where a statement holds, three digits, rounded to the side where it does.
+
+    >>> inward(0.20526, up=False), inward(0.31492, up=True)
+    ('0.205', '0.315')
+    """
+    grain = 10.0 ** (math.floor(math.log10(value)) - 2) if value > 0 else 1.0
+    steps = math.ceil(value / grain - 1e-9) if up else math.floor(value / grain)
+    return f"{steps * grain:.6g}"
 
 
 def count(n: int, noun: str) -> str:
@@ -260,10 +293,10 @@ def sort_key(text: str) -> str:
     """
     if text == "best":
         return "0"
-    found = _NUMBER.search(text.replace(MINUS, "-"))
-    if found is None:
+    match = _NUMBER.search(text.replace(MINUS, "-"))
+    if match is None:
         return ""
-    if "infinite" in found.group():
+    if "infinite" in match.group():
         return "Infinity"
-    value = float(found.group().rstrip("%").replace(",", ""))
-    return f"{value / 100:.10g}" if found.group(1) else repr(value)
+    value = float(match.group().rstrip("%").replace(",", ""))
+    return f"{value / 100:.10g}" if match.group(1) else repr(value)

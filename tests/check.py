@@ -16,9 +16,7 @@ def links() -> None:
     package = ROOT / "build" / "links" / "latecomer"
     package.mkdir(parents=True, exist_ok=True)
     wanted = {name: ROOT / name for name in LAYERS}
-    wanted |= {
-        path.name: path for path in (ROOT / "cli").iterdir() if path.suffix in (".py", ".typed")
-    }
+    wanted |= {path.name: path for path in (ROOT / "cli").iterdir() if path.name != "__pycache__"}
     for old in package.iterdir():
         if old.name not in wanted:
             old.unlink()

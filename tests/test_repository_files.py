@@ -1,5 +1,6 @@
 """What stands around the code: citation, workflows, templates."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -55,3 +56,29 @@ def test_hooks_before_a_commit_are_ruff_and_mypy():
         [".venv/bin/ruff", "format"],
         ["make", "types"],
     ]
+
+
+# Requirements that conda-forge calls otherwise; -base leaves out what draws on screens.
+CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base", "seaborn": "seaborn-base"}
+
+
+def test_the_conda_recipe_asks_for_what_pip_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    recipe = read(ROOT / ".conda" / "recipe.yaml")
+    core, train = recipe["outputs"]
+    assert recipe["context"]["version"] == project["version"]
+    assert f">={recipe['context']['python_min']}" == project["requires-python"]
+    assert recipe["about"]["license"] == project["license"]
+    (script,) = core["build"]["python"]["entry_points"]
+    assert dict([script.split(" = ")]) == project["scripts"]
+
+    def conda(requirements):
+        parts = [re.fullmatch(r"([\w-]+)(.*)", one).groups() for one in requirements]
+        return {f"{CONDA_NAMES.get(name, name)} {versions}" for name, versions in parts}
+
+    python, *core_needs = core["requirements"]["run"]
+    pin, *train_needs = train["requirements"]["run"]
+    assert python == "python >=${{ python_min }}"
+    assert "pin_subpackage" in pin
+    assert set(core_needs) == conda(project["dependencies"])
+    assert set(train_needs) == conda(project["optional-dependencies"]["train"])

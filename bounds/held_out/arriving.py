@@ -15,7 +15,7 @@ from latecomer.bounds.certificate import (
     Array,
     Certificate,
     catalogued,
-    certificate,
+    priced,
     rounded_up,
     scaled_up,
 )
@@ -55,23 +55,16 @@ def product_path(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) 
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last, in the order of their arrival.
-    delta : array_like
-        Failure probability for all times together, strictly between 0 and 1; broadcasts with the
-        leading axes.
-    loss_max : float
-        Largest possible loss, above 0.
+    losses : array_like, shape [..., k], in [0, loss_max]
+        In the order of their arrival.
+    delta : array_like, in (0, 1)
+        For all times together.
+    loss_max : float, positive
 
     Returns
     -------
     Certificate
         The leading axes broadcast with ``delta``, then k: one value after every client.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range or no client.
 
     Examples
     --------
@@ -121,25 +114,16 @@ def betting_mixture_path(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last, in the order of their arrival.
-    delta : array_like
-        Failure probability for all times together, strictly between 0 and 1; broadcasts with the
-        leading axes.
+    losses, delta
+        As for :func:`product_path`.
     n_bets : int
         Number J of bets 1, 1/2, 1/4, ..., at least 1.
-    loss_max : float
-        Largest possible loss, above 0.
+    loss_max : float, positive
 
     Returns
     -------
     Certificate
         The leading axes broadcast with ``delta``, then k: one value after every client.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client or no bet.
 
     Examples
     --------
@@ -153,7 +137,7 @@ def betting_mixture_path(
     bets = 0.5 ** np.arange(int(checks.count("n_bets", n_bets)))
     unit = scores / top
     shape = np.broadcast_shapes(unit.shape[:-1], failure.shape)
-    least, found = np.ones(shape), []
+    least, path = np.ones(shape), []
     for seen in range(1, unit.shape[-1] + 1):
 
         def log_wealth(risk: Array, past: Array = unit[..., :seen]) -> Array:
@@ -162,17 +146,11 @@ def betting_mixture_path(
             return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(bets.size))
 
         least = first_refused(log_wealth, np.zeros(shape), least, failure, seen)
-        found.append(least)
-    value = scaled_up(np.stack(found, axis=-1), top) if top != 1.0 else np.stack(found, axis=-1)
+        path.append(least)
+    value = scaled_up(np.stack(path, axis=-1), top) if top != 1.0 else np.stack(path, axis=-1)
     return _path("betting_mixture_path", scores, value, failure, top)
 
 
 def _path(name: str, scores: Array, value: Array, failure: Array, top: float) -> Certificate:
     mean = np.cumsum(scores, axis=-1) / np.arange(1, scores.shape[-1] + 1)
-    return certificate(
-        name,
-        value=value,
-        terms={"empirical_risk": mean, "price": value - mean},
-        delta={"clients": failure},
-        loss_max=top,
-    )
+    return priced(name, value, mean, {"clients": failure}, top)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
 
 __all__ = ["betting_mixture", "wsr", "wsr_wor"]
 
@@ -94,22 +94,10 @@ def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certif
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last, in an order fixed beforehand.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``delta``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range or no client.
+    losses : array_like, shape [..., k], in [0, loss_max]
+        In an order fixed beforehand.
+    delta : array_like, in (0, 1)
+    loss_max : float, positive
 
     Examples
     --------
@@ -128,7 +116,7 @@ def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certif
 
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
     value = top * first_refused(log_wealth, zero, zero + 1.0, failure, unit.shape[-1])
-    return _certificate("wsr", scores, value, failure, top)
+    return priced("wsr", value, scores.mean(axis=-1), {"clients": failure}, top)
 
 
 @catalogued(
@@ -157,24 +145,12 @@ def wsr_wor(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last, in the order they were sampled.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
-    pool_size : array_like
-        Clients N in the pool, at least k; broadcasts with the leading axes.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``delta`` and ``pool_size``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client, or more clients than the pool holds.
+    losses : array_like, shape [..., k], in [0, loss_max]
+        In the order they were sampled.
+    delta : array_like, in (0, 1)
+    pool_size : array_like of int, at least k
+        Clients N in the pool.
+    loss_max : float, positive
 
     Examples
     --------
@@ -202,7 +178,8 @@ def wsr_wor(
     low = total / pool + np.zeros(failure.shape)
     high = low + (pool - k) / pool
     root = first_refused(log_wealth, low, high * (1.0 + 8.0 * _EPS), failure, k)
-    return _certificate("wsr_wor", scores, top * np.minimum(root, 1.0), failure, top)
+    value = top * np.minimum(root, 1.0)
+    return priced("wsr_wor", value, scores.mean(axis=-1), {"clients": failure}, top)
 
 
 @catalogued(
@@ -228,24 +205,11 @@ def betting_mixture(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    losses : array_like, shape [..., k], in [0, loss_max]
+    delta : array_like, in (0, 1)
     n_bets : int
         Number J of bets 1, 1/2, 1/4, ..., at least 1.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``delta``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range or no client.
+    loss_max : float, positive
 
     Examples
     --------
@@ -260,15 +224,4 @@ def betting_mixture(
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
     won = fixed_bets(unit, n_fixed)
     value = top * first_refused(won, zero, zero + 1.0, failure, unit.shape[-1])
-    return _certificate("betting_mixture", scores, value, failure, top)
-
-
-def _certificate(name: str, scores: Array, value: Array, failure: Array, top: float) -> Certificate:
-    risk = scores.mean(axis=-1)
-    return certificate(
-        name,
-        value=value,
-        terms={"empirical_risk": risk, "price": value - risk},
-        delta={"clients": failure},
-        loss_max=top,
-    )
+    return priced("betting_mixture", value, scores.mean(axis=-1), {"clients": failure}, top)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
 from latecomer.bounds.held_out.betting import adaptive_bets, first_refused
 from latecomer.bounds.held_out.pool_betting import seeded_orders
 
@@ -70,16 +70,6 @@ def wsr_averaged(
     seed : int
         Seed of the generator of orders, at least 0.
 
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``delta``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client or no order.
-
     Examples
     --------
     >>> round(float(wsr_averaged(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 6)
@@ -93,9 +83,4 @@ def wsr_averaged(
     zero = np.zeros(np.broadcast_shapes(scores.shape[:-1], failure.shape))
     value = first_refused(log_wealth, zero, zero + 1.0, failure, scores.shape[-1])
     risk = scores.mean(axis=-1)
-    return certificate(
-        "wsr_averaged",
-        value=value,
-        terms={"empirical_risk": risk, "price": value - risk},
-        delta={"clients and orders": failure},
-    )
+    return priced("wsr_averaged", value, risk, {"clients and orders": failure})

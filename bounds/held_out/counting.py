@@ -12,6 +12,7 @@ from latecomer.bounds.certificate import (
     Certificate,
     catalogued,
     certificate,
+    priced,
     rounded_up,
 )
 
@@ -44,18 +45,7 @@ def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLi
         Number of errors, a whole number from 0 to ``n_samples``.
     n_samples : array_like
         Number n of 0/1 losses, at least 1.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    delta : array_like, in (0, 1)
 
     Examples
     --------
@@ -79,12 +69,7 @@ def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLi
     closed = np.minimum(rounded_up(-np.expm1(np.log(failure) / n)), 1.0)
     value = np.where(errors == 0, closed, np.where(errors == n, 1.0, limit))
     risk = errors / n
-    return certificate(
-        "clopper_pearson",
-        value=value,
-        terms={"empirical_risk": risk, "price": value - risk},
-        delta={"samples": failure},
-    )
+    return priced("clopper_pearson", value, risk, {"samples": failure})
 
 
 @catalogued(
@@ -106,23 +91,11 @@ def conformal(*, losses: ArrayLike, alpha: ArrayLike, loss_max: float = 1.0) -> 
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last.
+    losses : array_like, shape [..., k], in [0, loss_max]
     alpha : array_like
         Probability of the next client's exceeding the value, strictly between 0 and 1; read as
         the decimal number it prints as.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``alpha``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range or no client.
+    loss_max : float, positive
 
     Examples
     --------
@@ -178,18 +151,7 @@ def pool_fraction(
         Sampled clients n, at least 1 and at most ``pool_size``.
     pool_size : array_like
         Clients N in the pool, the sampled ones included.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    delta : array_like, in (0, 1)
 
     Examples
     --------
@@ -241,16 +203,6 @@ def dkw_band(*, n_clients: ArrayLike, delta: ArrayLike) -> Array:
         Sampled clients k, at least 1.
     delta : array_like
         Failure probability, above 0 and at most 1/2.
-
-    Returns
-    -------
-    ndarray
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
 
     Examples
     --------

@@ -50,30 +50,24 @@ def drift_evidence(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last, in the order of their arrival.
+    losses : array_like, shape [..., k], in [0, loss_max]
+        In the order of their arrival.
     threshold : array_like
         Expected score c up to which nothing is wrong, strictly between 0 and ``loss_max``;
         broadcasts with the leading axes.
     bets : array_like
         Stakes b in (0, 1], one or more; 1 stakes everything on every client.
-    loss_max : float
-        Largest possible loss, above 0.
+    loss_max : float, positive
 
     Returns
     -------
     ndarray
         The leading axes broadcast with ``threshold``, then k.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client or no bet.
-
     Examples
     --------
-    >>> found = drift_evidence(losses=[0.5, 0.6, 0.4, 0.7], threshold=0.2, bets=[0.25, 0.5])
-    >>> found.round(4).tolist()
+    >>> evidence = drift_evidence(losses=[0.5, 0.6, 0.4, 0.7], threshold=0.2, bets=[0.25, 0.5])
+    >>> evidence.round(4).tolist()
     [1.5625, 2.7812, 3.9141, 8.001]
     """
     ratios, stakes = _checked(losses, threshold, bets, loss_max)
@@ -116,30 +110,18 @@ def drift_evidence_restarted(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last, in the order of their arrival.
-    threshold : array_like
-        Expected score c up to which nothing is wrong, strictly between 0 and ``loss_max``;
-        broadcasts with the leading axes.
-    bets : array_like
-        Stakes b in (0, 1], one or more.
-    loss_max : float
-        Largest possible loss, above 0.
+    losses, threshold, bets, loss_max
+        As for :func:`drift_evidence`.
 
     Returns
     -------
     ndarray
-        The leading axes broadcast with ``threshold``, then k.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client or no bet.
+        One value after every client, likewise.
 
     Examples
     --------
-    >>> found = drift_evidence_restarted(losses=[0.5, 0.6, 0.4], threshold=0.2, bets=[0.5])
-    >>> found.round(4).tolist()
+    >>> evidence = drift_evidence_restarted(losses=[0.5, 0.6, 0.4], threshold=0.2, bets=[0.5])
+    >>> evidence.round(4).tolist()
     [1.75, 5.5, 9.75]
     """
     ratios, stakes = _checked(losses, threshold, bets, loss_max)

@@ -14,6 +14,7 @@ from latecomer.bounds.certificate import (
     Certificate,
     catalogued,
     certificate,
+    priced,
     rounded_up,
     scaled_up,
 )
@@ -64,24 +65,12 @@ def hoeffding(
 
     Parameters
     ----------
-    empirical_risk : array_like
-        Mean loss r in [0, loss_max].
-    n_samples : array_like
-        Number n of losses, at least 1.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    empirical_risk : array_like, in [0, loss_max]
+        Mean loss r.
+    n_samples : array_like of int, at least 1
+        Number n of losses.
+    delta : array_like, in (0, 1)
+    loss_max : float, positive
 
     Examples
     --------
@@ -123,24 +112,8 @@ def chernoff_kl(
 
     Parameters
     ----------
-    empirical_risk : array_like
-        Mean loss r in [0, loss_max].
-    n_samples : array_like
-        Number n of losses, at least 1.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    empirical_risk, n_samples, delta, loss_max
+        As for :func:`hoeffding`.
 
     Examples
     --------
@@ -154,13 +127,7 @@ def chernoff_kl(
     failure = checks.failure_probability("delta", delta)
     unit = kl_inverse_upper(risk / top, rounded_up(-np.log(failure) / n))
     value = scaled_up(unit, top)
-    return certificate(
-        "chernoff_kl",
-        value=value,
-        terms={"empirical_risk": risk, "price": value - risk},
-        delta={"samples": failure},
-        loss_max=top,
-    )
+    return priced("chernoff_kl", value, risk, {"samples": failure}, top)
 
 
 @catalogued(
@@ -186,26 +153,15 @@ def emp_bernstein(
 
     Parameters
     ----------
-    empirical_risk : array_like
-        Mean loss r in [0, loss_max].
+    empirical_risk : array_like, in [0, loss_max]
+        Mean loss r.
     variance : array_like
         Unbiased sample variance V (divided by n - 1), at most loss_max^2 n / (4 (n - 1)).
-    n_samples : array_like
-        Number n of losses, at least 2.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; half is spent on the variance.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    n_samples : array_like of int, at least 2
+        Number n of losses.
+    delta : array_like, in (0, 1)
+        Half is spent on the variance.
+    loss_max : float, positive
 
     Examples
     --------
@@ -254,22 +210,9 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, loss_max], shape [..., k], clients last.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``delta``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range or no client.
+    losses : array_like, shape [..., k], in [0, loss_max]
+    delta : array_like, in (0, 1)
+    loss_max : float, positive
 
     Examples
     --------
@@ -284,10 +227,4 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
     exponent = rounded_up(-(np.log(failure) + log_product) / scores.shape[-1])
     value = scaled_up(-np.expm1(-exponent), top)
     risk = scores.mean(axis=-1)
-    return certificate(
-        "product",
-        value=value,
-        terms={"empirical_risk": risk, "price": value - risk},
-        delta={"clients": failure},
-        loss_max=top,
-    )
+    return priced("product", value, risk, {"clients": failure}, top)

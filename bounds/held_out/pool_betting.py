@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
 from latecomer.bounds.held_out.betting import REALISED
 
 __all__ = ["betting_wor", "product_wor", "product_wor_averaged", "seeded_orders"]
@@ -129,12 +129,7 @@ def _checked(
 
 def _certificate(name: str, scores: Array, value: Array, failure: Array, event: str) -> Certificate:
     risk = scores.mean(axis=-1)
-    return certificate(
-        name,
-        value=value,
-        terms={"empirical_risk": risk, "price": value - risk},
-        delta={event: failure},
-    )
+    return priced(name, value, risk, {event: failure})
 
 
 @catalogued(
@@ -160,22 +155,12 @@ def product_wor(*, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike) ->
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, 1], shape [..., k], clients last, in the order they were sampled.
-    delta : array_like
-        Failure probability over the random order, strictly between 0 and 1.
-    pool_size : array_like
-        Clients N in the pool, at least k; broadcasts with the leading axes.
-
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``delta`` and ``pool_size``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client, or more clients than the pool holds.
+    losses : array_like, shape [..., k], in [0, 1]
+        In the order they were sampled.
+    delta : array_like, in (0, 1)
+        Over the random order.
+    pool_size : array_like of int, at least k
+        Clients N in the pool.
 
     Examples
     --------
@@ -214,24 +199,10 @@ def betting_wor(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, 1], shape [..., k], clients last, in the order they were sampled.
-    delta : array_like
-        Failure probability over the random order, strictly between 0 and 1.
-    pool_size : array_like
-        Clients N in the pool, at least k; broadcasts with the leading axes.
+    losses, delta, pool_size
+        As for :func:`product_wor`.
     n_bets : int
         Number of bets, at least 1.
-
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``delta`` and ``pool_size``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client, no bet, or more clients than the pool holds.
 
     Examples
     --------
@@ -283,27 +254,17 @@ def product_wor_averaged(
         Scores in [0, 1], shape [..., k], clients last, in any order.
     delta : array_like
         Failure probability over clients and orders, strictly between 0 and 1.
-    pool_size : array_like
-        Clients N in the pool, at least k; broadcasts with the leading axes.
+    pool_size : array_like of int, at least k
+        Clients N in the pool.
     n_orders : int
         Orders drawn, at least 1.
     seed : int
         Seed of the generator of orders, at least 0.
 
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``delta`` and ``pool_size``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client, no order, or more clients than the pool holds.
-
     Examples
     --------
-    >>> found = product_wor_averaged(losses=[0.1, 0.25] * 15, delta=0.05, pool_size=40)
-    >>> round(float(found), 6)
+    >>> bound = product_wor_averaged(losses=[0.1, 0.25] * 15, delta=0.05, pool_size=40)
+    >>> round(float(bound), 6)
     0.219202
     """
     scores, failure, pool = _checked(losses, delta, pool_size)

@@ -30,22 +30,8 @@ def pool_band(*, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -
 
     Parameters
     ----------
-    n_sampled : array_like
-        Sampled clients n, at least 1 and at most ``pool_size``.
-    pool_size : array_like
-        Clients N in the pool, the sampled ones included.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-
-    Returns
-    -------
-    ndarray
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    n_sampled, pool_size, delta
+        As for :func:`latecomer.bounds.held_out.counting.pool_fraction`.
 
     Examples
     --------

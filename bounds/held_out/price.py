@@ -37,20 +37,8 @@ def reference_price(
         Score e in [0, loss_max].
     n_clients : array_like
         Held-out clients k, at least 1.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    ndarray
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    delta : array_like, in (0, 1)
+    loss_max : float, positive
 
     Examples
     --------
@@ -84,18 +72,7 @@ def reference_price_pool(*, n_clients: ArrayLike, pool_size: ArrayLike, delta: A
         Sampled clients k, at least 1 and at most ``pool_size``.
     pool_size : array_like
         Clients N in the pool, the sampled ones included.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-
-    Returns
-    -------
-    ndarray
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    delta : array_like, in (0, 1)
 
     Examples
     --------

@@ -1,4 +1,12 @@
-"""The product rule from one sum, so that no client has to tell its loss."""
+"""The product rule from one sum, so that no client has to tell its loss.
+
+The sum can come out of secure aggregation, where parties add masks that cancel.  A score of 1 has
+no logarithm, and lowering it would be wrong; shrinking all scores by 1 - gamma bounds the mean of
+(1 - gamma) L, which is divided by it again.
+
+For independent clients who arrive one after another the values at all n_clients hold at once, and
+so does the smallest so far: prod (1 - Z_i) / (1 - E Z) is a martingale.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,37 +43,21 @@ def product_from_sum(
 ) -> Certificate:
     """Risk at most (1 - (delta 2^-bits e^-S)^(1/k)) / (1 - gamma).
 
-    S = sum of -ln(1 - (1 - gamma) L_i), each in [0, -ln gamma]: it can come out of secure
-    aggregation, where parties add masks that cancel.  A score of 1 has no logarithm, and lowering
-    it would be wrong; shrinking all scores by 1 - gamma bounds the mean of (1 - gamma) L, which is
-    divided by it again.  Proof: ``product`` for the scores (1 - gamma) L_i; with bits, for each
-    system that a prefix code of so many bits can name, as ``occam_product``.
-
-    For independent clients who arrive one after another the values at all n_clients hold at once,
-    and so does the smallest so far: prod (1 - Z_i) / (1 - E Z) is a martingale.
+    S = sum of -ln(1 - (1 - gamma) L_i), each in [0, -ln gamma].  Proof: ``product`` for the scores
+    (1 - gamma) L_i; with bits, for each system that a prefix code of so many bits can name, as
+    ``occam_product``.
 
     Parameters
     ----------
     log_sum : array_like
         S in nats, at least 0 and at most n_clients times -ln gamma.
-    n_clients : array_like
-        Clients k behind the sum, at least 1.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-    gamma : array_like
-        Strictly between 0 and 1, fixed beforehand and the same for all clients; about 1/k.
-    bits : array_like
-        Length of the code word of the system, at least 0; 0 for one fixed beforehand.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs; may exceed 1.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    n_clients : array_like of int, at least 1
+        Clients k behind the sum.
+    delta : array_like, in (0, 1)
+    gamma : array_like, in (0, 1)
+        Fixed beforehand and the same for all clients; about 1/k.
+    bits : array_like, at least 0
+        Length of the code word of the system; 0 for one fixed beforehand.
 
     Examples
     --------

@@ -1,9 +1,7 @@
 """Learning to learn, earlier bounds in square-root and linear form, kept for comparison.
 
 A prior over models is drawn from a hyper-posterior; ``kl_hyper`` is the KL of that hyper-posterior
-to the hyper-prior, the clients' KL are to the drawn prior, averaged over it; all in nats. Risks
-lie in [0, loss_max], ``delta`` strictly between 0 and 1. Inputs broadcast, clients on the last axis
-of the arguments that list them. ValueError when out of range.
+to the hyper-prior, the clients' KL are to the drawn prior, averaged over it; all in nats.
 """
 
 import numpy as np
@@ -65,11 +63,6 @@ def pentina_lampert(
         Harmonic mean of the clients' numbers of samples.
     delta : array_like, in (0, 1)
     loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------
@@ -136,11 +129,6 @@ def pacoh_holder(
         Lambda and beta, in units of one over the loss.
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = pacoh_holder(
@@ -204,11 +192,6 @@ def amit_meir(
         At least two clients with at least two samples each.
     delta : array_like, in (0, 1)
     loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range, or lengths differ.
 
     Examples
     --------
@@ -276,11 +259,6 @@ def rezazadeh_code(
     n_clients, n_samples : array_like of int, at least 2
     delta : array_like, in (0, 1)
     loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------

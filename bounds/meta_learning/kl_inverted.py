@@ -1,8 +1,7 @@
 """Learning to learn, forms that invert the binary kl.
 
-They are tighter than the square-root forms on the same inputs. ``kl_hyper`` and ``sum_kl`` as in
-``meta``. Inverses round outward. Risks lie in [0, loss_max], ``delta`` strictly between 0 and 1.
-Inputs broadcast. ValueError when out of range.
+They are tighter than the square-root forms on the same inputs; ``kl_hyper`` and ``sum_kl`` are
+those of :mod:`latecomer.bounds.meta_learning.pefll`. Inverses round outward.
 """
 
 import numpy as np
@@ -117,11 +116,6 @@ def two_step_fixed(
         Part of ``delta`` spent on the draw of clients.
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = two_step_fixed(empirical_risk=0.1, sum_kl=0, sizes=[40] * 90, delta=0.05)
@@ -180,11 +174,6 @@ def two_step_kl(
         Part of ``delta`` spent on the draw of clients.
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = two_step_kl(
@@ -239,11 +228,6 @@ def multitask_kl(
         For unequal clients the smallest number of samples.
     delta : array_like, in (0, 1)
     loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------

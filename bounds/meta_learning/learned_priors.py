@@ -1,8 +1,7 @@
 """Learning to learn a prior: the clients' models are compared with a prior that was learned too.
 
-``kl_hyper`` and ``sum_kl`` as in ``meta``, but the clients' KL are to a prior drawn from a
-hyper-posterior, averaged over it. Risks lie in [0, loss_max], ``delta`` strictly between 0 and 1.
-Inputs broadcast. ValueError when out of range.
+``kl_hyper`` and ``sum_kl`` are those of :mod:`latecomer.bounds.meta_learning.pefll`, but the
+clients' KL are to a prior drawn from a hyper-posterior, averaged over it.
 """
 
 import numpy as np
@@ -25,6 +24,7 @@ from latecomer.bounds.meta_learning.pefll import (
     VACUOUS,
     VARIANTS,
     client_count,
+    equal_total,
     root_bound,
 )
 from latecomer.bounds.unit_scale import unit_risk
@@ -77,11 +77,6 @@ def zakerinia24(
     loss_max : float, positive
     variant : {"maurer", "printed", "subgauss"}
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = zakerinia24(
@@ -93,20 +88,10 @@ def zakerinia24(
     """
     one_of("variant", variant, VARIANTS)
     n = client_count(n_clients, variant)
-    total = n * count("n_samples", n_samples)
     prior = nonnegative("kl_prior_hyper", kl_prior_hyper)
-    return root_bound(
-        "zakerinia24",
-        empirical_risk=empirical_risk,
-        kl_hyper=nonnegative("kl_hyper", kl_hyper),
-        sum_kl=np.asarray(prior + nonnegative("sum_kl", sum_kl)),
-        n=n,
-        total=total,
-        grid=np.asarray(4.0 * total),
-        delta=delta,
-        loss_max=loss_max,
-        variant=variant,
-    )
+    nats = nonnegative("kl_hyper", kl_hyper), np.asarray(prior + nonnegative("sum_kl", sum_kl))
+    samples = equal_total(n, n_samples)
+    return root_bound("zakerinia24", empirical_risk, nats, n, samples, delta, loss_max, variant)
 
 
 @catalogued(
@@ -142,11 +127,6 @@ def guan_lu_kl(
     n_clients, n_samples : array_like of int, at least 1
     delta : array_like, in (0, 1)
     loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------
@@ -210,11 +190,6 @@ def guan_lu_catoni(
     delta : array_like, in (0, 1)
     client_temperature, sample_temperature : array_like, positive
     loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------

@@ -2,10 +2,7 @@
 
 Shared notation. ``n_clients`` clients are drawn from an environment, client ``i`` draws its own
 samples. ``kl_hyper`` is KL(hyper-posterior || hyper-prior), ``sum_kl`` the sum over the clients of
-KL(generated posterior || data-free prior), averaged over the hyper-posterior; both in nats. Risks
-lie in [0, loss_max]; ``delta`` lies strictly between 0 and 1 and is the failure probability of the
-reported number. All inputs broadcast; arguments that list clients have them on their last axis.
-Every argument out of range raises ValueError, everything that is no number TypeError.
+KL(generated posterior || data-free prior), averaged over the hyper-posterior; both in nats.
 """
 
 from typing import Any
@@ -65,18 +62,19 @@ def _sample_term(sum_kl: Array, total: Array, grid: Array, delta: Array) -> Arra
 
 def root_bound(
     name: str,
-    *,
     empirical_risk: ArrayLike,
-    kl_hyper: Array,
-    sum_kl: Array,
+    nats: tuple[Array, Array],
     n: Array,
-    total: Array,
-    grid: Array,
+    samples: tuple[Array, Array],
     delta: ArrayLike,
     loss_max: ArrayLike,
     variant: str,
 ) -> Certificate:
-    """Return a square-root bound over ``total`` samples whose rates were taken from 1..``grid``."""
+    """Return a square-root bound of n clients.
+
+    ``nats`` are the KL of the hyper-posterior and the sum of the clients', ``samples`` the samples
+    of all clients together and the length of the grid 1, 2, ... that the rate was taken from.
+    """
     scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
     failure = failure_probability("delta", delta)
@@ -86,6 +84,7 @@ def root_bound(
             "rigorous": False,
             "reason": "the printed constant has no proof for fewer than 3 clients",
         }
+    (kl_hyper, sum_kl), (total, grid) = nats, samples
     return summed(
         name,
         terms={
@@ -103,6 +102,12 @@ def client_count(n_clients: ArrayLike, variant: str) -> Array:
     """Return the number of clients as floats, at least 2 where the variant divides by n - 1."""
     minimum = 2 if variant == "subgauss" else 1
     return count("n_clients", n_clients, minimum=minimum).astype(np.float64)
+
+
+def equal_total(n: Array, n_samples: ArrayLike) -> tuple[Array, Array]:
+    """Return the samples of n clients with ``n_samples`` each, and the length of the grid."""
+    total = np.asarray(n * count("n_samples", n_samples))
+    return total, np.asarray(4.0 * total)
 
 
 @catalogued(
@@ -146,11 +151,6 @@ def pefll_b1(
     loss_max : float, positive
     variant : {"maurer", "printed", "subgauss"}
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = pefll_b1(
@@ -161,19 +161,9 @@ def pefll_b1(
     """
     one_of("variant", variant, VARIANTS)
     n = client_count(n_clients, variant)
-    total = n * count("n_samples", n_samples)
-    return root_bound(
-        "pefll_b1",
-        empirical_risk=empirical_risk,
-        kl_hyper=nonnegative("kl_hyper", kl_hyper),
-        sum_kl=nonnegative("sum_kl", sum_kl),
-        n=n,
-        total=total,
-        grid=np.asarray(4.0 * total),
-        delta=delta,
-        loss_max=loss_max,
-        variant=variant,
-    )
+    nats = nonnegative("kl_hyper", kl_hyper), nonnegative("sum_kl", sum_kl)
+    samples = equal_total(n, n_samples)
+    return root_bound("pefll_b1", empirical_risk, nats, n, samples, delta, loss_max, variant)
 
 
 @catalogued(
@@ -229,11 +219,6 @@ def pefll_32(
     loss_max, variant
         As for :func:`pefll_b1`.
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range, or lengths differ.
-
     Examples
     --------
     >>> bound = pefll_32(
@@ -246,21 +231,12 @@ def pefll_32(
     one_of("variant", variant, VARIANTS)
     theta = nonnegative("theta_squared", theta_squared)
     n = client_count(per_client("theta_squared", theta), variant)
-    total, grid = _samples(theta, n, n_samples, sizes)
+    samples = _samples(theta, n, n_samples, sizes)
     hyper = _nats("eta_h_squared", eta_h_squared, "alpha_h", alpha_h)
     encoder = _nats("eta_v_squared", eta_v_squared, "alpha_v", alpha_v)
-    return root_bound(
-        "pefll_32",
-        empirical_risk=empirical_risk,
-        kl_hyper=np.asarray(hyper + encoder),
-        sum_kl=_nats("theta_squared", theta.sum(axis=-1), "alpha_theta", alpha_theta),
-        n=n,
-        total=total,
-        grid=grid,
-        delta=delta,
-        loss_max=loss_max,
-        variant=variant,
-    )
+    clients = _nats("theta_squared", theta.sum(axis=-1), "alpha_theta", alpha_theta)
+    nats = np.asarray(hyper + encoder), clients
+    return root_bound("pefll_32", empirical_risk, nats, n, samples, delta, loss_max, variant)
 
 
 def _nats(name: str, squared: ArrayLike, of: str, variance: ArrayLike) -> Array:
@@ -276,5 +252,4 @@ def _samples(
     if sizes is not None:
         same_length(theta_squared=theta, sizes=client_sizes(sizes))
         return harmonic_total(sizes)
-    total = np.asarray(n * count("n_samples", n_samples if n_samples is not None else 0))
-    return total, np.asarray(4.0 * total)
+    return equal_total(n, n_samples if n_samples is not None else 0)

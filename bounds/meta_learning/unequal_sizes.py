@@ -1,8 +1,8 @@
 """Clients of unequal size, each weighing the same: which number of samples counts in which form.
 
 Square-root forms take the harmonic mean of the sizes, kl forms only the smallest, Catoni's form a
-temperature for each client. ``kl_hyper`` and ``sum_kl`` as in ``meta``; ``sizes`` [..., n] lists
-the clients' samples. Risks lie in [0, loss_max]. Inputs broadcast. ValueError when out of range.
+temperature for each client. ``kl_hyper`` and ``sum_kl`` are those of
+:mod:`latecomer.bounds.meta_learning.pefll`; ``sizes`` [..., n] lists the clients' samples.
 """
 
 import numpy as np
@@ -70,11 +70,6 @@ def pefll_b1_unequal(
     loss_max : float, positive
     variant : {"maurer", "printed", "subgauss"}
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = pefll_b1_unequal(
@@ -84,18 +79,11 @@ def pefll_b1_unequal(
     1.8920207755
     """
     one_of("variant", variant, VARIANTS)
-    total, grid = harmonic_total(sizes)
+    samples = harmonic_total(sizes)
+    n = client_count(np.shape(sizes)[-1], variant)
+    nats = nonnegative("kl_hyper", kl_hyper), nonnegative("sum_kl", sum_kl)
     return root_bound(
-        "pefll_b1_unequal",
-        empirical_risk=empirical_risk,
-        kl_hyper=nonnegative("kl_hyper", kl_hyper),
-        sum_kl=nonnegative("sum_kl", sum_kl),
-        n=client_count(np.shape(sizes)[-1], variant),
-        total=total,
-        grid=grid,
-        delta=delta,
-        loss_max=loss_max,
-        variant=variant,
+        "pefll_b1_unequal", empirical_risk, nats, n, samples, delta, loss_max, variant
     )
 
 
@@ -129,18 +117,9 @@ def two_step_kl_unequal(
 
     Parameters
     ----------
-    empirical_risk : array_like, in [0, loss_max]
-        Mean of the clients' Gibbs risks, each client weighing the same.
-    kl_hyper, sum_kl : array_like, at least 0, nats
-    sizes : array_like of int, shape [..., n], at least 1
-    delta : array_like, in (0, 1)
+    empirical_risk, kl_hyper, sum_kl, sizes, delta, loss_max
+        As for :func:`pefll_b1_unequal`.
     client_share : array_like, in (0, 1)
-    loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------
@@ -236,11 +215,6 @@ def catoni_unequal(
     rate : array_like, positive
         Lambda; about the number of samples that count.
     loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range, or lengths differ.
 
     Examples
     --------

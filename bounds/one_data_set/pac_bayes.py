@@ -15,6 +15,7 @@ from latecomer.bounds.certificate import (
     Certificate,
     catalogued,
     certificate,
+    priced,
     rounded_up,
     scaled_up,
 )
@@ -74,26 +75,14 @@ def maurer(
 
     Parameters
     ----------
-    empirical_risk : array_like
-        Mean loss r of the posterior, in [0, loss_max].
-    kl : array_like
-        KL(posterior || prior) in nats, at least 0.
-    n_samples : array_like
-        Number n of losses, at least 1.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
-    loss_max : float
-        Largest possible loss, above 0.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
+    empirical_risk : array_like, in [0, loss_max]
+        Mean loss r of the posterior.
+    kl : array_like, at least 0, nats
+        KL(posterior || prior).
+    n_samples : array_like of int, at least 1
+        Number n of losses.
+    delta : array_like, in (0, 1)
+    loss_max : float, positive
 
     Examples
     --------
@@ -129,16 +118,6 @@ def mcallester03(
     ----------
     empirical_risk, kl, n_samples, delta, loss_max
         As for :func:`maurer`; ``n_samples`` at least 2.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
 
     Examples
     --------
@@ -177,16 +156,6 @@ def seeger(
     empirical_risk, kl, n_samples, delta, loss_max
         As for :func:`maurer`.
 
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
-
     Examples
     --------
     >>> round(float(seeger(empirical_risk=0.05, kl=100, n_samples=5000, delta=0.05)), 10)
@@ -222,16 +191,6 @@ def seeger_exact(
     empirical_risk, kl, n_samples, delta, loss_max
         As for :func:`maurer`.
 
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
-
     Examples
     --------
     >>> round(float(seeger_exact(empirical_risk=0.05, kl=100, n_samples=5000, delta=0.05)), 10)
@@ -254,10 +213,4 @@ def _sum(name: str, risk: Array, complexity: Array, failure: Array, top: float) 
 
 def _inverted(name: str, risk: Array, budget: Array, failure: Array, top: float) -> Certificate:
     value = scaled_up(kl_inverse_upper(risk / top, rounded_up(budget)), top)
-    return certificate(
-        name,
-        value=value,
-        terms={"empirical_risk": risk, "complexity": value - risk},
-        delta={"samples": failure},
-        loss_max=top,
-    )
+    return priced(name, value, risk, {"samples": failure}, top, part="complexity")

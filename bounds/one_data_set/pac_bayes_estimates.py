@@ -147,11 +147,6 @@ def tolstikhin_seldin(
     c1, c2 : array_like
         Ratios of the two unions' grids, above 1, fixed in advance.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
-
     Examples
     --------
     >>> cert = tolstikhin_seldin(empirical_risk=0.05, variance=0.01, kl=100, n_samples=5000,

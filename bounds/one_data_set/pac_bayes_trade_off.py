@@ -9,13 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import (
-    Array,
-    Certificate,
-    catalogued,
-    certificate,
-    rounded_up,
-)
+from latecomer.bounds.certificate import Array, Certificate, catalogued, priced, rounded_up
 from latecomer.bounds.one_data_set.pac_bayes import ASSUMPTIONS, inputs
 
 __all__ = ["catoni", "catoni_grid", "pbb_quad", "thiemann", "thiemann_opt"]
@@ -48,28 +42,12 @@ def catoni(
 
     Parameters
     ----------
-    empirical_risk : array_like
-        Mean loss r of the posterior, in [0, loss_max].
-    kl : array_like
-        KL(posterior || prior) in nats, at least 0.
-    n_samples : array_like
-        Number n of losses, at least 1.
-    delta : array_like
-        Failure probability, strictly between 0 and 1.
+    empirical_risk, kl, n_samples, delta
+        As for :func:`~latecomer.bounds.one_data_set.pac_bayes.maurer`.
     c : array_like
         Trade-off constant, above 0, fixed in advance; small values weigh complexity more.
     loss_max : float
         Largest possible loss, above 0; the risk is divided by it and the value multiplied.
-
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
 
     Examples
     --------
@@ -114,11 +92,6 @@ def catoni_grid(
     -------
     Certificate
         Shape of the broadcast inputs without ``grid``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range or a grid that is no list.
 
     Examples
     --------
@@ -165,16 +138,6 @@ def thiemann(
     lam : array_like
         Trade-off strictly between 0 and 2; may be chosen after the losses were seen.
 
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
-
     Examples
     --------
     >>> cert = thiemann(empirical_risk=0.05, kl=100, n_samples=5000, delta=0.05, lam=0.5)
@@ -213,16 +176,6 @@ def thiemann_opt(
     empirical_risk, kl, n_samples, delta, loss_max
         As for :func:`catoni`.
 
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
-
     Examples
     --------
     >>> round(float(thiemann_opt(empirical_risk=0.05, kl=100, n_samples=5000, delta=0.05)), 10)
@@ -260,16 +213,6 @@ def pbb_quad(
     empirical_risk, kl, n_samples, delta, loss_max
         As for :func:`catoni`.
 
-    Returns
-    -------
-    Certificate
-        Shape of the broadcast inputs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range.
-
     Examples
     --------
     >>> round(float(pbb_quad(empirical_risk=0.05, kl=100, n_samples=5000, delta=0.05)), 10)
@@ -286,10 +229,4 @@ def _linear(risk: Array, complexity: Array, lam: Array) -> Array:
 
 
 def _certificate(name: str, value: Array, risk: Array, failure: Array, top: float) -> Certificate:
-    return certificate(
-        name,
-        value=value,
-        terms={"empirical_risk": risk, "complexity": value - risk},
-        delta={"samples": failure},
-        loss_max=top,
-    )
+    return priced(name, value, risk, {"samples": failure}, top, part="complexity")

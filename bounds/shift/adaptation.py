@@ -123,11 +123,6 @@ def vc_dev(
     coefficient, multiplier : array_like, at least 0
         c and k; 4 and 2 as published.
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> round(float(vc_dev(dimension=50, n_samples=400, delta=0.05)), 2)
@@ -179,11 +174,6 @@ def ben_david(
         Smallest sum of source and target risk of one hypothesis.
     coefficient : array_like, at least 2
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = ben_david(
@@ -194,19 +184,15 @@ def ben_david(
     0.4691222066
     """
     failure = failure_probability("delta", delta)
-    factor = interval("coefficient", coefficient, 2.0, np.inf)
     return summed(
         "ben_david",
         terms={
             "source_risk": interval("source_risk", source_risk, 0.0, 1.0),
             "divergence": 0.5 * interval("divergence", divergence, 0.0, 2.0),
-            "deviation": vc_dev(
-                dimension=dimension, n_samples=n_samples, delta=failure, coefficient=factor
-            ),
+            "deviation": _deviation(dimension, n_samples, failure, coefficient),
             "joint_error": nonnegative("joint_error", joint_error),
         },
         delta={"samples": failure},
-        scale=1.0,
     )
 
 
@@ -251,16 +237,11 @@ def odpfl(
     multitask_deviation : array_like, at least 0
         Deviation of the multi-task bound over the training clients.
     divergences, joint_errors : array_like, shape [..., n], in [0, 2] and at least 0
-        Empirical HdeltaH-divergences of the new client from each training client; joint errors.
-    dimension, coefficient, n_samples : array_like, at least 0, 2 and 1
-        See :func:`ben_david`; unlabelled points of each client.
+        As for :func:`ben_david`, of the new client and each training client.
+    dimension, n_samples, coefficient
+        As for :func:`ben_david`.
     delta_multitask, delta_samples, delta_environment : array_like, in (0, 1)
         Their sum is the failure probability of the result.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range, or lengths differ.
 
     Examples
     --------
@@ -275,8 +256,11 @@ def odpfl(
     distances = interval("divergences", divergences, 0.0, 2.0)
     joint = nonnegative("joint_errors", joint_errors)
     n = same_length(divergences=distances, joint_errors=joint)
-    samples = failure_probability("delta_samples", delta_samples)
-    environment = failure_probability("delta_environment", delta_environment)
+    shares = {
+        "multitask": failure_probability("delta_multitask", delta_multitask),
+        "samples": failure_probability("delta_samples", delta_samples),
+        "environment": failure_probability("delta_environment", delta_environment),
+    }
     return summed(
         "odpfl",
         terms={
@@ -284,15 +268,10 @@ def odpfl(
             "multitask": nonnegative("multitask_deviation", multitask_deviation),
             "divergence": 0.5 * distances.mean(axis=-1),
             "joint_error": joint.mean(axis=-1),
-            "deviation": _deviation(dimension, n_samples, samples / n, coefficient),
-            "environment": np.sqrt(np.log(1.0 / environment) / (2.0 * n)),
+            "deviation": _deviation(dimension, n_samples, shares["samples"] / n, coefficient),
+            "environment": np.sqrt(np.log(1.0 / shares["environment"]) / (2.0 * n)),
         },
-        delta={
-            "multitask": failure_probability("delta_multitask", delta_multitask),
-            "samples": samples,
-            "environment": environment,
-        },
-        scale=1.0,
+        delta=shares,
     )
 
 

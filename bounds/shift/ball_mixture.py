@@ -3,6 +3,20 @@
 A union pays ln J for a grid of J points although their scores are made from the same losses and
 win or lose together.  Here the wealths that a rule wins on each point's scores are averaged before
 anything is refused, which costs ln J only where a single point does all the winning.
+
+W_j(m) is what the bets win on point j's scores Z_j against the mean m, as the product's
+prod (1 - Z_j) / (1 - m), and m_j(v, r) the mean of Z_j at which its dual bound is v: for kl
+(e^(l v - r) - 1) / (e^l - 1), for tv (v - t) / (1 - t) - r.  A value v is refused at radius r if
+the average over j of W_j(m_j(v, r)) passes 1/delta.
+
+Proof.  Let m*_j be the true means and f(r) = min_j of the dual bounds at them, which the mean over
+the ball does not exceed.  The average of W_j(m*_j) is a supermartingale from 1, so with probability
+1 - delta it never passes 1/delta.  Bounds rise with the mean and f(r) is the least:
+m_j(f(r), r) <= m*_j for all j and **every r at once**.  Wealth rises with the mean, so f(r) is not
+refused, and what is not refused is a half-line.
+
+The result is never above the union over the same grid, which waits for one wealth to pass J/delta
+by itself.  Means are clipped to [0, 1], where the true ones lie.
 """
 
 from collections.abc import Callable
@@ -82,27 +96,15 @@ def ball_mixture(
 ) -> Certificate:
     """Smallest v at which the average over points j of the wealth W_j(m_j(v, r)) passes 1/delta.
 
-    W_j(m) is what the bets win on point j's scores Z_j against the mean m, as the product's
-    prod (1 - Z_j) / (1 - m), and m_j(v, r) the mean of Z_j at which its dual bound is v: for kl
-    (e^(l v - r) - 1) / (e^l - 1), for tv (v - t) / (1 - t) - r.
-
-    Proof.  Let m*_j be the true means and f(r) = min_j of the dual bounds at them, which the mean
-    over the ball does not exceed.  The average of W_j(m*_j) is a supermartingale from 1, so with
-    probability 1 - delta it never passes 1/delta.  Bounds rise with the mean and f(r) is the least:
-    m_j(f(r), r) <= m*_j for all j and **every r at once**.  Wealth rises with the mean, so f(r) is
-    not refused, and what is not refused is a half-line.
-
-    Never above the union over the same grid, which waits for one wealth to pass J/delta by itself.
-    Means are clipped to [0, 1], where the true ones lie.
+    Holds for every r at once.  The module's docstring says what W_j and m_j are, and proves it.
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, 1], shape [..., k], clients last; in the order of sampling for pool bets.
+    losses : array_like, shape [..., k], in [0, 1]
+        In the order of sampling for pool bets.
     radius : array_like
         As the ball measures, the share for ``subgroup``; broadcasts with the leading axes.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    delta : array_like, in (0, 1)
     ball : {"kl", "tv", "chi2", "subgroup"}
     points : array_like, optional
         Grid of thresholds (kl: temperatures), fixed beforehand; the ball's own unless given.
@@ -114,15 +116,10 @@ def ball_mixture(
     Certificate
         At most 1, shape of the leading axes broadcast with ``radius`` and ``delta``.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client, no point, or more clients than the bets' pool holds.
-
     Examples
     --------
-    >>> found = ball_mixture(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
-    >>> found.value.round(4).tolist()
+    >>> curve = ball_mixture(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
+    >>> curve.value.round(4).tolist()
     [0.25, 0.3566, 0.4251]
     """
     dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
@@ -173,32 +170,20 @@ def breaking_radius(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, 1], shape [..., k], clients last; in the order of sampling for pool bets.
-    target : array_like
-        Mean loss strictly between 0 and 1; broadcasts with the leading axes.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
-    ball : {"kl", "tv", "chi2", "subgroup"}
-    points : array_like, optional
-        Grid of thresholds (kl: temperatures), fixed beforehand; the ball's own unless given.
-    bets : Bets, optional
-        Fixed beforehand; the product's unless given.
+    losses, delta, ball, points, bets
+        As for :func:`ball_mixture`.
+    target : array_like, in (0, 1)
+        Mean loss.
 
     Returns
     -------
     ndarray
         NaN where not even the scored population itself is certified to be below the target.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client, no point, or more clients than the bets' pool holds.
-
     Examples
     --------
-    >>> found = breaking_radius(losses=[0.1, 0.2] * 20, target=[0.15, 0.3, 0.4], delta=0.05)
-    >>> found.round(4).tolist()
+    >>> radii = breaking_radius(losses=[0.1, 0.2] * 20, target=[0.15, 0.3, 0.4], delta=0.05)
+    >>> radii.round(4).tolist()
     [nan, 0.0396, 0.1601]
     """
     dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
@@ -222,5 +207,5 @@ def widest(
         middle = 0.5 * (low + high)
         legal = below(radius_at(middle))
         low, high = np.where(legal, middle, low), np.where(legal, high, middle)
-    found = radius_at(low)
-    return np.asarray(np.where(below(found), found, np.nan))
+    radius = radius_at(low)
+    return np.asarray(np.where(below(radius), radius, np.nan))

@@ -113,32 +113,20 @@ def tv_ball(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, 1], shape [..., k], clients last.
+    losses : array_like, shape [..., k], in [0, 1]
     radius : array_like
         Total variation e in [0, 1]; broadcasts with the leading axes.  All hold at once.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    delta : array_like, in (0, 1)
     thresholds : array_like
         Grid of t in [0, 1), at least one, fixed beforehand.
     rule : callable, optional
         ``rule(losses=..., delta=...)`` bounds a mean, as ``product`` (the default) or
         ``partial(product_wor, pool_size=60)``; fixed beforehand.
 
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``radius`` and ``delta``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client or no threshold.
-
     Examples
     --------
-    >>> found = tv_ball(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
-    >>> found.value.round(4).tolist()
+    >>> curve = tv_ball(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
+    >>> curve.value.round(4).tolist()
     [0.2395, 0.3295, 0.4195]
     """
     return _ball("tv_ball", "tv", losses, radius, delta, thresholds, rule)
@@ -169,31 +157,19 @@ def kl_ball(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, 1], shape [..., k], clients last.
+    losses : array_like, shape [..., k], in [0, 1]
     radius : array_like
         KL(Q || P) in nats, at least 0; broadcasts with the leading axes.  All hold at once.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    delta : array_like, in (0, 1)
     temperatures : array_like
         Grid of l above 0, at least one, fixed beforehand.
     rule : callable, optional
         ``rule(losses=..., delta=...)`` bounds a mean; ``product`` unless given.
 
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``radius`` and ``delta``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client or no temperature.
-
     Examples
     --------
-    >>> found = kl_ball(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
-    >>> found.value.round(4).tolist()
+    >>> curve = kl_ball(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
+    >>> curve.value.round(4).tolist()
     [0.2635, 0.3877, 0.4501]
     """
     return _ball("kl_ball", "kl", losses, radius, delta, temperatures, rule)
@@ -225,31 +201,19 @@ def chi2_ball(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, 1], shape [..., k], clients last.
+    losses : array_like, shape [..., k], in [0, 1]
     radius : array_like
         chi2(Q || P), at least 0; broadcasts with the leading axes.  All hold at once.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    delta : array_like, in (0, 1)
     thresholds : array_like
         Grid of t below 1, at least one, fixed beforehand; those below 0 serve small radii.
     rule : callable, optional
         ``rule(losses=..., delta=...)`` bounds a mean; ``product`` unless given.
 
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``radius`` and ``delta``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client or no threshold.
-
     Examples
     --------
-    >>> found = chi2_ball(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
-    >>> found.value.round(4).tolist()
+    >>> curve = chi2_ball(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
+    >>> curve.value.round(4).tolist()
     [0.2595, 0.3288, 0.3657]
     """
     return _ball("chi2_ball", "chi2", losses, radius, delta, thresholds, rule)
@@ -281,31 +245,19 @@ def subgroup(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, 1], shape [..., k], clients last.
+    losses : array_like, shape [..., k], in [0, 1]
     share : array_like
         Share s in (0, 1]; broadcasts with the leading axes.  All hold at once.
-    delta : array_like
-        Failure probability, strictly between 0 and 1; broadcasts with the leading axes.
+    delta : array_like, in (0, 1)
     thresholds : array_like
         Grid of t in [0, 1), at least one, fixed beforehand.
     rule : callable, optional
         ``rule(losses=..., delta=...)`` bounds a mean; ``product`` unless given.
 
-    Returns
-    -------
-    Certificate
-        Shape of the leading axes broadcast with ``share`` and ``delta``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, no client or no threshold.
-
     Examples
     --------
-    >>> found = subgroup(losses=[0.1, 0.2] * 20, share=[1.0, 0.5, 0.2], delta=0.05)
-    >>> found.value.round(4).tolist()
+    >>> curve = subgroup(losses=[0.1, 0.2] * 20, share=[1.0, 0.5, 0.2], delta=0.05)
+    >>> curve.value.round(4).tolist()
     [0.2395, 0.366, 0.6151]
     """
     return _ball("subgroup", "subgroup", losses, share, delta, thresholds, rule)

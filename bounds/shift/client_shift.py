@@ -139,8 +139,8 @@ def nearest(
 
     Examples
     --------
-    >>> found = nearest(novel_counts=[5, 40, 55], train_counts=[[1, 0, 0], [0, 1, 1]], kind="tv")
-    >>> int(found.client)
+    >>> closest = nearest(novel_counts=[5, 40, 55], train_counts=[[1, 0, 0], [0, 1, 1]], kind="tv")
+    >>> int(closest.client)
     1
     """
     one_of("kind", kind, KINDS)

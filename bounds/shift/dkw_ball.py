@@ -1,12 +1,10 @@
 """Balls of populations by a band around the whole distribution of losses."""
 
-from types import MappingProxyType
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Certificate, catalogued, certificate, rounded_up
+from latecomer.bounds.certificate import Certificate, catalogued, priced, rounded_up
 from latecomer.bounds.held_out.counting import dkw_band
 from latecomer.bounds.shift.duals import DUALS
 
@@ -50,8 +48,7 @@ def dkw_ball(
 
     Parameters
     ----------
-    losses : array_like
-        Scores in [0, 1], shape [..., k], clients last.
+    losses : array_like, shape [..., k], in [0, 1]
     radius : array_like
         As the ball measures, the share for ``subgroup``; broadcasts with the leading axes.
     delta : array_like
@@ -63,15 +60,10 @@ def dkw_ball(
     Certificate
         At most 1, shape of the leading axes broadcast with ``radius`` and ``delta``.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range or no client.
-
     Examples
     --------
-    >>> found = dkw_ball(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
-    >>> found.value.round(4).tolist()
+    >>> curve = dkw_ball(losses=[0.1, 0.2] * 20, radius=[0.0, 0.1, 0.2], delta=0.05)
+    >>> curve.value.round(4).tolist()
     [0.3247, 0.4871, 0.5603]
     """
     dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
@@ -89,9 +81,4 @@ def dkw_ball(
         mean = np.minimum(rounded_up((share * of_point).sum(axis=-1) + width), 1.0)
         value = np.minimum(value, dual.value(mean, reach, np.array(point)))
     mean = np.broadcast_to(scores.mean(axis=-1), shape)
-    return certificate(
-        "dkw_ball",
-        value=value,
-        terms={"empirical_risk": mean, "price and shift": value - mean},
-        delta=MappingProxyType({"clients": failure}),
-    )
+    return priced("dkw_ball", value, mean, {"clients": failure}, part="price and shift")

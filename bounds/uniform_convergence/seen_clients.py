@@ -72,11 +72,6 @@ def baxter_thm4_m(
     delta : array_like, in (0, 1)
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> needed = baxter_thm4_m(log_capacity_samples=5000.0, n_clients=100, epsilon=0.1, delta=0.05)
@@ -106,11 +101,6 @@ def log_cover_ball(
     dimension : array_like of int, at least 0
     ball_radius, cover_radius : array_like, positive
         R and the radius of the cover.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------
@@ -180,11 +170,6 @@ def pfedhn_M(
         L_h and L_V of the hypernetwork; L_V is 0 where it makes the same of every descriptor.
     delta, head_dim : array_like, in (0, 1); q weights of a personal head, at least 0
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> needed = pfedhn_M(
@@ -245,11 +230,6 @@ def pfedhn_eps(
         Samples of each client; for all others see :func:`pfedhn_M`.
     empirical_risk : array_like, in [0, loss_max]
         Left at 0 the value is the deviation alone.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------

@@ -56,11 +56,6 @@ def baxter_thm2_n(
     delta : array_like, in (0, 1)
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> round(float(baxter_thm2_n(log_capacity_clients=20.0, epsilon=0.2, delta=0.05)))
@@ -97,11 +92,6 @@ def baxter_thm2_m(
     epsilon : array_like, positive
     delta : array_like, in (0, 1)
     loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------
@@ -152,11 +142,6 @@ def baxter_eps_const(
     empirical_risk : array_like, in [0, loss_max]
         Left at 0 the value is the deviation alone.
     loss_max : float, positive
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------
@@ -209,11 +194,6 @@ def baxter_thm2_eps(
     delta : array_like, in (0, 1)
     largest : float, positive
         Infinity is returned where this epsilon is not reached.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------

@@ -1,8 +1,7 @@
 """Bounds that pay for the length of a code: quantised systems and quantised clients' models.
 
 A code is a prefix code fixed beforehand, its length in bits; the predictor is the decoded,
-deterministic one. Risks lie in [0, loss_max], ``delta`` strictly between 0 and 1. Inputs broadcast;
-arguments that list clients have them on their last axis. ValueError when out of range.
+deterministic one.
 """
 
 import numpy as np
@@ -12,7 +11,7 @@ from latecomer.bounds.certificate import (
     Array,
     Certificate,
     catalogued,
-    certificate,
+    priced,
     rounded_up,
     scaled_up,
 )
@@ -45,14 +44,13 @@ _AID_VACUOUS = "the code is longer than about as many bits as there are samples 
 
 def _aid(
     name: str,
-    *,
+    fast: bool,
     empirical_risk: ArrayLike,
     bits_shared: ArrayLike,
     bits_clients: ArrayLike,
     n_samples: ArrayLike,
     delta: ArrayLike,
     loss_max: ArrayLike,
-    fast: bool,
 ) -> Certificate:
     scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
@@ -64,13 +62,7 @@ def _aid(
     budget = (bits * np.log(2.0) + log_moment - np.log(failure)) / total
     value = outward(kl_step(unit, budget), scale)
     risk = scale * unit
-    return certificate(
-        name,
-        value=value,
-        terms={"empirical_risk": risk, "samples": value - risk},
-        delta={"samples": failure},
-        loss_max=scale,
-    )
+    return priced(name, value, risk, {"samples": failure}, scale, part="samples")
 
 
 @catalogued(
@@ -109,11 +101,6 @@ def aid_fast(
     delta : array_like, in (0, 1)
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = aid_fast(
@@ -124,14 +111,7 @@ def aid_fast(
     0.210984
     """
     return _aid(
-        "aid_fast",
-        empirical_risk=empirical_risk,
-        bits_shared=bits_shared,
-        bits_clients=bits_clients,
-        n_samples=n_samples,
-        delta=delta,
-        loss_max=loss_max,
-        fast=True,
+        "aid_fast", True, empirical_risk, bits_shared, bits_clients, n_samples, delta, loss_max
     )
 
 
@@ -161,18 +141,8 @@ def aid_occam(
 
     Parameters
     ----------
-    empirical_risk : array_like, in [0, loss_max]
-    bits_shared : array_like, at least 0
-    bits_clients : array_like, shape [..., n], at least 0
-    n_samples : array_like of int, at least 1
-    delta : array_like, in (0, 1)
-    loss_max : float, positive
-        See :func:`aid_fast`.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
+    empirical_risk, bits_shared, bits_clients, n_samples, delta, loss_max
+        As for :func:`aid_fast`.
 
     Examples
     --------
@@ -184,14 +154,7 @@ def aid_occam(
     0.2107
     """
     return _aid(
-        "aid_occam",
-        empirical_risk=empirical_risk,
-        bits_shared=bits_shared,
-        bits_clients=bits_clients,
-        n_samples=n_samples,
-        delta=delta,
-        loss_max=loss_max,
-        fast=False,
+        "aid_occam", False, empirical_risk, bits_shared, bits_clients, n_samples, delta, loss_max
     )
 
 
@@ -225,11 +188,6 @@ def occam_client(
     delta : array_like, in (0, 1)
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = occam_client(empirical_risk=0.09, bits=100, n_clients=3237, delta=0.05)
@@ -243,13 +201,7 @@ def occam_client(
     budget = (nonnegative("bits", bits) * np.log(2.0) - np.log(failure)) / n
     value = outward(kl_step(unit, budget), scale)
     risk = scale * unit
-    return certificate(
-        "occam_client",
-        value=value,
-        terms={"empirical_risk": risk, "clients": value - risk},
-        delta={"clients": failure},
-        loss_max=scale,
-    )
+    return priced("occam_client", value, risk, {"clients": failure}, scale, part="clients")
 
 
 @catalogued(
@@ -286,11 +238,6 @@ def occam_product(
         Broadcasts with the leading axes.
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> round(float(occam_product(losses=[0.1, 0.2] * 15, bits=10, delta=0.05)), 6)
@@ -305,10 +252,4 @@ def occam_product(
     exponent = rounded_up((price + level) / scores.shape[-1])
     value = scaled_up(-np.expm1(-exponent), scale)
     risk = scores.mean(axis=-1)
-    return certificate(
-        "occam_product",
-        value=value,
-        terms={"empirical_risk": risk, "clients": value - risk},
-        delta={"clients": failure},
-        loss_max=scale,
-    )
+    return priced("occam_product", value, risk, {"clients": failure}, scale, part="clients")

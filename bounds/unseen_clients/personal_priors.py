@@ -2,13 +2,13 @@
 
 The certified clients played no part in training the system. Client i splits its data into A and B
 before it looks: the prior N(theta_A, alpha I) comes from the system and A, the posterior
-N(theta, alpha I) from all of it, and the risk is measured on B. ValueError when out of range.
+N(theta, alpha I) from all of it, and the risk is measured on B.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, priced
 from latecomer.bounds.checks import (
     count,
     failure_probability,
@@ -75,11 +75,6 @@ def personal_prior_kl(
         k clients for which the statement is to hold at once; J variances that alpha is one of.
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = personal_prior_kl(
@@ -97,13 +92,7 @@ def personal_prior_kl(
     surprise = np.log(2.0 * shares) + 0.5 * np.log(m) - np.log(failure)
     value = outward(kl_step(unit, (complexity + surprise) / m), scale)
     risk = scale * unit
-    return certificate(
-        "personal_prior_kl",
-        value=value,
-        terms={"empirical_risk": risk, "samples": value - risk},
-        delta={"samples": failure},
-        loss_max=scale,
-    )
+    return priced("personal_prior_kl", value, risk, {"samples": failure}, scale, part="samples")
 
 
 @catalogued(
@@ -154,11 +143,6 @@ def personal_prior_pooled(
         As for :func:`personal_prior_kl`.
     delta, client_share : array_like, in (0, 1)
         Failure probability, and the part of it spent on the draw of clients.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
 
     Examples
     --------

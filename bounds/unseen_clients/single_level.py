@@ -4,14 +4,13 @@ A *client score* is the loss on points of a client that its model was not genera
 over folds (cross-fitting). It depends on one client only and its mean is the unseen-client risk,
 so scores are a plain sample of size ``n_clients``: what a client's own sampling adds is already
 part of their spread. ``kl_hyper`` is KL(posterior || prior) over whole systems, the prior fixed
-before the scores, for instance on clients kept apart. Scores lie in [0, loss_max]; ``delta`` is
-the failure probability of the reported number. Inputs broadcast; ValueError when out of range.
+before the scores, for instance on clients kept apart.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, rounded_up
+from latecomer.bounds.certificate import Certificate, catalogued, priced, rounded_up
 from latecomer.bounds.checks import (
     count,
     failure_probability,
@@ -34,10 +33,6 @@ POOL = (
     "clients are independent draws of one environment, or a uniform sample without replacement "
     "from a pool that the prior did not use"
 )
-
-
-def _outer(unit: Array, budget: Array, scale: float) -> Array:
-    return outward(kl_step(unit, budget), scale)
 
 
 @catalogued(
@@ -80,11 +75,6 @@ def single_level_kl(
         J priors (such as a grid of variances) that the posterior chose from.
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> float(single_level_kl(empirical_risk=0, kl_hyper=0, n_clients=1, delta=0.05)) >= 0.975
@@ -96,15 +86,9 @@ def single_level_kl(
     failure = failure_probability("delta", delta)
     log_moment = np.log(2.0 * count("n_priors", n_priors)) + 0.5 * np.log(n)
     budget = (nonnegative("kl_hyper", kl_hyper) + log_moment - np.log(failure)) / n
-    value = _outer(unit, np.asarray(budget), scale)
+    value = outward(kl_step(unit, np.asarray(budget)), scale)
     risk = scale * unit
-    return certificate(
-        "single_level_kl",
-        value=value,
-        terms={"empirical_risk": risk, "clients": value - risk},
-        delta={"clients": failure},
-        loss_max=scale,
-    )
+    return priced("single_level_kl", value, risk, {"clients": failure}, scale, part="clients")
 
 
 @catalogued(
@@ -149,11 +133,6 @@ def single_level_product(
     loss_max : float, positive
         Scales the result; the scores in ``mean_neg_log1m`` are divided by it already.
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = single_level_product(mean_neg_log1m=0.12, kl_hyper=0, n_clients=90, delta=0.05)
@@ -166,14 +145,8 @@ def single_level_product(
     failure = failure_probability("delta", delta)
     price = nonnegative("kl_hyper", kl_hyper) + np.log(count("n_priors", n_priors) / failure)
     value = rounded_up(-scale * np.expm1(-(level + price / n)))
-    scores = -scale * np.expm1(-level)
-    return certificate(
-        "single_level_product",
-        value=value,
-        terms={"empirical_risk": scores, "clients": value - scores},
-        delta={"clients": failure},
-        loss_max=scale,
-    )
+    risk, spent = -scale * np.expm1(-level), {"clients": failure}
+    return priced("single_level_product", value, risk, spent, scale, part="clients")
 
 
 @catalogued(
@@ -214,11 +187,6 @@ def progressive(
         Candidate temperatures, fixed beforehand; the union over them is paid for.
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = progressive(empirical_risk=0.12, n_steps=45, delta=0.05, grid=[0.5, 1, 2, 4])
@@ -237,10 +205,4 @@ def progressive(
     exponent = rates * unit[..., np.newaxis] + price[..., np.newaxis]
     value = rounded_up(scale * (np.expm1(-exponent) / np.expm1(-rates)).min(axis=-1))
     risk = scale * unit
-    return certificate(
-        "progressive",
-        value=value,
-        terms={"empirical_risk": risk, "clients": value - risk},
-        delta={"clients": failure},
-        loss_max=scale,
-    )
+    return priced("progressive", value, risk, {"clients": failure}, scale, part="clients")

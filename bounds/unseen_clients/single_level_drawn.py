@@ -1,8 +1,8 @@
 """Certificates for unseen clients of systems whose posterior mean is estimated by drawing.
 
-As ``unseen``, with the price of a Monte-Carlo mean: systems are drawn after the posterior is fixed,
-and the draws fail with a probability of their own. A system drawn afresh for each client gives as
-many independent scores as there are clients; one drawn for all clients gives a single one.
+As in ``single_level``, with the price of a Monte-Carlo mean: systems are drawn after the posterior
+is fixed, and the draws fail with a probability of their own. A system drawn afresh for each client
+gives as many independent scores as there are clients; one drawn for all clients gives a single one.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,13 +71,7 @@ def _level(monte_carlo_neg_log1m: ArrayLike, shrink: Array) -> tuple[Array, Arra
     population="unseen-client",
     predictor="gibbs",
     sampling="iid or finite-pool",
-    assumptions=(
-        SCORES,
-        _DRAWS,
-        PRIOR,
-        SUPPORT,
-        POOL,
-    ),
+    assumptions=(SCORES, _DRAWS, PRIOR, SUPPORT, POOL),
     vacuous_when="kl_hyper exceeds a few times n_clients",
 )
 def single_level_kl_mc(
@@ -108,11 +102,6 @@ def single_level_kl_mc(
     kl_hyper : array_like, at least 0, nats
     loss_max : float, positive
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = single_level_kl_mc(
@@ -128,6 +117,13 @@ def single_level_kl_mc(
     inner = kl_step(unit, budget)
     given = {"kl_hyper": kl_hyper, "n_clients": n_clients, "n_priors": n_priors}
     outer = single_level_kl(empirical_risk=inner, delta=failure, **given)
+    return _kl_mc(unit, inner, outer, failure_draws, scale)
+
+
+def _kl_mc(
+    unit: Array, inner: Array, outer: Certificate, for_draws: Array | float, scale: float = 1.0
+) -> Certificate:
+    """Return the certificate of a drawn mean ``unit`` that is at most ``inner``."""
     return certificate(
         "single_level_kl_mc",
         value=outward(outer.value, scale),
@@ -136,7 +132,7 @@ def single_level_kl_mc(
             "draws": scale * (inner - unit),
             "clients": scale * outer.terms["clients"],
         },
-        delta={"draws": failure_draws, "clients": outer.delta["clients"]},
+        delta={"draws": for_draws, "clients": outer.delta["clients"]},
         loss_max=scale,
     )
 
@@ -178,11 +174,6 @@ def single_level_product_mc(
     n_draws, delta_draws, kl_hyper, n_clients, delta, n_priors, loss_max
         As for :func:`single_level_kl_mc`.
 
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
     Examples
     --------
     >>> bound = single_level_product_mc(
@@ -198,7 +189,17 @@ def single_level_product_mc(
     inner = rounded_up(largest * kl_step(np.minimum(rounded_up(level / largest), 1.0), budget))
     given = {"kl_hyper": kl_hyper, "n_clients": n_clients, "n_priors": n_priors}
     outer = single_level_product(mean_neg_log1m=inner, delta=failure, **given)
-    factor = scale / (1.0 - shrink)
+    return _product_mc(level, scale / (1.0 - shrink), outer, failure_draws, scale)
+
+
+def _product_mc(
+    level: Array,
+    factor: Array | float,
+    outer: Certificate,
+    for_draws: Array | float,
+    scale: float = 1.0,
+) -> Certificate:
+    """Return the certificate of shrunk scores of mean ``level``, times ``factor``."""
     scores = -np.expm1(-level)
     return certificate(
         "single_level_product_mc",
@@ -208,7 +209,7 @@ def single_level_product_mc(
             "draws": factor * (outer.terms["empirical_risk"] - scores),
             "clients": factor * outer.terms["clients"],
         },
-        delta={"draws": failure_draws, "clients": outer.delta["clients"]},
+        delta={"draws": for_draws, "clients": outer.delta["clients"]},
         loss_max=scale,
     )
 
@@ -235,30 +236,19 @@ def product_from_draws(
     Examples
     --------
     >>> from latecomer.bounds.held_out.betting import betting_mixture
-    >>> found = product_from_draws(
+    >>> bound = product_from_draws(
     ...     np.full(2000, 0.1), gamma=0.01, for_draws=0.01,
     ...     bounded=lambda levels, share: betting_mixture(losses=levels, delta=share),
     ...     given={"kl_hyper": 0, "n_clients": 90, "delta": 0.04},
     ... )
-    >>> round(float(found), 3)
+    >>> round(float(bound), 3)
     0.146
     """
     largest = -np.log(gamma)
     levels = np.minimum(-np.log1p(-(1.0 - gamma) * errors) / largest, 1.0)
     inner = rounded_up(largest * np.minimum(rounded_up(bounded(levels, for_draws).value), 1.0))
     outer = single_level_product(mean_neg_log1m=inner, **given)
-    factor = 1.0 / (1.0 - gamma)
-    scores = -np.expm1(-largest * levels.mean())
-    return certificate(
-        "single_level_product_mc",
-        value=rounded_up(factor * outer.value),
-        terms={
-            "empirical_risk": factor * scores,
-            "draws": factor * (outer.terms["empirical_risk"] - scores),
-            "clients": factor * outer.terms["clients"],
-        },
-        delta={"draws": for_draws, "clients": outer.delta["clients"]},
-    )
+    return _product_mc(largest * levels.mean(), 1.0 / (1.0 - gamma), outer, for_draws)
 
 
 def kl_from_draws(
@@ -271,24 +261,14 @@ def kl_from_draws(
     Examples
     --------
     >>> from latecomer.bounds.held_out.betting import betting_mixture
-    >>> found = kl_from_draws(
+    >>> bound = kl_from_draws(
     ...     np.full(2000, 0.1), gamma=0.01, for_draws=0.01,
     ...     bounded=lambda levels, share: betting_mixture(losses=levels, delta=share),
     ...     given={"kl_hyper": 0, "n_clients": 90, "delta": 0.04},
     ... )
-    >>> round(float(found), 3)
+    >>> round(float(bound), 3)
     0.25
     """
-    mean = errors.mean()
     inner = np.minimum(bounded(errors, for_draws).value, 1.0)
     outer = single_level_kl(empirical_risk=inner, **given)
-    return certificate(
-        "single_level_kl_mc",
-        value=outer.value,
-        terms={
-            "empirical_risk": mean,
-            "draws": inner - mean,
-            "clients": outer.terms["clients"],
-        },
-        delta={"draws": for_draws, "clients": outer.delta["clients"]},
-    )
+    return _kl_mc(errors.mean(), inner, outer, for_draws)

@@ -6,6 +6,9 @@ from importlib import import_module
 from inspect import getmodule
 from types import ModuleType
 
+from gallery import entry_list
+from published import published_table
+
 from latecomer.bounds import CATALOGUE
 from latecomer.eval.studies.shipped import shipped_studies
 from latecomer.reports.statements import examples, statement
@@ -13,7 +16,8 @@ from latecomer.reports.statements import examples, statement
 __all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
 
 DIRECTIVE = re.compile(
-    r"^\{\{ (facts|members|studies|statements) ([\w. -]+) \}\}$", flags=re.MULTILINE
+    r"^\{\{ (facts|gallery|members|published|studies|statements) ([\w. -]+) \}\}$",
+    flags=re.MULTILINE,
 )
 
 
@@ -111,12 +115,16 @@ def homes(package: str) -> Iterator[tuple[str, str]]:
 
 
 def expanded(markdown: str) -> str:
-    """Replace ``{{ facts NAME ... }}`` and its like: members, studies, statements."""
+    """Replace ``{{ facts NAME ... }}`` and its like: gallery, members, published, studies."""
 
     def made(found: re.Match[str]) -> str:
         kind, names = found[1], found[2].split()
         if kind == "facts":
             return fact_table(names)
+        if kind == "gallery":
+            return entry_list()
+        if kind == "published":
+            return published_table(names[0])
         if kind == "studies":
             return study_list(names[0])
         if kind == "statements":

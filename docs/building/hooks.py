@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from facts import expanded
+from gallery import gallery_pages
 from mathematics import Mathematics
 from mkdocs.structure.files import File
 from pygments.formatters import HtmlFormatter
@@ -20,10 +21,12 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the colours of code, light and dark."""
+    """Add the colours of code, light and dark, and the reports of the gallery."""
     light = HtmlFormatter(style="default").get_style_defs(".highlight")
     dark = HtmlFormatter(style="github-dark").get_style_defs("[data-bs-theme=dark] .highlight")
     files.append(File.generated(config, "code.css", content=f"{light}\n{dark}\n"))
+    for name, page in gallery_pages():
+        files.append(File.generated(config, f"gallery/{name}.html", content=page))
     return files
 
 

@@ -6,30 +6,30 @@ client.  Needs no torch and loads none.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from latecomer.bounds.certificate import Array, Certificate, scaled_up
 from latecomer.bounds.checks import count, failure_probability, positive
 from latecomer.bounds.held_out.losses import conformal
-from latecomer.eval.certificates.loss_table import LossTable, read_losses
+from latecomer.eval.certificates.loss_table import Source, read_losses
 from latecomer.eval.certificates.rows import left_for_others
-from latecomer.eval.certificates.rules import RULES, Asked, Rule, rules_for
+from latecomer.eval.certificates.rules import (
+    BEST_OF,
+    MEAN_RULES,
+    RULES,
+    Asked,
+    Rule,
+    best_of_rule,
+    rules_for,
+)
 from latecomer.eval.errors import InputError, nearest
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    Source = str | PathLike[str] | pd.DataFrame | Mapping[Any, float] | LossTable
-else:
-    Source = Any
 
 __all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
 
@@ -56,6 +56,8 @@ class LossCertificate:
     ----------
     rule : str
         Rule of the mean's bound, as asked for.
+    best_of : tuple of str
+        Rules of which ``best_of`` took the tightest; empty for any other.
     n_clients, n_rows : int
         Clients, and the rows they were averaged from.
     mean, sd : float
@@ -90,6 +92,7 @@ class LossCertificate:
     """
 
     rule: str
+    best_of: tuple[str, ...]
     n_clients: int
     n_rows: int
     mean: float
@@ -111,6 +114,7 @@ class LossCertificate:
         """Return plain numbers, strings, lists and dicts, ready for JSON."""
         return {
             "rule": self.rule,
+            "best_of": list(self.best_of),
             "n_clients": self.n_clients,
             "n_rows": self.n_rows,
             "mean": self.mean,
@@ -130,10 +134,11 @@ class LossCertificate:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One loss a client, the smallest first, and how the clients were drawn.
+    """One loss a client, the smallest first, how the clients were drawn, and the rule asked for.
 
     Attributes
     ----------
+    rule : Rule
     losses : ndarray
     mean : float
         Mean loss.
@@ -143,6 +148,7 @@ class Sample:
     seed : int
     """
 
+    rule: Rule
     losses: Array
     mean: float
     n_rows: int
@@ -174,6 +180,7 @@ def sample_of(
     pool_size: int | None,
     loss_max: float,
     seed: int,
+    best_of: Sequence[str] = (),
 ) -> Sample:
     """Read losses and check what is asked of them.
 
@@ -181,28 +188,52 @@ def sample_of(
     ------
     InputError
     """
-    _check_rule(rule, pool_size)
-    checked(failure_probability, "delta", delta)
-    loss_max = float(checked(positive, "loss_max", loss_max))
-    seed = int(checked(partial(count, minimum=0), "seed", seed))
-    if pool_size is not None:
-        pool_size = int(checked(count, "pool_size", pool_size))
+    asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": seed}
+    chosen = check_options(rule, best_of, delta=delta, **asked)
+    loss_max = float(loss_max)
     table = read_losses(losses, loss_max=loss_max)
     k = len(table.clients)
     if pool_size is not None and pool_size < k:
         raise InputError(
             f"pool_size must be a whole number of at least the {k} clients given, got {pool_size}"
         )
-    if k < RULES[rule].least:
-        raise InputError(f"rule {rule} needs at least {RULES[rule].least} clients, got {k}")
+    if k < chosen.least:
+        raise InputError(f"rule {rule} needs at least {chosen.least} clients, got {k}")
     return Sample(
+        rule=chosen,
         losses=np.array(table.losses),
         mean=min(math.fsum(table.losses) / k, loss_max),
         n_rows=table.n_rows,
         loss_max=loss_max,
-        pool_size=pool_size,
-        seed=seed,
+        pool_size=None if pool_size is None else int(pool_size),
+        seed=int(seed),
     )
+
+
+def check_options(
+    rule: str,
+    best_of: Sequence[str] = (),
+    *,
+    delta: float,
+    pool_size: int | None,
+    loss_max: float,
+    seed: int,
+    alpha: float = 0.1,
+) -> Rule:
+    """Return the rule; refuse what cannot be asked of any table, before one is read.
+
+    Raises
+    ------
+    InputError
+    """
+    chosen = _rule_of(rule, best_of, pool_size)
+    checked(failure_probability, "delta", delta)
+    checked(failure_probability, "alpha", alpha)
+    checked(positive, "loss_max", loss_max)
+    checked(partial(count, minimum=0), "seed", seed)
+    if pool_size is not None:
+        checked(count, "pool_size", pool_size)
+    return chosen
 
 
 def certify_losses(
@@ -214,6 +245,7 @@ def certify_losses(
     pool_size: int | None = None,
     loss_max: float = 1.0,
     seed: int = 0,
+    best_of: Sequence[str] = (),
 ) -> LossCertificate:
     r"""Bound the mean loss of clients like these, and the loss of the next one.
 
@@ -224,15 +256,16 @@ def certify_losses(
 
     Parameters
     ----------
-    losses : path, DataFrame or mapping
-        One loss per client, in any order: a CSV file or DataFrame with the columns ``client``,
-        ``loss`` and, if rows are to be averaged unevenly, ``weight``; or a mapping client -> loss.
+    losses : path, DataFrame, mapping or sequence
+        One loss per client, in any order: a CSV, JSON or Parquet file or DataFrame with columns
+        ``client``, ``loss`` and, to average rows unevenly, ``weight``; client -> loss; or losses.
     delta : float
         Failure probability of the mean's bound, in (0, 1).
     rule : str
         One of ``FILE_RULES``, chosen before looking: ``product`` for up to about 150 clients with
         low, even losses, ``wsr_averaged`` and ``betting_mixture`` for more or spread ones,
-        ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for the next alone.
+        ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for the next alone,
+        ``best_of`` for the tightest of those in ``best_of``, which share ``delta``.
     alpha : float
         Failure probability of the next client's bound, in (0, 1).
     pool_size : int, optional
@@ -241,6 +274,8 @@ def certify_losses(
         Largest possible loss.
     seed : int
         Draws the orders along which some rules bet; chosen beforehand too.
+    best_of : sequence of str
+        Two rules of the mean or more, for the rule ``best_of``.
 
     Raises
     ------
@@ -256,19 +291,21 @@ def certify_losses(
     0.1
     """
     alpha = float(checked(failure_probability, "alpha", alpha))
-    given = sample_of(
-        losses, rule=rule, delta=delta, pool_size=pool_size, loss_max=loss_max, seed=seed
-    )
-    return _certified(given, rule, float(delta), alpha)
+    asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": seed}
+    given = sample_of(losses, rule=rule, best_of=best_of, delta=delta, **asked)
+    return _certified(given, tuple(best_of), float(delta), alpha)
 
 
-def _certified(given: Sample, rule: str, delta: float, alpha: float) -> LossCertificate:
+def _certified(
+    given: Sample, best_of: tuple[str, ...], delta: float, alpha: float
+) -> LossCertificate:
     """Bound the mean and the next client's loss, and say what the bound cost."""
+    rule = given.rule
     k, mean, loss_max, pool_size = given.n_clients, given.mean, given.loss_max, given.pool_size
     bound, others = None, None
-    if RULES[rule].states == "mean":
-        unit = _bounded(RULES[rule], given, delta)
-        bound = tagged(scaled_to(unit, loss_max), RULES[rule], pool_size, given.seed)
+    if rule.states == "mean":
+        unit = _bounded(rule, given, delta)
+        bound = tagged(scaled_to(unit, loss_max), rule, pool_size, given.seed)
         if pool_size is not None and pool_size > k:
             sizes = {"n_clients": k, "pool_size": pool_size}
             left = left_for_others(bound=float(unit), mean=mean / loss_max, **sizes)
@@ -276,7 +313,8 @@ def _certified(given: Sample, rule: str, delta: float, alpha: float) -> LossCert
     rank, clients_needed = _conformal_rank(k, alpha)
     quantile = conformal(losses=given.losses, alpha=alpha, loss_max=loss_max)
     return LossCertificate(
-        rule=rule,
+        rule=rule.name,
+        best_of=best_of,
         n_clients=k,
         n_rows=given.n_rows,
         mean=mean,
@@ -291,22 +329,39 @@ def _certified(given: Sample, rule: str, delta: float, alpha: float) -> LossCert
         reference_price=-math.expm1(math.log(delta) / k) * (loss_max - mean),
         price_paid=None if bound is None else float(bound) - mean,
         others=others,
-        orders=_orders(RULES[rule]),
+        orders=_orders(rule),
         seed=given.seed,
     )
 
 
-def _check_rule(rule: str, pool_size: int | None) -> None:
+def _rule_of(rule: str, best_of: Sequence[str], pool_size: int | None) -> Rule:
+    """Return the rule that is asked for, if it covers how the clients were drawn."""
+    legal = (*FILE_RULES, BEST_OF)
     if rule == "wsr":
         raise InputError(
             "rule wsr hangs on the order of the clients, which a table does not tell: use "
             "wsr_averaged, or product_wor_averaged for a pool"
         )
-    if rule not in FILE_RULES:
+    if rule not in legal:
         raise InputError(
-            f"rule must be one of {', '.join(FILE_RULES)}, got {rule!r}"
-            f"{nearest(str(rule), FILE_RULES)}"
+            f"rule must be one of {', '.join(legal)}, got {rule!r}{nearest(str(rule), legal)}"
         )
+    if rule != BEST_OF and best_of:
+        raise InputError(f"best_of names the rules of rule best_of, got rule {rule}")
+    if rule == BEST_OF:
+        given = (best_of,) if isinstance(best_of, str) else tuple(best_of)
+        means = [name for name, one in MEAN_RULES.items() if "table" in one.doors]
+        if len(set(given)) < max(2, len(given)) or not set(given) <= set(means):
+            raise InputError(
+                f"best_of must be two or more different ones of {', '.join(means)}, got "
+                f"{', '.join(map(str, given)) or 'none'}"
+            )
+    for name in given if rule == BEST_OF else (rule,):
+        _check_drawn(name, pool_size)
+    return best_of_rule(given) if rule == BEST_OF else RULES[rule]
+
+
+def _check_drawn(rule: str, pool_size: int | None) -> None:
     if pool_size is None and not RULES[rule].iid:
         raise InputError(
             f"rule {rule} is for finite pools: say how many untrained clients these were drawn "
@@ -321,7 +376,7 @@ def _check_rule(rule: str, pool_size: int | None) -> None:
 
 def _orders(rule: Rule) -> int:
     """Return the orders of the losses that a rule needs: one, several, or none."""
-    return 1 if rule.ordered else rule.orders
+    return int(rule.ordered) + rule.orders
 
 
 def _bounded(rule: Rule, given: Sample, delta: float) -> Certificate:

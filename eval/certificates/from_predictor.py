@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.scoring.cross_fitting import client_folds
 from latecomer.moved import old_name
 
-__all__ = ["certify_predictor"]
+__all__ = ["Loss", "Predictor", "Scored", "certify_predictor", "score_clients"]
 
 Points = tuple[NDArray[Any], NDArray[Any]]
 Predictor = Callable[[Points, NDArray[Any]], ArrayLike]
@@ -75,13 +75,60 @@ def certify_predictor(
     >>> found.n_clients, round(found.mean, 3), round(float(found.certificate), 3)
     (30, 0.069, 0.159)
     """
-    _check(clients, folds, pool_size)
-    scored = _scored(predictor, clients, folds, seed, loss or _wrong, loss_max)
-    given = {"delta": delta, "alpha": alpha, "loss_max": loss_max}
+    how: dict[str, Any] = {"folds": folds, "seed": seed, "loss": loss, "loss_max": loss_max}
+    scored = score_clients(predictor, clients, pool_size=pool_size, **how)
+    given: dict[str, Any] = {"delta": delta, "alpha": alpha, "loss_max": loss_max}
     found = certify_losses(scored.losses, rule=rule, pool_size=pool_size, seed=seed, **given)
-    certificate = found.certificate and _about(found.certificate, scored.about)
-    next_client = _about(found.next_client, scored.about)
-    return replace(found, certificate=certificate, next_client=next_client)
+    return scored.told(found)
+
+
+Found = TypeVar("Found", bound=LossCertificate)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Each client's mean loss, and what the losses are about.
+
+    Attributes
+    ----------
+    losses : dict of str to float
+        By client.
+    about : str
+        How clients were served: an assumption of what is certified.
+    """
+
+    losses: dict[str, float]
+    about: str
+
+    def told(self, found: Found) -> Found:
+        """Return what was certified of these losses with how clients were served."""
+        certificate = found.certificate and _about(found.certificate, self.about)
+        next_client = _about(found.next_client, self.about)
+        return replace(found, certificate=certificate, next_client=next_client)
+
+
+def score_clients(
+    predictor: Predictor,
+    clients: Mapping[Any, tuple[Any, Any]],
+    *,
+    folds: int = 1,
+    seed: int = 0,
+    loss: Loss | None = None,
+    loss_max: float = 1.0,
+    pool_size: int | None = None,
+) -> Scored:
+    """Serve every client, once a fold, and average the losses of its points.
+
+    Arguments and errors are those of :func:`certify_predictor`.
+
+    Examples
+    --------
+    >>> x, y = np.arange(4.0), np.array([0, 0, 1, 1])
+    >>> score_clients(lambda support, x: x > 2, {"a": ((x, y), (x, y))}).losses
+    {'a': 0.25}
+    """
+    _check(clients, folds, pool_size)
+    return _scored(predictor, clients, folds, seed, loss or _wrong, loss_max)
 
 
 def _check(clients: Mapping[Any, Any], folds: int, pool_size: int | None) -> None:
@@ -97,14 +144,6 @@ def _check(clients: Mapping[Any, Any], folds: int, pool_size: int | None) -> Non
         )
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """Each client's mean loss, and what the losses are about."""
-
-    losses: dict[str, float]
-    about: str
-
-
 def _scored(
     predictor: Predictor,
     clients: Mapping[Any, Any],
@@ -112,8 +151,7 @@ def _scored(
     seed: int,
     loss: Loss,
     loss_max: float,
-) -> _Scored:
-    """Serve every client, once a fold, and average the losses of its points."""
+) -> Scored:
     losses: dict[str, float] = {}
     n_support: list[int] = []
     for name, given in clients.items():
@@ -135,7 +173,7 @@ def _scored(
     about = f"the system is run with {least} to {most} support points a client"
     if folds > 1:
         about += f" (losses average over {folds} folds of a client's own points)"
-    return _Scored(losses, about)
+    return Scored(losses, about)
 
 
 def __getattr__(name: str) -> Any:

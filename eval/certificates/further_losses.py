@@ -15,18 +15,26 @@ from latecomer.bounds.held_out.pool_curve import pool_band
 from latecomer.eval.certificates.from_losses import (
     LossCertificate,
     Sample,
-    Source,
     certify_losses,
     checked,
     sample_of,
     tagged,
 )
-from latecomer.eval.certificates.loss_table import read_losses
+from latecomer.eval.certificates.loss_table import LossTable, Source, read_losses
 from latecomer.eval.certificates.rules import RULES
 from latecomer.eval.errors import InputError
 
-__all__ = ["Compared", "certify_above", "certify_against", "certify_curve", "certify_groups"]
+__all__ = [
+    "Compared",
+    "Step",
+    "certify_above",
+    "certify_against",
+    "certify_curve",
+    "certify_groups",
+]
 
+Step = tuple[float, float, float]
+"""A threshold, the sampled share of clients above it, and the bound of that share."""
 _COUNTED = RULES["fraction_above"]
 
 
@@ -107,7 +115,7 @@ def certify_curve(
     delta: float = 0.05,
     pool_size: int | None = None,
     loss_max: float = 1.0,
-) -> tuple[Certificate, list[tuple[float, float, float]]]:
+) -> tuple[Certificate, list[Step]]:
     """Bound the share of clients above every threshold at once.
 
     Parameters
@@ -145,11 +153,11 @@ def certify_curve(
         name = "pool_band"
         width = float(pool_band(n_sampled=k, pool_size=given.pool_size, delta=delta))
     made = certificate(name, terms={"width": width}, delta={"clients": delta})
-    steps = []
-    for threshold in np.unique(np.append(given.losses, 0.0)).tolist():
-        sampled = float((given.losses > threshold).mean())
-        upper = min(1.0, sampled + width) if threshold < given.loss_max else 0.0
-        steps.append((threshold, sampled, upper))
+    # The losses are sorted: what is above a threshold is counted in one go, however many there are.
+    thresholds = np.unique(np.append(given.losses, 0.0))
+    sampled = (k - np.searchsorted(given.losses, thresholds, side="right")) / k
+    upper = np.where(thresholds < given.loss_max, np.minimum(1.0, sampled + width), 0.0)
+    steps = list(zip(thresholds.tolist(), sampled.tolist(), upper.tolist(), strict=True))
     return _counted(replace(made, population="unseen-client"), given), steps
 
 
@@ -162,6 +170,7 @@ def certify_groups(
     alpha: float = 0.1,
     loss_max: float = 1.0,
     seed: int = 0,
+    best_of: Sequence[str] = (),
 ) -> Mapping[str, LossCertificate]:
     """Certify every group of clients that a column names, all of them at once.
 
@@ -170,7 +179,7 @@ def certify_groups(
 
     Parameters
     ----------
-    losses, rule, loss_max, seed
+    losses, rule, loss_max, seed, best_of
         As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
     by : str
         Column of the file or frame that holds each client's group.
@@ -199,12 +208,11 @@ def certify_groups(
     parts = table.by_group()
     each = float(checked(failure_probability, "delta", delta)) / len(parts)
     of_next = float(checked(failure_probability, "alpha", alpha)) / len(parts)
+    asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max, "seed": seed}
     found = {}
     for name, part in parts.items():
         try:
-            found[name] = certify_losses(
-                part, rule=rule, delta=each, alpha=of_next, loss_max=loss_max, seed=seed
-            )
+            found[name] = certify_losses(part, delta=each, alpha=of_next, **asked)
         except InputError as error:
             raise InputError(f"{by} {name!r}: {error}") from error
     return found
@@ -282,24 +290,40 @@ def certify_against(
     (-0.2, -0.097, 0.049)
     """
     largest = _positive(loss_max)
-    first, other = (read_losses(one, loss_max=largest) for one in (losses, against))
+    gaps = _gaps(*(read_losses(one, loss_max=largest) for one in (losses, against)))
+    unit = {name: min(1.0, max(0.0, (1.0 + gap / largest) / 2.0)) for name, gap in gaps.items()}
+    given = sample_of(
+        unit, rule="product", delta=delta, pool_size=pool_size, loss_max=1.0, seed=seed
+    )
+    mean = float(np.mean(list(gaps.values())))
+    shares = {name: float(gap > 0) for name, gap in gaps.items()}
+    return Compared(
+        len(gaps),
+        mean,
+        _difference(given, mean, largest, delta),
+        certify_above(shares, [0.5], delta=delta, pool_size=pool_size)[0.5],
+        sum(gap > 0 for gap in gaps.values()),
+    )
+
+
+def _gaps(first: LossTable, other: LossTable) -> dict[str, float]:
+    """Return what each client loses more under the first model; both must have the same ones."""
     own = dict(zip(first.clients, first.losses, strict=True))
     theirs = dict(zip(other.clients, other.losses, strict=True))
     for name in sorted(own.keys() ^ theirs.keys()):
         where = "first" if name in own else "second"
         raise InputError(f"client {name!r} is in the {where} table of losses alone")
-    gaps = {name: own[name] - theirs[name] for name in own}
-    unit = {name: min(1.0, max(0.0, (1.0 + gap / largest) / 2.0)) for name, gap in gaps.items()}
-    given = sample_of(
-        unit, rule="product", delta=delta, pool_size=pool_size, loss_max=1.0, seed=seed
-    )
+    return {name: own[name] - theirs[name] for name in own}
+
+
+def _difference(given: Sample, mean: float, largest: float, delta: float) -> Certificate:
+    """Bound the mean of differences that were squeezed into [0, 1]."""
     if given.pool_size is None:
         rule = RULES["wsr_averaged"]
         made = wsr_averaged(losses=given.losses, delta=delta, seed=given.seed)
     else:
         rule = RULES["wsr_wor"]
         made = wsr_wor(losses=given.ordered(rule), delta=delta, pool_size=given.pool_size)
-    mean = float(np.mean(list(gaps.values())))
     bound = largest * (2.0 * float(made.value) - 1.0) + 8e-16 * largest
     issued = replace(
         made,
@@ -307,9 +331,4 @@ def certify_against(
         terms={"difference": np.asarray(mean), "price": np.asarray(bound - mean)},
         loss_max=largest,
     )
-    n_worse = sum(gap > 0 for gap in gaps.values())
-    shares = {i: float(gap > 0) for i, gap in enumerate(gaps.values())}
-    worse = certify_above(shares, [0.5], delta=delta, pool_size=pool_size)[0.5]
-    return Compared(
-        len(gaps), mean, tagged(issued, rule, given.pool_size, given.seed), worse, n_worse
-    )
+    return tagged(issued, rule, given.pool_size, given.seed)

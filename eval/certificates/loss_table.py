@@ -11,7 +11,7 @@ import csv
 import io
 import math
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latecomer.bounds.certificate import Array
+from latecomer.eval.certificates.loss_records import is_json, json_rows, parquet_frame
 from latecomer.eval.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -64,6 +65,13 @@ class LossTable:
             )
             for name, of in own.items()
         }
+
+
+if TYPE_CHECKING:
+    Rows = Mapping[Any, float] | Sequence[float] | Array | pd.DataFrame | pd.Series[float]
+    Source = str | PathLike[str] | bytes | Rows | LossTable
+else:
+    Source = Any
 
 
 @dataclass
@@ -118,12 +126,11 @@ class _Rows:
             raise InputError(f"{where}: no client id")
         value, heft = _number(where, "loss", loss), _number(where, "weight", weight)
         if heft < 0:
-            raise InputError(f"{where}: weight {heft:g} is negative")
-        if value < 0:
-            raise InputError(f"{where}: loss {value:g} is negative")
+            raise InputError(f"{where}: weight must be at least 0, got {heft!r}")
+        larger = "; divide losses that can be larger by the largest, or say it as loss_max"
         raise InputError(
-            f"{where}: loss {value:g} lies outside [0, {self.loss_max:g}];"
-            " losses that can be larger need their largest value as loss_max (--loss-max)"
+            f"{where}: loss must lie in [0, {self.loss_max:g}], got {value!r}"
+            + (larger if value > self.loss_max else "")
         )
 
     def means(self) -> Array:
@@ -140,7 +147,8 @@ class _Rows:
             largest = weights[own].max()
             if largest == 0:
                 raise InputError(
-                    f"{self.weightless[i]}: the weights of client {client!r} are all 0"
+                    f"{self.weightless[i]}: the weights of client {client!r} are all 0, one must be"
+                    " above"
                 )
             shares = weights[own] / largest
             found[i] = math.fsum(shares * losses[own]) / math.fsum(shares)
@@ -148,7 +156,7 @@ class _Rows:
 
 
 def read_losses(
-    source: "str | PathLike[str] | pd.DataFrame | Mapping[Any, float] | LossTable",
+    source: Source,
     *,
     loss_max: float,
     by: str | None = None,
@@ -157,10 +165,11 @@ def read_losses(
 
     Parameters
     ----------
-    source : path, DataFrame or mapping
-        CSV file (UTF-8, comma-separated, a header) or DataFrame with the columns ``client``,
-        ``loss`` and optionally ``weight``, other columns ignored; or a mapping client -> loss.  A
-        table that was read before is handed back.
+    source : path, bytes, DataFrame, mapping or sequence
+        CSV file (UTF-8, comma-separated, a header), JSON (records, columns, or client: loss),
+        Parquet or DataFrame with the columns ``client``, ``loss`` and optionally ``weight``, other
+        columns ignored; a file's bytes; a mapping client -> loss, a series, or one loss a client.
+        A table that was read before is handed back.
     loss_max : float
         Largest possible loss.
     by : str, optional
@@ -232,39 +241,81 @@ def read_arrivals(
     return tuple(zip(rows.numbers, rows.loss, strict=True))
 
 
+def read_in_order(source: Source, *, loss_max: float) -> tuple[tuple[str, float], ...]:
+    """Return client and loss of every row, in the order of a source in which each occurs once.
+
+    Raises
+    ------
+    InputError
+        One line naming the file, the line and what is wrong with it.
+
+    Examples
+    --------
+    >>> read_in_order([0.3, 0.1], loss_max=1.0)
+    (('0', 0.3), ('1', 0.1))
+    """
+    rows = _Rows(loss_max, None, once=True)
+    _read(source, rows)
+    if not rows.numbers:
+        raise InputError(f"{_label(source)}: holds no clients")
+    return tuple(zip(rows.numbers, rows.loss, strict=True))
+
+
 def _label(source: Any) -> str:
     if isinstance(source, (str, PathLike)):
         return str(fspath(source))
-    return "losses"
+    return "standard input" if isinstance(source, bytes) else "losses"
 
 
 def _read(source: Any, rows: _Rows) -> None:
-    if isinstance(source, (str, PathLike)):
-        _read_csv(_label(source), _bytes(_label(source)), rows)
+    label = _label(source)
+    if isinstance(source, (str, PathLike)) and label.lower().endswith((".parquet", ".pq")):
+        _read_frame(parquet_frame(label), rows, label)
+    elif isinstance(source, (str, PathLike, bytes)):
+        data = source if isinstance(source, bytes) else _bytes(label)
+        (_read_json if is_json(data) else _read_csv)(label, data, rows)
     elif isinstance(source, Mapping):
-        _read_mapping(source, rows)
+        _read_pairs(source.items(), rows)
     elif hasattr(source, "columns") and hasattr(source, "itertuples"):
         _read_frame(source, rows)
+    elif hasattr(source, "index") and hasattr(source, "items"):
+        _read_pairs(source.items(), rows)  # a series; its index holds the clients
+    elif isinstance(source, (list, tuple)) or (hasattr(source, "ndim") and source.ndim == 1):
+        _read_pairs(enumerate(source), rows)
     else:
         raise InputError(
-            "losses must be a CSV file, a DataFrame with columns client and loss, or a mapping"
-            f" client -> loss, got {type(source).__name__}"
+            "losses must be a CSV, JSON or Parquet file, a DataFrame with columns client and loss,"
+            " a mapping client -> loss or one loss a client in a row, got"
+            f" {type(source).__name__}"
         )
 
 
-def _read_mapping(losses: Mapping[Any, float], rows: _Rows) -> None:
+def _read_pairs(pairs: Iterable[tuple[Any, Any]], rows: _Rows) -> None:
     if rows.by is not None:
         raise InputError(f"by {rows.by} needs a file or a DataFrame with that column")
-    for key, value in losses.items():
+    for key, value in pairs:
         client = str(key)
         if client in rows.numbers:
             raise InputError(f"losses: client {client!r} occurs twice")
         rows.add(partial("losses, client {!r}".format, client), client, value)
 
 
-def _read_frame(frame: Any, rows: _Rows) -> None:
+def _read_json(path: str, data: bytes, rows: _Rows) -> None:
+    asked = ["client", "loss", *([rows.by] if rows.by is not None else [])]
+    for where, values in json_rows(path, _text(path, data)):
+        for name in asked:
+            if name not in values:
+                listed = ", ".join(map(str, list(values)[:8]))
+                raise InputError(f"{where}: no {name!r} among {listed or 'none'}")
+        client, group = (values[name] for name in (asked[0], asked[-1]))
+        told = "" if rows.by is None or group is None else str(group)
+        named = "" if client is None else str(client).strip()
+        rows.add(partial(str, where), named, values["loss"], values.get("weight", 1.0), told)
+
+
+def _read_frame(frame: Any, rows: _Rows, label: str = "losses") -> None:
     listed = [str(name) for name in frame.columns]
-    _require_columns("losses", listed, rows.by)
+    _require_columns(label, listed, rows.by)
     columns = ["client", "loss", *(["weight"] if "weight" in frame.columns else [])]
     weighted = len(columns) == 3
     asked = [*columns, *([rows.by] if rows.by is not None else [])]
@@ -273,7 +324,7 @@ def _read_frame(frame: Any, rows: _Rows) -> None:
         named = "" if client is None or client != client else str(client)
         told = "" if group is None or group != group else str(group)
         weight = values[2] if weighted else 1.0
-        rows.add(partial("losses, row {}".format, number), named, values[1], weight, told)
+        rows.add(partial("{}, row {}".format, label, number), named, values[1], weight, told)
 
 
 def _read_csv(path: str, data: bytes, rows: _Rows) -> None:

@@ -1,8 +1,10 @@
 """The rules that certificates are asked for by, and how their clients must have been drawn."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
+from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.inequalities.declaration import Asked, Rule
 from latecomer.eval.discovery import declared
 from latecomer.eval.errors import InputError
@@ -15,6 +17,7 @@ __all__ = [
     "RULES",
     "Asked",
     "Rule",
+    "best_of_rule",
     "check_outside",
     "check_sampling",
     "level_of",
@@ -23,7 +26,7 @@ __all__ = [
     "sampling_of",
 ]
 
-IID_SPLITS = frozenset({"environment"})
+IID_SPLITS = frozenset({"environment", "client_types", "client_mixtures"})
 BEST_OF = "best_of"
 # A certificate about a pool that is nearly all certified says next to nothing about new clients.
 LEAST_OUTSIDE = 10
@@ -47,6 +50,45 @@ MEAN_RULES: Mapping[str, Rule] = MappingProxyType(
     {name: rule for name, rule in rules_for("r0").items() if rule.states == "mean"}
 )
 """Of held-out clients' scores: those among which ``best_of`` may choose."""
+
+
+def best_of_rule(names: Sequence[str]) -> Rule:
+    """Return the rule that takes the smallest of several bounds and pays for the choice.
+
+    Each has an equal part of the failure probability: all of them hold together, so the smallest
+    does.  What each of them rests on has to hold, for which one is smallest hangs on the scores.
+
+    Examples
+    --------
+    >>> rule = best_of_rule(["product", "wsr_averaged"])
+    >>> rule.iid, rule.finite_pool, rule.orders
+    (True, False, 64)
+    """
+    parts = [MEAN_RULES[name] for name in names]
+
+    def smallest(asked: Asked) -> Certificate:
+        part = replace(asked, level=asked.level / len(parts))
+        each = {rule.name: rule.bound(part) for rule in parts if rule.bound is not None}
+        best = min(each.values(), key=float)
+        drawn = {one.sampling for one in each.values()}
+        return replace(
+            best,
+            delta={f"clients, {name}": one.delta_total for name, one in each.items()},
+            sampling=best.sampling if len(drawn) == 1 else "iid",
+            rigorous=all(one.rigorous for one in each.values()),
+        )
+
+    return Rule(
+        name=BEST_OF,
+        words=f"best of {', '.join(names)}, which share delta",
+        finite_pool=all(rule.finite_pool for rule in parts),
+        iid=all(rule.iid for rule in parts),
+        realised=any(rule.realised for rule in parts),
+        ordered=any(rule.ordered for rule in parts),
+        orders=max(rule.orders for rule in parts),
+        bound=smallest,
+        least=max(rule.least for rule in parts),
+    )
 
 
 def level_of(rule: str) -> str:

@@ -28,13 +28,13 @@ from latecomer.bounds.shift.balls import MeanRule, chi2_ball, kl_ball, subgroup,
 from latecomer.bounds.shift.duals import DUALS
 from latecomer.eval.certificates.from_losses import (
     Sample,
-    Source,
     checked,
     sample_of,
     scaled_to,
     tagged,
 )
-from latecomer.eval.certificates.rules import MEAN_RULES, Asked, Rule
+from latecomer.eval.certificates.loss_table import Source
+from latecomer.eval.certificates.rules import Asked, Rule
 from latecomer.eval.errors import InputError, nearest
 
 __all__ = ["Shifted", "certify_shifted"]
@@ -96,6 +96,7 @@ def certify_shifted(
     pool_size: int | None = None,
     loss_max: float = 1.0,
     seed: int = 0,
+    best_of: Sequence[str] = (),
 ) -> Shifted:
     """Bound the mean loss of every population of clients within a radius of the scored one.
 
@@ -104,7 +105,7 @@ def certify_shifted(
 
     Parameters
     ----------
-    losses, rule, delta, pool_size, loss_max, seed
+    losses, rule, delta, pool_size, loss_max, seed, best_of
         As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
     ball : {"kl", "tv", "chi2", "subgroup"}
         KL divergence in nats, total variation or chi-squared of the other population from this one;
@@ -130,38 +131,39 @@ def certify_shifted(
     >>> found.certificate.value.round(3).tolist(), round(found.breaking, 3)
     ([0.25, 0.357], 0.04)
     """
-    if ball not in DUALS:
-        raise InputError(
-            f"shift must be one of {', '.join(DUALS)}, got {ball!r}{nearest(str(ball), DUALS)}"
-        )
-    if rule == "conformal":
-        raise InputError("rule conformal bounds no mean: a shift needs a rule that does")
-    given = sample_of(
-        losses, rule=rule, delta=delta, pool_size=pool_size, loss_max=loss_max, seed=seed
-    )
-    try:
-        reach = np.atleast_1d(DUALS[ball].radius(ball, list(radii) or [_none(ball)]))
-    except (TypeError, ValueError) as error:
-        raise InputError(str(error)) from error
-    aim = None
-    if target is not None:
-        aim = float(checked(real, "target", target)) / given.loss_max
-        if not 0 < aim < 1:
-            raise InputError(
-                f"target must lie strictly between 0 and {given.loss_max:g}, got {target:g}"
-            )
-    issue, breaks = _functions(given, ball, MEAN_RULES[rule], delta)
-    found = issue(reach)
-    scaled = scaled_to(found, given.loss_max)
-    told = tagged(scaled, MEAN_RULES[rule], pool_size, given.seed)
+    reach = _reach(ball, radii)
+    drawn: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": seed}
+    given = sample_of(losses, rule=rule, best_of=best_of, delta=delta, **drawn)
+    aim = None if target is None else _aim(target, given.loss_max)
+    issue, breaks = _functions(given, ball, delta)
+    found = tagged(scaled_to(issue(reach), given.loss_max), given.rule, pool_size, given.seed)
     about = f"the other population differs from this one by at most the radius, as {ball} measures"
     return Shifted(
         ball,
         tuple(float(radius) for radius in reach),
-        replace(told, assumptions=(*told.assumptions, about)),
+        replace(found, assumptions=(*found.assumptions, about)),
         target,
         None if aim is None else float(breaks(np.asarray(aim))),
     )
+
+
+def _reach(ball: str, radii: Sequence[float]) -> Array:
+    if ball not in DUALS:
+        raise InputError(
+            f"shift must be one of {', '.join(DUALS)}, got {ball!r}{nearest(str(ball), DUALS)}"
+        )
+    try:
+        return np.atleast_1d(DUALS[ball].radius(ball, list(radii) or [_none(ball)]))
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+
+
+def _aim(target: float, loss_max: float) -> float:
+    """Return the target on the scale on which the largest loss is 1."""
+    aim = float(checked(real, "target", target)) / loss_max
+    if not 0 < aim < 1:
+        raise InputError(f"target must lie strictly between 0 and {loss_max:g}, got {target:g}")
+    return aim
 
 
 def _none(ball: str) -> float:
@@ -170,9 +172,12 @@ def _none(ball: str) -> float:
 
 
 def _functions(
-    given: Sample, ball: str, rule: Rule, delta: float
+    given: Sample, ball: str, delta: float
 ) -> tuple[Callable[[Array], Certificate], Callable[[Array], Array]]:
     """Return radii -> certificate and target -> breaking radius, by one bet or by a union."""
+    rule = given.rule
+    if rule.states != "mean":
+        raise InputError(f"rule {rule.name} bounds no mean: a shift needs a rule that does")
     asked: dict[str, Any] = {"losses": given.ordered(rule), "delta": delta}
     if rule.name in _BETS:
         bets = _BETS[rule.name](given)

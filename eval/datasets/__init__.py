@@ -3,8 +3,9 @@
 One reader a file; ``DATASETS`` names them and ``load_dataset`` reads the one a study asks for.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from latecomer.extras import first_use
 
 if __name__ != "latecomer.eval.datasets":
     raise ImportError("import latecomer.eval.datasets, not the folder datasets")
@@ -12,6 +13,7 @@ if __name__ != "latecomer.eval.datasets":
 if TYPE_CHECKING:
     from latecomer.eval.datasets.dataset import Dataset as Dataset
     from latecomer.eval.datasets.dataset import make_dataset as make_dataset
+    from latecomer.eval.datasets.from_objects import clients_from as clients_from
     from latecomer.eval.datasets.registry import DATASETS as DATASETS
     from latecomer.eval.datasets.registry import Reader as Reader
     from latecomer.eval.datasets.registry import load_dataset as load_dataset
@@ -20,6 +22,7 @@ _HOME: dict[str, str] = {
     "DATASETS": "registry",
     "Dataset": "dataset",
     "Reader": "registry",
+    "clients_from": "from_objects",
     "load_dataset": "registry",
     "make_dataset": "dataset",
 }
@@ -29,7 +32,7 @@ __all__ = [*sorted(_HOME)]
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"latecomer.eval.datasets.{_HOME[name]}"), name)
+        return first_use(f"latecomer.eval.datasets.{_HOME[name]}", name)
     raise AttributeError(f"module 'latecomer.eval.datasets' has no attribute {name!r}")
 
 

@@ -86,10 +86,10 @@ def download(
     for url in archive.urls:
         getter = _Getter(target, archive, on_bytes, timeout, resume=known is not None)
         if _intact(getter, url, known, target, failures):
-            found = sum_of(target)
+            computed = sum_of(target)
             if archive.known_hash is None:
-                _record(root, archive.file, found, url)
-            return Fetched(target, found, archive.known_hash is not None, fresh=True)
+                _record(root, archive.file, computed, url)
+            return Fetched(target, computed, archive.known_hash is not None, fresh=True)
     known_as = f" ({known.replace(':', ' ')})" if known else ""
     raise InputError(
         f"{target.name} could not be downloaded: {'; '.join(failures)}; without a network, put "
@@ -101,7 +101,7 @@ def download(
 def _intact(
     getter: "_Getter", url: str, known: str | None, target: Path, failures: list[str]
 ) -> bool:
-    """Fetch a file from one address; whether it came intact, or else why not among ``failures``."""
+    """Fetch a file from one address and say if it came intact; add to ``failures`` why not."""
     import pooch
     import requests
 
@@ -140,8 +140,8 @@ def sum_of(file: Path, algorithm: str = "sha256") -> str:
 def recorded_hash(root: Path, file: str) -> str | None:
     """Return what a first download of a file without published sum was recorded as."""
     entry = _records(root).get(file)
-    found = entry.get("sha256") if isinstance(entry, dict) else None
-    return f"sha256:{found}" if isinstance(found, str) else None
+    recorded = entry.get("sha256") if isinstance(entry, dict) else None
+    return f"sha256:{recorded}" if isinstance(recorded, str) else None
 
 
 def _records(root: Path) -> dict[str, Any]:
@@ -164,20 +164,20 @@ def _keep(archive: Archive, target: Path, known: str | None) -> Fetched:
         raise InputError(f"{target}: is not a file")
     if known is not None:
         algorithm, _, digest = known.partition(":")
-        found = sum_of(target, algorithm)
-        if found != digest:
+        computed = sum_of(target, algorithm)
+        if computed != digest:
             raise InputError(
-                f"{target}: has {algorithm} {found}, not {digest}: remove it and fetch again"
+                f"{target}: has {algorithm} {computed}, not {digest}: remove it and fetch again"
             )
     return Fetched(target, sum_of(target), archive.known_hash is not None, fresh=False)
 
 
 class _StoppedError(Exception):
-    """The server had its chances."""
+    """A download that broke off too often: no further attempt is made."""
 
 
 class _Getter:
-    """What pooch calls to get an address into a temporary file: ours goes on where it stopped."""
+    """What pooch calls to download an address: it goes on where an earlier attempt broke off."""
 
     def __init__(
         self,

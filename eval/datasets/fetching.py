@@ -166,8 +166,8 @@ def _check(archive: Archive, root: Path) -> str:
         return f"{archive.file}: no sum is known; sha256 {sum_of(file)}"
     algorithm, _, digest = known.partition(":")
     with reading(file):
-        found = sum_of(file, algorithm)
-    if found != digest:
-        raise InputError(f"{file}: has {algorithm} {found}, not {digest}")
+        computed = sum_of(file, algorithm)
+    if computed != digest:
+        raise InputError(f"{file}: has {algorithm} {computed}, not {digest}")
     origin = "published" if archive.known_hash else "recorded at first download, unverified"
     return f"{archive.file}: {algorithm} as {origin}"

@@ -13,7 +13,15 @@ from pathlib import Path
 
 from latecomer.eval.errors import InputError
 
-__all__ = ["ENVIRONMENT", "data_root", "find_folder", "read_bytes", "reading", "require_file"]
+__all__ = [
+    "ENVIRONMENT",
+    "data_root",
+    "find_folder",
+    "given_path",
+    "read_bytes",
+    "reading",
+    "require_file",
+]
 
 ENVIRONMENT = "LATECOMER_DATA"
 # What decoders of files raise on bytes that make no sense.
@@ -82,6 +90,24 @@ def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence
         f"{name}', or set data.root or {ENVIRONMENT} to where {name} lies; 'latecomer data info "
         f"{name}' says what to put where"
     )
+
+
+def given_path(path: object, what: str) -> Path:
+    """Return ``data.path`` as a path; ``what`` says of what it must be one.
+
+    Raises
+    ------
+    InputError
+        It is no path.
+
+    Examples
+    --------
+    >>> given_path("mine.csv", "a CSV file").name
+    'mine.csv'
+    """
+    if not isinstance(path, str | Path) or not str(path):
+        raise InputError(f"data.path must be the path of {what}, got {path!r}")
+    return Path(path).expanduser()
 
 
 def require_file(file: Path) -> None:

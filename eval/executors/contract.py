@@ -74,10 +74,11 @@ def end(number: int, ending: Ending) -> Report:
 
 
 class Retries:
-    """Whether a cell that was lost is tried again: once, and again when it had got further since.
+    """Decides whether a cell that was lost is tried again.
 
-    A loss is a process that died, a machine that went away, a job that was preempted.  A cell that
-    writes checkpoints and is preempted ten times on its way is no cell that kills its process.
+    A loss is a process that died, a machine that went away, a job that was preempted.  After its
+    first loss a cell is tried again; after a further one only if it has written a checkpoint since
+    the last.  So a cell may be preempted ten times, but one that kills its process runs twice.
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
@@ -91,10 +92,6 @@ class Retries:
         stood = self._stood.get(number)
         self._stood[number] = stands
         return stands != stood
-
-    def lost_before(self, number: int) -> bool:
-        """Whether a job was lost at all."""
-        return number in self._stood
 
 
 def worker_variables(*, here: bool = False) -> dict[str, str]:
@@ -124,9 +121,14 @@ def _glibc() -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def worker_environment() -> Iterator[None]:
-    """Let a process started inside find a worker's environment, from its first import on."""
+def worker_environment(gpu: str | None = None) -> Iterator[None]:
+    """Let a process started inside find a worker's environment, from its first import on.
+
+    ``gpu`` is the only one that it will see.
+    """
     variables = worker_variables(here=True)
+    if gpu is not None:
+        variables = {**variables, "CUDA_VISIBLE_DEVICES": gpu}
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

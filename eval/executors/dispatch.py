@@ -4,7 +4,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from latecomer.eval.errors import InputError
@@ -63,18 +62,18 @@ class _Sent(Generic[Handle]):
         number, job = self.errand.number, self.errand.job
         signs = self.errand.board.signs(number, self.errand.attempt)[self.signs :]
         self.signs += len(signs)
-        found = []
+        reports = []
         for sign in signs:
             if sign["kind"] == "start":
                 self.begun = True
-                found.append(Report("start", number))
+                reports.append(Report("start", number))
             else:
-                found.append(Report("note", number, message=sign["message"]))
+                reports.append(Report("note", number, message=sign["message"]))
         entry = last_entry(job.folder / "progress.jsonl") if self.begun else {}
         if entry and entry["round"] != self.round:
             self.round = entry["round"]
-            found.append(Report("round", number, round=entry["round"], loss=entry["loss"]))
-        return found
+            reports.append(Report("round", number, round=entry["round"], loss=entry["loss"]))
+        return reports
 
 
 def dispatch(
@@ -99,7 +98,7 @@ def dispatch(
     retries = Retries(jobs)
     attempts = [0] * len(jobs)
     out: dict[int, _Sent[Handle]] = {}
-    with board_in(_run_of(jobs[0])) as board:
+    with board_in(jobs[0].folder.resolve().parent.parent) as board:
         try:
             while waiting or out:
                 _send(cluster, jobs, waiting, attempts, out, board, setting, at_most)
@@ -126,10 +125,6 @@ def dispatch(
                         on_report(Report("failed", number, message=message, details=message))
         finally:
             cluster.cancel([sent.handle for sent in out.values()])
-
-
-def _run_of(job: Job) -> Path:
-    return job.folder.resolve().parent.parent
 
 
 def _send(
@@ -159,7 +154,7 @@ def _send(
 
 
 def _check_seen(job: Job, ending: Ending) -> None:
-    """Wait until a cell that is done elsewhere is done here as well."""
+    """Wait until the files of a cell that a worker finished can be seen from here."""
     deadline = time.monotonic() + _LATE
     while ending.kind == "done" and not is_done(job.folder):
         if time.monotonic() >= deadline:

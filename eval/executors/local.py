@@ -6,9 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -17,6 +17,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.executors.contract import Report, Retries, end, worker_environment
 from latecomer.eval.executors.ranges import at_least
 from latecomer.eval.jobs.job import Job, attempt
+from latecomer.eval.jobs.lock import free
 from latecomer.eval.jobs.sigterm import GRACE_SECONDS, stop_on_sigterm
 
 __all__ = ["LocalExecutor"]
@@ -41,10 +42,14 @@ class LocalExecutor:
         How many processes; one a core unless given, and never more than there are jobs.
     memory_per_cell : float, optional
         GiB that a cell needs: no more processes than the memory that is free has room for.
+    gpus : tuple of str
+        GPUs, as ``CUDA_VISIBLE_DEVICES`` names them: each process sees one, that which fewest
+        others have.
     """
 
     workers: int | None = None
     memory_per_cell: float | None = None
+    gpus: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         at_least("workers", self.workers, 1)
@@ -78,7 +83,7 @@ class LocalExecutor:
                 waiting.append(alone.popleft())
             while waiting and (idle or len(workers) < most):
                 if not idle:
-                    workers.append(_Worker())
+                    workers.append(_Worker(_least_used(self.gpus, workers)))
                     idle.append(workers[-1])
                 worker, number = idle.pop(), waiting.popleft()
                 worker.job = number
@@ -118,6 +123,8 @@ class LocalExecutor:
         finally:
             for worker in workers:
                 worker.bury()
+                if worker.job is not None:  # it left no time, or no chance, to let go by itself
+                    free(jobs[worker.job].folder)
 
 
 def _free_memory(wanted: float) -> float:
@@ -136,15 +143,22 @@ def _free_memory(wanted: float) -> float:
     return free
 
 
+def _least_used(gpus: Sequence[str], workers: Sequence["_Worker"]) -> str | None:
+    """Return the GPU that fewest workers have; None where there is none to share."""
+    taken = Counter(worker.gpu for worker in workers)
+    return min(gpus, key=lambda gpu: taken[gpu], default=None)
+
+
 class _Worker:
     """A process and the job it has in hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: str | None = None) -> None:
+        self.gpu = gpu
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(other,), daemon=True)
         self.job: int | None = None
-        with worker_environment(), _no_interrupt():
+        with worker_environment(gpu), _no_interrupt():
             self.process.start()
         other.close()
 

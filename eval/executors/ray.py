@@ -145,12 +145,12 @@ class _Tasks:
             return None
         errors = self._ray.exceptions
         try:
-            found: Ending | Refusal = self._ray.get(handle)
+            ending: Ending | Refusal = self._ray.get(handle)
         except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
-            return Refusal(f"a Ray worker could not begin: {_last_line(error)}")
+            return Refusal(f"a Ray worker could not begin: {_lines(error)[-1]}")
         except errors.RayError as error:
             return Lost(f"its Ray worker was lost: {_first_sentence(error)}")
-        return found
+        return ending
 
     def cancel(self, handles: Sequence[Any]) -> None:
         """Interrupt tasks, give them time for a last checkpoint, and kill what is left."""
@@ -186,10 +186,6 @@ def _first_sentence(error: BaseException) -> str:
     """Name an error; what Ray suggests to do about it is left out."""
     said = _lines(error)[0].split(". ")[0].rstrip(".")
     return f"{type(error).__name__}: {said}"
-
-
-def _last_line(error: BaseException) -> str:
-    return _lines(error)[-1]
 
 
 def _lines(error: BaseException) -> list[str]:

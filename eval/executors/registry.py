@@ -75,7 +75,9 @@ memory-per-cell
     module, _, cls = EXECUTORS[name].home.partition(":")
     kind = getattr(import_module(module), cls)
     hints = get_type_hints(kind)
-    takes = {field.name.replace("_", "-"): hints[field.name] for field in fields(kind)}
+    # What is not shown is the runner's to say.
+    own = [field.name for field in fields(kind) if field.repr]
+    takes = {name.replace("_", "-"): hints[name] for name in own}
     values = {}
     for key, value in settings.items():
         word = key.replace("_", "-")
@@ -90,7 +92,7 @@ memory-per-cell
     if needs and find_spec(needs) is None:
         raise InputError(
             f"the executor {name!r} needs {needs}, which is not installed:"
-            f" pip install 'latecomer[{name}]'"
+            f' pip install "latecomer[{name}]"'
         )
     return made
 

@@ -73,7 +73,7 @@ class Setting:
         )
 
     def adopt(self) -> str:
-        """Take over what can be taken over, and say what is in the way of the same rows."""
+        """Take over folder, paths and variables; say which version differs, if one does."""
         here = Setting.here()
         for name, version in self.versions.items():
             if here.versions[name] != version:

@@ -29,11 +29,11 @@ class _Pace:
     poll : float
         Between two looks for results.
     ask : float
-        Between two questions about a job that has left none.
+        Between two questions to Slurm about a job that has left no result.
     late : float
-        That a result may take to show up once the job is over.
+        How long a result may take to show up once the job is over.
     requeue : float
-        That a preempted job may take to be waiting again.
+        How long a preempted job may take to be waiting again.
     """
 
     poll: float
@@ -190,14 +190,14 @@ class _Jobs:
 
         if handle.paths.result_pickle.exists():
             try:
-                found: Ending | Refusal = handle.result()
+                ending: Ending | Refusal = handle.result()
             except submitit.core.utils.UncompletedJobError as error:
                 cause = [line for line in str(error).splitlines() if "Error" in line]
                 said = cause[-1].strip() if cause else "its job left an error"
                 return Refusal(f"a job could not begin: {said}; see {handle.paths.stderr}")
-            if isinstance(found, Ending) and found.kind == "done":
+            if isinstance(ending, Ending) and ending.kind == "done":
                 _tidy(handle)
-            return found
+            return ending
         now = time.monotonic()
         ask = now - self._asked[handle.job_id] >= self._pace.ask
         if ask:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.federation.distances import label_distances, split_diagnostics
 from latecomer.eval.federation.groups import Federation
 from latecomer.eval.results.artifacts import Artifact
@@ -22,16 +23,18 @@ def split_facts(
     """Return rows and artifacts of a split.
 
     Rows: each novel client's distance to the training clients, unshifted and under every shift,
-    and the samples that another data set could not give it (``samples_missing``). Artifacts:
-    ``label_counts``; ``split``, the split frozen, which ``split: {kind: frozen, path: ...}`` reads;
+    and the samples that another data set could not give it (``samples_missing``); how far another
+    population of clients is from the split's (``population_distance``). Artifacts:
+    ``label_counts``; ``names``, those of the data's own clients and classes, by number; ``split``,
+    the split frozen, which ``split: {kind: frozen, path: ...}`` reads;
     ``label_distances``, every measure for every pair of novel and training client, unless there
     are more than a million pairs. ``classifier`` is the domain classifier of the A-distance.
     """
     rows: list[Row] = []
     for group in (federation.novel, *federation.shifted):
         if len(group.clients):
-            found = split_diagnostics(federation.seen.clients, group.clients, classifier=classifier)
-            rows += [{**group.condition(), **record} for record in found]
+            facts = split_diagnostics(federation.seen.clients, group.clients, classifier=classifier)
+            rows += [{**group.condition(), **fact} for fact in facts]
     rows += [
         {
             "group": "novel",
@@ -43,12 +46,22 @@ def split_facts(
         }
         for lack in federation.lacks
     ]
+    rows += [
+        {
+            **{"group": "novel", "shift": one.shift, "severity": one.severity},
+            **{"metric": "population_distance", "term": measure, "value": value},
+        }
+        for one in federation.populations
+        for measure, value in one.distances.items()
+    ]
     frozen = split_arrays(federation.split, federation.dataset.content_hash)
     artifacts = {
         "label_counts": _label_counts(federation),
         "split": Artifact(kind="split", arrays=frozen, axes=("client", "role")),
     }
     split, dataset = federation.split, federation.dataset
+    if named := _names(dataset):
+        artifacts["names"] = Artifact(kind="names", table=named, axes=("client or class",))
     if 0 < len(split.novel) * len(split.seen) <= _MOST_PAIRS:
         novel, seen = (
             label_counts(dataset.y, clients, dataset.n_classes)
@@ -64,6 +77,16 @@ def split_facts(
             },
         )
     return rows, artifacts
+
+
+def _names(dataset: Dataset) -> list[Row]:
+    """Say what the numbers of natural clients and of classes stand for, where they have names."""
+    return [
+        {"what": what, "number": number, "name": name}
+        for what, names in (("client", dataset.client_names), ("class", dataset.class_names))
+        for number, name in enumerate(names)
+        if any(name != str(number) for number, name in enumerate(names))
+    ]
 
 
 def _label_counts(federation: Federation) -> Artifact:

@@ -54,8 +54,8 @@ def label_divergence(counts: ArrayLike, train_counts: ArrayLike) -> LabelDiverge
 
     Examples
     --------
-    >>> found = label_divergence([[5, 5, 0]], [[0, 0, 9], [8, 2, 0]])
-    >>> float(found.tv[0].round(2)), int(found.tv_nearest[0])
+    >>> gap = label_divergence([[5, 5, 0]], [[0, 0, 9], [8, 2, 0]])
+    >>> float(gap.tv[0].round(2)), int(gap.tv_nearest[0])
     (0.3, 1)
     """
     pair: dict[str, Any] = {"novel_counts": counts, "train_counts": train_counts}
@@ -80,8 +80,8 @@ def label_distances(counts: ArrayLike, others: ArrayLike) -> dict[str, NDArray[n
 
     Examples
     --------
-    >>> found = label_distances([[5, 5, 0]], [[0, 0, 9], [5, 5, 0]])
-    >>> found["tv"].tolist(), found["hellinger"].tolist()
+    >>> gaps = label_distances([[5, 5, 0]], [[0, 0, 9], [5, 5, 0]])
+    >>> gaps["tv"].tolist(), gaps["hellinger"].tolist()
     ([[1.0, 0.0]], [[1.0, 0.0]])
     """
     first, second = np.asarray(counts)[:, None], np.asarray(others)
@@ -137,8 +137,8 @@ def split_diagnostics(
             ("label_kl", label.kl[0], by_kl, ""),
             ("label_tv", label.tv[0], by_tv, ""),
             *(
-                (f"label_{kind}", found.divergence, int(found.client), "")
-                for kind, found in more.items()
+                (f"label_{kind}", nearby.divergence, int(nearby.client), "")
+                for kind, nearby in more.items()
             ),
             ("a_distance", apart.proxy, by_tv, judged),
         ):

@@ -89,6 +89,8 @@ class Federation:
         Hash of the data set, and of other data sets and functions that shifts take.
     shifted_certification : tuple of Group
         Certification clients under the shifts that certificates are asked for.
+    populations : tuple of Population
+        Those behind ``shifted``.
     """
 
     dataset: Dataset
@@ -101,6 +103,7 @@ class Federation:
     lacks: tuple[Lack, ...] = ()
     data_hash: str = ""
     shifted_certification: tuple[Group, ...] = ()
+    populations: tuple[Population, ...] = ()
 
     def evaluated(self) -> Iterator[Group]:
         """Every group a trained model is measured on, in the order of the rows."""
@@ -255,6 +258,7 @@ def build_federation(settings: FederationSettings) -> Federation:
         lacks=tuple(lack for one in novel for lack in one.lacks),
         data_hash=combined_hash(dataset.content_hash, novel),
         shifted_certification=shifted("certification", certified),
+        populations=novel,
     )
 
 

@@ -122,7 +122,7 @@ class _FileSlot:
         unusable = ""
         for done in reversed(self._there()):
             try:
-                found, place = self._read(done)
+                checkpoint, place = self._read(done)
             except (OSError, ValueError, KeyError, TypeError) as error:
                 cause = " ".join(str(error).split()) or type(error).__name__
                 self._unusable.append(done)
@@ -132,7 +132,7 @@ class _FileSlot:
                 self._cell.note(f"{unusable}; training goes on from round {done}")
             self._cell.progress.keep(place)
             self._written = done
-            return found
+            return checkpoint
         if unusable:
             self._cell.note(f"{unusable}; training starts anew")
         return None
@@ -276,9 +276,9 @@ def _storable(tables: Mapping[str, Mapping[str, "Tensor"]]) -> dict[str, "Tensor
 
 def _as_system_error(error: Exception, path: Path) -> OSError:
     """Return what the format's writer met as the system's error that it was."""
-    found = re.search(r"\(os error (\d+)\)", str(error))
-    number = int(found[1]) if found else errno.EIO
-    return OSError(number, os.strerror(number) if found else str(error), str(path))
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    number = int(told[1]) if told else errno.EIO
+    return OSError(number, os.strerror(number) if told else str(error), str(path))
 
 
 def _hash(path: Path) -> str:

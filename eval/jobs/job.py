@@ -237,5 +237,5 @@ def why(error: BaseException) -> str:
 
 def _load(path: str) -> Evaluate:
     module, _, name = path.partition(":")
-    found: Evaluate = getattr(import_module(module), name)
-    return found
+    work: Evaluate = getattr(import_module(module), name)
+    return work

@@ -5,9 +5,9 @@ the owner raises every few seconds.  It is made with ``link``, which is atomic o
 systems too.  Whoever finds the owner of ``lock.<n>`` dead makes ``lock.<n + 1>``, which only one
 can, and removes the other; an owner whose file is gone has lost the cell and stops.
 
-No clock of any machine is compared with another, or with itself across a change of its date: an
-owner is dead when its process is gone from this machine, or when its number has not moved for
-`STALE_AFTER` seconds of an observer's own monotonic clock.
+Clocks are not compared, for those of two machines differ and any may be set anew: an owner is dead
+when its process is gone from this machine, or when its number has not moved for `STALE_AFTER`
+seconds of an observer's own monotonic clock.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from latecomer.eval.jobs.lock_owner import Owner, parse_owner, this_process
 
-__all__ = ["BEAT_EVERY", "STALE_AFTER", "HeldError", "Lock", "Watch", "held", "owner_of"]
+__all__ = ["BEAT_EVERY", "STALE_AFTER", "HeldError", "Lock", "Watch", "free", "held", "owner_of"]
 
 BEAT_EVERY = 5.0
 STALE_AFTER = 60.0
@@ -68,6 +68,16 @@ def held(folder: Path, *, overrules: str = "") -> Iterator["Lock"]:
         yield lock
     finally:
         lock.release()
+
+
+def free(folder: Path) -> None:
+    """Remove the lock of an owner that is known to be dead; any other lock stays."""
+    owner = owner_of(folder)
+    if owner is None or not owner.is_dead:
+        return
+    # A directory that cannot be written stays as it is; somebody else may be faster.
+    with contextlib.suppress(HeldError, OSError), held(folder):
+        pass
 
 
 class Watch:
@@ -142,8 +152,8 @@ class Lock:
                 self.path.unlink()
 
     def _is_mine(self) -> bool:
-        found = _read(self.path)
-        return found is not None and found.token == self.owner.token
+        holder = _read(self.path)
+        return holder is not None and holder.token == self.owner.token
 
     def _beat(self) -> None:
         count = 0

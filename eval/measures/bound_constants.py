@@ -204,8 +204,8 @@ def _weight_lipschitz(
             grad_outputs=[d / norm for d in directions],
             allow_unused=True,
         )
-        found = get_total_norm([slope for slope in grads if slope is not None])
-        largest = max(largest, float(found))
+        length = get_total_norm([slope for slope in grads if slope is not None])
+        largest = max(largest, float(length))
     return largest
 
 

@@ -23,12 +23,12 @@ Floats = NDArray[np.float64]
 def descriptors_of(method: Method, task: Task, state: State, group: Group) -> Floats | None:
     """Return the descriptors ``[n, dim]`` of a group's clients; None where the method has none."""
     seen = group.name == "seen"
-    found = [
+    described = [
         method.describe(task, state, group.clients.support_of(i), member=i if seen else None)
         for i in range(len(group.clients))
     ]
-    own = [one for one in found if one is not None]
-    if not own or len(own) < len(found):
+    own = [one for one in described if one is not None]
+    if not own or len(own) < len(described):
         return None
     return torch.stack(own).detach().cpu().numpy().astype(np.float64)
 
@@ -79,14 +79,14 @@ def rank_correlations(
     ... ).round(2)
     array([0.87])
     """
-    found = []
+    ranks = []
     for v, pi in zip(novel_descriptors, novel_proportions, strict=True):
         near = np.linalg.norm(seen_descriptors - v, axis=1)
         alike = np.linalg.norm(seen_proportions - pi, axis=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConstantInputWarning)
-            found.append(spearmanr(near, alike).statistic if len(near) > 1 else np.nan)
-    return np.array(found, dtype=np.float64)
+            ranks.append(spearmanr(near, alike).statistic if len(near) > 1 else np.nan)
+    return np.array(ranks, dtype=np.float64)
 
 
 def correlations_of(
@@ -141,13 +141,13 @@ def descriptor_findings(
         kind="descriptors", arrays=arrays, axes=("client", "entry"), ids={"client": ids}
     )
     rows: list[dict[str, Any]] = []
-    found = correlations_of(method, task, state, federation)
-    if found is not None:
+    correlations = correlations_of(method, task, state, federation)
+    if correlations is not None:
         common = {**federation.novel.condition(), "metric": "spearman"}
-        for client, value in zip(federation.novel.clients.ids.tolist(), found, strict=True):
+        for client, value in zip(federation.novel.clients.ids.tolist(), correlations, strict=True):
             if np.isfinite(value):
                 rows.append({**common, "client": client, "value": float(value)})
         if rows:
             mean = {"aggregation": "per-client", "n_clients": len(rows)}
-            rows.append({**common, **mean, "value": float(np.nanmean(found))})
+            rows.append({**common, **mean, "value": float(np.nanmean(correlations))})
     return rows, {"descriptors": artifact}

@@ -28,8 +28,8 @@ def pulled_back(
         retain_graph=again,
     )
     return {
-        name: torch.zeros_like(value) if found is None else found
-        for (name, value), found in zip(eta.items(), slopes, strict=True)
+        name: torch.zeros_like(value) if gradient is None else gradient
+        for (name, value), gradient in zip(eta.items(), slopes, strict=True)
     }
 
 

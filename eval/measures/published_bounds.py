@@ -48,8 +48,8 @@ class PublishedBound:
     inputs: Inputs
 
 
-def _not_rigorous(found: Certificate, reason: str, predictor: str) -> Certificate:
-    return replace(found, rigorous=False, reason=reason, predictor=predictor)
+def _not_rigorous(bound: Certificate, reason: str, predictor: str) -> Certificate:
+    return replace(bound, rigorous=False, reason=reason, predictor=predictor)
 
 
 def _listed(constants: tuple[Constant, ...]) -> Inputs:
@@ -58,17 +58,23 @@ def _listed(constants: tuple[Constant, ...]) -> Inputs:
     )
 
 
+def _norms(model: TrainedModel) -> PosteriorNorms | None:
+    """Norms that give the KL terms of a model drawn from a hyper-posterior, None for any other."""
+    method = model.method
+    if not isinstance(method, _HasPosterior) or "gibbs" not in method.predictors:
+        return None
+    norms = method.posterior_norms(model.task, model.state, model.federation.seen.clients)
+    return norms if min(norms.alpha_h, norms.alpha_v, norms.alpha_theta) > 0 else None
+
+
 def _pefll_32(model: TrainedModel) -> Iterator[PublishedBound]:
     """PeFLL Theorem 3.2; only a model with a hyper-posterior has the KL terms it needs."""
-    if not isinstance(model.method, _HasPosterior) or "gibbs" not in model.method.predictors:
+    norms = _norms(model)
+    if norms is None:
         return
-    seen = model.federation.seen
-    norms = model.method.posterior_norms(model.task, model.state, seen.clients)
-    if min(norms.alpha_h, norms.alpha_v, norms.alpha_theta) <= 0:
-        return
-    risk = model.support_error("gibbs")
+    seen, risk = model.federation.seen, model.support_error("gibbs")
     sizes = seen.clients.support_sizes.tolist()
-    found = pefll_32(
+    bound = pefll_32(
         empirical_risk=risk,
         eta_h_squared=norms.eta_h_squared,
         alpha_h=norms.alpha_h,
@@ -102,22 +108,19 @@ def _pefll_32(model: TrainedModel) -> Iterator[PublishedBound]:
         "the expectation over the hyper-posterior is replaced by one draw per client and the "
         "mean weights' norms; training descriptors use minibatches; the clients are a finite pool"
     )
-    yield PublishedBound(seen, _not_rigorous(found, reason, "gibbs"), inputs)
+    yield PublishedBound(seen, _not_rigorous(bound, reason, "gibbs"), inputs)
 
 
 def _two_step_kl(model: TrainedModel) -> Iterator[PublishedBound]:
     """Route R2: two nested kl inversions on what Theorem 3.2 is evaluated on; not published."""
-    if not isinstance(model.method, _HasPosterior) or "gibbs" not in model.method.predictors:
+    norms = _norms(model)
+    if norms is None:
         return
-    seen = model.federation.seen
-    norms = model.method.posterior_norms(model.task, model.state, seen.clients)
-    if min(norms.alpha_h, norms.alpha_v, norms.alpha_theta) <= 0:
-        return
-    risk = model.support_error("gibbs")
+    seen, risk = model.federation.seen, model.support_error("gibbs")
     sizes = seen.clients.support_sizes.tolist()
     kl_hyper = norms.eta_h_squared / (2 * norms.alpha_h) + norms.eta_v_squared / (2 * norms.alpha_v)
     sum_kl = float(norms.theta_squared.sum()) / (2 * norms.alpha_theta)
-    found = two_step_kl_unequal(
+    bound = two_step_kl_unequal(
         empirical_risk=risk, kl_hyper=kl_hyper, sum_kl=sum_kl, sizes=sizes, delta=DELTA
     )
     inputs: Inputs = (
@@ -140,7 +143,7 @@ def _two_step_kl(model: TrainedModel) -> Iterator[PublishedBound]:
             "per client for the Gibbs risk; inputs and descriptors are scaled by the seen clients' "
             "own data, and these clients are no independent draws"
         )
-    yield PublishedBound(seen, _not_rigorous(found, reason, "gibbs"), inputs)
+    yield PublishedBound(seen, _not_rigorous(bound, reason, "gibbs"), inputs)
 
 
 def _pfedhn_eps(model: TrainedModel) -> Iterator[PublishedBound]:
@@ -154,7 +157,7 @@ def _pfedhn_eps(model: TrainedModel) -> Iterator[PublishedBound]:
     smallest = int(seen.clients.support_sizes.min())
     risk = model.support_error("deterministic")
     given = {c.name: c.value for c in constants}
-    found = pfedhn_eps(
+    bound = pfedhn_eps(
         n_samples=smallest,
         n_clients=len(seen.clients),
         delta=DELTA,
@@ -171,7 +174,7 @@ def _pfedhn_eps(model: TrainedModel) -> Iterator[PublishedBound]:
         "the radius and the Lipschitz constants are estimates taken after training; the theorem's "
         "loss is Lipschitz and bounded, the 0/1 error is not Lipschitz"
     )
-    yield PublishedBound(seen, _not_rigorous(found, reason, "deterministic"), inputs)
+    yield PublishedBound(seen, _not_rigorous(bound, reason, "deterministic"), inputs)
 
 
 def _everything(clients: Clients, *, query_only: bool) -> tuple[Tensor, Tensor]:
@@ -194,21 +197,21 @@ def _domain_constants(
     """Divergence, joint error and sample size of one shifted group, whatever the method."""
     source = _everything(federation.seen.clients, query_only=True)
     target = _everything(group.clients, query_only=False)
-    found = a_distance(source[0].cpu().numpy(), target[0].cpu().numpy(), seed=seed)
+    distance = a_distance(source[0].cpu().numpy(), target[0].cpu().numpy(), seed=seed)
     return (
         Constant(
             "divergence",
-            max(0.0, found.proxy),
-            f"proxy A-distance of a linear domain classifier, raw {found.proxy:.3f}, "
-            f"standard error {4 * found.standard_error:.3f}, cut at 0; a trained classifier gives "
-            "at most the divergence of the theorem",
+            max(0.0, distance.proxy),
+            f"proxy A-distance of a linear domain classifier, raw {distance.proxy:.3f}, "
+            f"standard error {4 * distance.standard_error:.3f}, cut at 0; a trained classifier "
+            "gives at most the divergence of the theorem",
             estimate=True,
         ),
         joint_error(task, source, target, seed=seed),
         Constant(
             "n_samples",
-            float(min(found.n)),
-            f"the smaller of {found.n[0]} source and {found.n[1]} target points",
+            float(min(distance.n)),
+            f"the smaller of {distance.n[0]} source and {distance.n[1]} target points",
         ),
     )
 
@@ -224,7 +227,7 @@ def _ben_david(model: TrainedModel) -> Iterator[PublishedBound]:
         )
         for predictor, error in model.seen_error.items():
             given = {c.name: c.value for c in constants}
-            found = ben_david(
+            bound = ben_david(
                 source_risk=error,
                 divergence=given["divergence"],
                 dimension=given["dimension"],
@@ -240,7 +243,7 @@ def _ben_david(model: TrainedModel) -> Iterator[PublishedBound]:
                 "heuristic: divergence, dimension and joint error are estimates, and the "
                 "personalised hypothesis depends on the target client's sample"
             )
-            yield PublishedBound(group, _not_rigorous(found, reason, predictor), inputs)
+            yield PublishedBound(group, _not_rigorous(bound, reason, predictor), inputs)
 
 
 PUBLISHED: Mapping[str, Callable[[TrainedModel], Iterator[PublishedBound]]] = MappingProxyType(

@@ -4,6 +4,8 @@
   along the training too where ``evaluation.every`` says how often;
 - ``mix_and_match``: the accuracy of each seen client's head on every other's body;
 - ``serving_cost``: seconds and bytes of serving newcomers;
+- ``training_error``: the error of seen clients on the data that they trained on, which splits the
+  gap to new clients in two: own new data, and new clients;
 - ``convergence``: what PeFLL's Theorem 3.1 speaks of, along the training alone and at the rounds
   that ``evaluation.every`` says (``theorem31.py``, ``theorem31_rows.py``).
 
@@ -21,6 +23,7 @@ import torch
 from latecomer.eval.devices import wait_for
 from latecomer.eval.measures.descriptors import descriptor_findings
 from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.scoring.rows import client_rows
 from latecomer.eval.training.trained_model import TrainedModel
 from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.families.shared_body import SharedBody
@@ -109,6 +112,16 @@ def _serving_cost(model: TrainedModel) -> Findings:
     return [], {"serving_cost": Artifact(kind="serving_cost", table=table, axes=("client",))}
 
 
+def _training_error(model: TrainedModel) -> Findings:
+    """Return a row ``training_error`` a seen client and predictor: its model on its own support."""
+    rows: list[dict[str, Any]] = []
+    for predictor in model.method.predictors:
+        scores = model.support_scores(predictor)
+        for row in client_rows(model.federation.seen, scores, {"predictor": predictor}):
+            rows.append({**row, "metric": "training_error"})
+    return rows, {}
+
+
 def _messages(model: TrainedModel) -> tuple[int, int | str, int | str]:
     """Return rounds, bytes to a newcomer and bytes from it, by its method's protocol.
 
@@ -144,6 +157,7 @@ MEASURES: Mapping[str, Callable[[TrainedModel], Findings]] = MappingProxyType(
         "descriptors": _descriptors,
         "mix_and_match": _mix_and_match,
         "serving_cost": _serving_cost,
+        "training_error": _training_error,
     }
 )
 """Name of a measure -> its rows and artifacts for a trained model."""
@@ -156,7 +170,7 @@ def measure_all(model: TrainedModel, names: Iterable[str]) -> Findings:
     for name in names:
         if name not in MEASURES:
             continue  # measured along the training alone
-        found, made = MEASURES[name](model)
-        rows += found
+        further, made = MEASURES[name](model)
+        rows += further
         artifacts |= made
     return rows, artifacts

@@ -153,7 +153,7 @@ def quantities(
         moved = replace(state, server={**state.server, **place})
         return slope(method, task, moved, clients).gradient
 
-    found = {
+    measured = {
         "objective": here.objective,
         "squared_gradient_norm": float(squared_norm(here.gradient)),
         "client_dissimilarity": here.dissimilarity,
@@ -163,8 +163,8 @@ def quantities(
     for index in range(min(PROBED, len(clients))):
         support = clients.support_of(index)
         for name, value in _of_client(method, task, state, support, batch_size, rng).items():
-            found[name] = max(found.get(name, 0.0), value)
-    return found
+            measured[name] = max(measured.get(name, 0.0), value)
+    return measured
 
 
 def _of_client(

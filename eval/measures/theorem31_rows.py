@@ -1,4 +1,4 @@
-"""Rows of a training beside PeFLL's Theorem 3.1: both sides of it, and what the right one is of."""
+"""Rows that set a training beside Theorem 3.1 of PeFLL: both sides, the right one by terms."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -74,9 +74,9 @@ def convergence_rows(
         for record in records
         for name in (*_EXACT, *_CONSTANTS)
     ]
-    found = {name: max(record[name] for record in records) for name in _CONSTANTS}
+    constants = {name: max(record[name] for record in records) for name in _CONSTANTS}
     # Cross-entropy and ridges are at least 0: so is the objective's lower bound.
-    inputs = {"initial_gap": float(records[0]["objective"]), **found}
+    inputs = {"initial_gap": float(records[0]["objective"]), **constants}
     portions: dict[str, Any] = {"cohort": cohort, "local_steps": local_steps}
     later = [record for record in records if record["round"] > 0]
     rows += [
@@ -85,9 +85,9 @@ def convergence_rows(
         for row in _rates(later[:number], inputs, {**portions, "batch_size": batch_size})
     ]
     last = {**where, "round": records[-1]["round"]}
-    if found["smoothness"] > 0:
+    if constants["smoothness"] > 0:
         names = ("smoothness", "loss_smoothness", "generator_gradient")
-        least = float(pefll_31_minT(**{name: found[name] for name in names}, **portions))
+        least = float(pefll_31_minT(**{name: constants[name] for name in names}, **portions))
         rows.append({**last, "metric": "convergence_rounds", "value": least, **_NO_BOUND})
     steps = {"server": method.server_lr, "clients": method.local_lr}
     if last["round"]:

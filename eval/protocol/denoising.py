@@ -55,8 +55,8 @@ class LinearClients:
     @property
     def solutions(self) -> Floats:
         """Each client's least-squares solution, ``[n, d]``."""
-        found: Floats = np.einsum("nmd,nm->nd", self.designs, self.labels)
-        return found
+        solutions: Floats = np.einsum("nmd,nm->nd", self.designs, self.labels)
+        return solutions
 
     def error(self, models: Floats) -> float:
         """Return the mean over clients of the squared distance from their true models."""

@@ -58,7 +58,8 @@ def evaluate_cell(
     DivergedError
         When the training loss stops being finite.
     InputError
-        When the data or the split cannot be made.
+        When the data or the split cannot be made, when the split has too few clients for a
+        certificate, or when its route cannot do with the method what it must.
     """
     cell = read_cell(config)
     if isinstance(cell, DenoisingCell):
@@ -69,4 +70,5 @@ def evaluate_cell(
     outcome = _TRAINING[cell.kind](cell, on_round, checkpoints)
     if not cell.certificates:
         return outcome
-    return with_caveats(outcome, cell.certificates, federation_of(cell).split)
+    split, trained = federation_of(cell).split, cell.train.rounds > 0
+    return with_caveats(outcome, cell.certificates, split, trained=trained)

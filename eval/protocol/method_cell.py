@@ -48,10 +48,10 @@ Scores = Mapping[Group, Sequence[ClientScore]]
 
 def _correlation(setup: Setup, state: State) -> dict[str, Any]:
     """Return the mean rank correlation of descriptors and classes; blank where none is defined."""
-    found = correlations_of(setup.method, setup.task, state, setup.federation)
-    if found is None:
+    correlations = correlations_of(setup.method, setup.task, state, setup.federation)
+    if correlations is None:
         return {}
-    defined = found[np.isfinite(found)]
+    defined = correlations[np.isfinite(correlations)]
     return {"spearman": float(defined.mean()) if len(defined) else ""}
 
 
@@ -66,7 +66,7 @@ def _curve_plan(setup: Setup, cell: TrainingCell) -> Plan | None:
     also = partial(_correlation, setup) if "descriptors" in asked else None
     chooses = cell.train.selection == "validation"
     every = cell.evaluation.every
-    if not every:
+    if not every or not budget.rounds:
         return None
     validation = federation.validation
     if chooses and not len(validation.clients):
@@ -75,11 +75,11 @@ def _curve_plan(setup: Setup, cell: TrainingCell) -> Plan | None:
     if setup.method.personalization in _WITHOUT_TRAINING:
         groups["novel"] = federation.novel
     present = {name: group for name, group in groups.items() if len(group.clients)}
-    found = None
+    quantities = None
     if "convergence" in asked:
         size, clients = budget.batch_size, federation.seen.clients
-        found = converging(setup.method, setup.task, clients, batch_size=size, seed=setup.seed)
-    return Plan(present, every, budget.rounds, chooses, also, found)
+        quantities = converging(setup.method, setup.task, clients, batch_size=size, seed=setup.seed)
+    return Plan(present, every, budget.rounds, chooses, also, quantities)
 
 
 def _trained(
@@ -109,11 +109,11 @@ def _trained(
 def _with_rate(
     setup: Setup, state: State, cell: TrainingCell
 ) -> tuple[Setup, list[Row], dict[str, Artifact]]:
-    """Choose the rate that newcomers train at, where the study asks; what was tried."""
+    """Choose the newcomers' rate where the study asks; return the set-up with it and the trials."""
     rates = cell.train.tune_newcomers
     if not rates:
         return setup, [], {}
-    method, found = tune_newcomers(
+    method, tuning = tune_newcomers(
         setup.method,
         setup.task,
         state,
@@ -122,7 +122,7 @@ def _with_rate(
         classes=setup.classes,
         seed=setup.seed,
     )
-    row, table = found.findings({"classes": setup.classes})
+    row, table = tuning.findings({"classes": setup.classes})
     return replace(setup, method=method), [row], {"newcomer_rates": table}
 
 
@@ -210,9 +210,8 @@ def evaluate_method(
     look: dict[str, Any] = {"classes": setup.classes, "predictor": setup.judged, "seed": setup.seed}
     rows += scored.rows + blindness_rows(method, task, state, federation.seen, **look)
 
-    def support_error(predictor: str) -> float:
-        on_support = partial(setup.score, predictor=predictor, measured_on="support")
-        return group_score(on_support(state, federation.seen)).per_client
+    def support_scores(predictor: str) -> Sequence[ClientScore]:
+        return setup.score(state, federation.seen, predictor=predictor, measured_on="support")
 
     model = TrainedModel(
         method=method,
@@ -220,21 +219,21 @@ def evaluate_method(
         state=state,
         federation=federation,
         seen_error=scored.seen_error,
-        support_error=support_error,
+        support_scores=support_scores,
         seed=setup.seed,
     )
-    found = certify_all(
+    certified = certify_all(
         Request(entry, model, cell, scored.certification) for entry in cell.certificates
     )
     bounds, facts = _published(model, cell.bounds, setup.classes)
     chosen, along = curve_findings(curve, plan, {"classes": setup.classes})
     asked, measures = measure_all(model, cell.evaluation.measures or ())
     measured_rows = [*_convergence(setup, curve), *asked]
-    rows += [*found.rows, *bounds, *chosen]
+    rows += [*certified.rows, *bounds, *chosen]
     rows += [{"classes": setup.classes, **row} for row in measured_rows]
     sizes = client_targets(method, task, state, federation)
-    artifacts = {**sizes, **along, **tuned, **measures, **found.artifacts}
-    if facts := [*found.facts, *facts]:
+    artifacts = {**sizes, **along, **tuned, **measures, **certified.artifacts}
+    if facts := [*certified.facts, *facts]:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
     trained = curve.round if chosen else cell.train.rounds
     named = {"personalization": method.personalization, "round": trained}

@@ -21,13 +21,7 @@ def evaluate_whole(
     on_round: OnRound | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
-    """Train on all clients but the novel ones and measure these.
-
-    Raises
-    ------
-    DivergedError
-        When the training loss stops being finite.
-    """
+    """Train on all clients but the novel ones and measure these; errors as of `evaluate_cell`."""
     setup = setup_of(cell)
     everyone, novel = joined(setup.federation)
     rounds, device = setup.budget.rounds, str(everyone.device)

@@ -1,4 +1,4 @@
-"""The cells of a finished run: a folder, or one archive beside the rows that is kept instead."""
+"""A run's directory and its cells: a folder, or one archive that a finished run keeps instead."""
 
 import atexit
 import lzma
@@ -10,10 +10,24 @@ from tempfile import mkdtemp
 
 from latecomer.eval.errors import InputError
 
-__all__ = ["ARCHIVE", "cells_of", "packed_cells"]
+__all__ = ["ARCHIVE", "cells_of", "packed_cells", "run_folder"]
 
 ARCHIVE = "cells.tar.xz"
 """Holds the folder ``cells`` of a finished run; CONTRIBUTING.md has the command that makes it."""
+
+
+def run_folder(path: str | Path) -> Path:
+    """Return the path of a run's directory, refusing any other.
+
+    Raises
+    ------
+    InputError
+        When there is no ``study.yaml`` in it.
+    """
+    folder = Path(path)
+    if not (folder / "study.yaml").is_file():
+        raise InputError(f"{folder} is no run directory: it has no study.yaml")
+    return folder
 
 
 def cells_of(directory: Path) -> Path:

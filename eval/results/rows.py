@@ -22,7 +22,7 @@ import yaml
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.files import write_atomic
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
-from latecomer.eval.results.kept_cells import cells_of
+from latecomer.eval.results.kept_cells import cells_of, run_folder
 
 __all__ = [
     "COLUMNS",
@@ -281,9 +281,7 @@ def load_run(path: str | Path) -> RunRecord:
     InputError
         When it is no run directory, no cell of its run has ended, or a file in it is damaged.
     """
-    folder = Path(path)
-    if not (folder / "study.yaml").is_file():
-        raise InputError(f"{folder} is no run directory: it has no study.yaml")
+    folder = run_folder(path)
     places = cells_of(folder)
     try:
         study = yaml.safe_load((folder / "study.yaml").read_text("utf-8"))

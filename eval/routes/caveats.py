@@ -1,7 +1,6 @@
-"""What a cell's certificates must say beside what their routes know: who dealt, who shares samples.
+"""What the split adds to a cell's certificates: who was dealt how, who shares samples.
 
-Both are matters of the split alone and the same for every route, so they are added to what a cell
-leaves behind.
+The answers are the same for every route, so they are added to what a cell leaves behind.
 """
 
 from collections.abc import Sequence
@@ -16,13 +15,19 @@ from latecomer.eval.settings.certificate import RouteSettings
 from latecomer.eval.splits.split import Split
 from latecomer.eval.training.setup import Outcome, Row
 
-__all__ = ["UNDEALT", "shared_samples", "unproven", "with_caveats"]
+__all__ = ["UNDEALT", "VOUCHED", "shared_samples", "unproven", "with_caveats"]
 
 UNDEALT = (
     "the split was read from a file that does not prove it was dealt at random: it names no "
     "settings and seed which give the same clients again"
 )
 """Why certificates on a frozen split that cannot be dealt again are no proofs."""
+
+VOUCHED = (
+    "the system was trained elsewhere, and its user vouches that no client but the seen ones had "
+    "part in its training or in any choice about it"
+)
+"""What certificates of a system that this run did not train assume beside all else."""
 
 
 def shared_samples(split: Split, plan: Plan) -> float:
@@ -50,13 +55,16 @@ def shared_samples(split: Split, plan: Plan) -> float:
     return float(np.isin(np.concatenate(asked), np.concatenate(held)).mean())
 
 
-def with_caveats(outcome: Outcome, entries: Sequence[RouteSettings], split: Split) -> Outcome:
-    """Add to a cell's outcome what its split makes of the certificates.
+def with_caveats(
+    outcome: Outcome, entries: Sequence[RouteSettings], split: Split, *, trained: bool = True
+) -> Outcome:
+    """Add to a cell's outcome what its split, and who trained, make of the certificates.
 
     On a split of independent clients, certificates of routes that train on arriving clients get a
-    row ``certificate_overlap`` (`shared_samples`); on a pool, those of one fixed system get rows of
-    what they leave for clients that were not scored.  On a frozen split that is not known to be
-    dealt at random no certificate is rigorous.
+    row ``certificate_overlap`` (`shared_samples`).  On a pool, certificates of one fixed system get
+    rows ``certificate_pool``: what they leave for clients that were not scored.  On a frozen split
+    that is not known to be dealt at random no certificate is rigorous.  Of a system that was not
+    ``trained`` here they assume what its user vouches for.
     """
     rows, facts = list(outcome.rows), _facts(outcome)
     if isinstance(entries[0], TrainingRoute):
@@ -67,6 +75,9 @@ def with_caveats(outcome: Outcome, entries: Sequence[RouteSettings], split: Spli
             rows = rows + _left_for_others(rows, facts)
     if not split.dealt:
         rows, facts = unproven(rows, facts, UNDEALT)
+    if not trained:
+        told = {"kind": "assumption", "name": "vouched", "value": "", "text": VOUCHED}
+        facts = facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
     artifacts = dict(outcome.artifacts)
     if facts:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
@@ -97,7 +108,7 @@ def _with_overlap(
 def _left_for_others(rows: list[Row], facts: list[Row]) -> list[Row]:
     """Say what bounds over a pool leave for its other clients, where scores are not drawn ones."""
     pools = {fact["bound"]: fact["value"] for fact in facts if fact["name"] == "pool_size"}
-    found: list[Row] = []
+    pooled: list[Row] = []
     for total in rows:
         bounded = total.get("metric") == "certificate" and not total.get("term")
         if not bounded or total["sampling"] != "finite-pool":
@@ -116,8 +127,8 @@ def _left_for_others(rows: list[Row], facts: list[Row]) -> list[Row]:
             bound=total["value"], mean=mean, n_clients=total["n_clients"], pool_size=pool
         )
         for name, value in (("others", left), ("size", float(pool))):
-            found.append({**total, "metric": "certificate_pool", "term": name, "value": value})
-    return found
+            pooled.append({**total, "metric": "certificate_pool", "term": name, "value": value})
+    return pooled
 
 
 def unproven(rows: list[Row], facts: list[Row], why: str) -> tuple[list[Row], list[Row]]:

@@ -52,7 +52,7 @@ class Findings:
     ----------
     rows, facts : list of dict
         As `certificate_rows` and `certificate_facts` make them.
-    tables : mapping of str to list of dict
+    tables : dict of str to list of dict
         Artifacts that all entries of a study share, by kind: their tables are joined.
     artifacts : mapping of str to Artifact
         Artifacts of its own, by name.
@@ -60,7 +60,7 @@ class Findings:
 
     rows: list[Row]
     facts: list[Row]
-    tables: Mapping[str, list[Row]] = field(default_factory=dict)
+    tables: dict[str, list[Row]] = field(default_factory=dict)
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
 
 

@@ -23,6 +23,7 @@ from latecomer.eval.routes.training_entries import TRAINING_ROUTES, Compressed, 
 from latecomer.eval.schema import Count, Number, Positive, Probability, Seed, one_of, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.shifts.transforms import SHIFTS
+from latecomer.eval.splits.other_laws import OTHER_LAWS
 
 __all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior", "TwoLevel"]
 
@@ -33,6 +34,7 @@ _MEAN = ", ".join(MEAN_RULES)
 _JOINT = {
     **{name: shift.joint for name, shift in SHIFTS.items() if shift.joint},
     "dataset": "deals another data set to all clients at once, so that they depend on each other",
+    **dict.fromkeys(OTHER_LAWS, "draws other clients"),
 }
 
 
@@ -49,6 +51,17 @@ RuleName = Annotated[
     BeforeValidator(_with_an_order),
 ]
 Threshold = Annotated[Number, Field(ge=0, lt=1)]
+Radius = Annotated[Number, Field(ge=0)]
+ShareOfClients = Annotated[Number, Field(gt=0, le=1)]
+_BALLS = tuple(name for name, rule in rules_for("r0").items() if rule.states == "populations")
+# Settings that some rules must be given and no other may be.
+_GIVEN_FOR: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "thresholds": ("fraction_above",),
+        "radii": tuple(name for name in _BALLS if name != "subgroup"),
+        "shares": ("subgroup",),
+    }
+)
 
 
 def _all_or_names(value: Any) -> Any:
@@ -75,14 +88,20 @@ class HeldOut(RouteSettings):
         query points are cut into folds, each scored by the model served from the others.
     thresholds : tuple of float
         Errors for ``fraction_above``; they share ``delta``.
+    radii, shares : tuple of float
+        How far other populations of clients may be, for ``tv_ball``, ``kl_ball`` and ``chi2_ball``;
+        which shares of clients a group may make up, for ``subgroup``.  All hold at once.
+    target : float
+        Mean error for which such a rule tells the breaking radius.
     shifts : bool or tuple of str
         Which of the study's shifts the certification clients are certified under as well.
     orders_seed : int
         Draws the orders that ``wsr_averaged`` and ``product_wor_averaged`` average over; 0 unless
         given.
     realised : bool
-        For a randomised predictor (gibbs) and rules of pools that are about scores as measured:
-        says that the certificate is about the draws made.  They are refused without.
+        Some rules of pools are about scores as measured: of a randomised predictor (gibbs) they
+        certify the draws that were made, not its expected error, and are refused unless this says
+        that the draws are meant.
     """
 
     needs_certification: ClassVar[bool] = True
@@ -96,6 +115,13 @@ class HeldOut(RouteSettings):
     thresholds: (
         Annotated[tuple[Threshold, ...], BeforeValidator(sequence), Field(min_length=1)] | None
     ) = None
+    radii: Annotated[tuple[Radius, ...], BeforeValidator(sequence), Field(min_length=1)] | None = (
+        None
+    )
+    shares: (
+        Annotated[tuple[ShareOfClients, ...], BeforeValidator(sequence), Field(min_length=1)] | None
+    ) = None
+    target: Probability | None = None
     shifts: Annotated[bool | tuple[str, ...], BeforeValidator(_all_or_names)] = False
     orders_seed: Seed | None = None
     realised: bool | None = None
@@ -122,9 +148,7 @@ class HeldOut(RouteSettings):
         unused = "alpha" if level == "delta" else "delta"
         if getattr(self, unused) is not None:
             raise InputError(f"{key}.{unused} is no setting of rule {rule}, which takes {level}")
-        if (self.thresholds is None) == (rule == "fraction_above"):
-            why = "must be given for" if self.thresholds is None else "is no setting of"
-            raise InputError(f"{key}.thresholds {why} rule {rule}")
+        self._check_given(key, rule)
         if rule == "error_curve" and (self.delta or _DELTA) > 0.5:
             raise InputError(
                 f"{key}.delta must be at most 0.5 for an error curve, got {self.delta}"
@@ -179,6 +203,20 @@ class HeldOut(RouteSettings):
                     f"{key}.rule {rule} is about the scores of a pool as measured, not about the "
                     "expected errors of a gibbs predictor: say realised: true, or use product"
                 )
+
+    def _check_given(self, key: str, rule: str) -> None:
+        """Refuse settings of other rules, a rule without its own, and what cannot be a radius."""
+        for name, rules in _GIVEN_FOR.items():
+            given = getattr(self, name) is not None
+            if given != (rule in rules):
+                why = "is no setting of" if given else "must be given for"
+                raise InputError(f"{key}.{name} {why} rule {rule}")
+        if self.target is not None and rule not in _BALLS:
+            raise InputError(f"{key}.target is no setting of rule {rule}")
+        if rule == "tv_ball" and max(self.radii or ()) > 1:
+            raise InputError(
+                f"{key}.radii must be at most 1 for tv_ball, got {max(self.radii or ()):g}"
+            )
 
     def _rule(self, key: str) -> str:
         if self.best_of is None:
@@ -250,6 +288,11 @@ class PersonalPrior(RouteSettings):
         check_outside(split.kind, len(split.certification), len(split.novel))
         sizes = [len(client.support) for client in split.certification]
         law = split.law
+        if law and not law.classes_per_client:
+            raise InputError(
+                f"{key}.route r3 measures each class of a client alike, and clients of "
+                f"split.kind={split.kind} hold unequally many classes"
+            )
         n_classes = law.classes_per_client if law else None
         measured_samples(key, self.measured, self.measured_share, sizes, n_classes)
 
@@ -275,8 +318,13 @@ class TwoLevel(RouteSettings):
     draws: Count = 20
 
     def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse too few clients."""
+        """Refuse too few clients, and clients who hold as many of each class as chance says."""
         check_outside(split.kind, len(split.certification), len(split.novel))
+        if split.law and split.law.concentrations:
+            raise InputError(
+                f"{key}.route r2 is proved for clients that hold as many of each class as their "
+                f"law says, and those of split.kind={split.kind} hold a random number"
+            )
 
 
 def _shift_names(shifts: Any) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Route R0 of a study: rows, facts and curves from the scores of the certification clients."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -9,13 +10,14 @@ import numpy as np
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.held_out import Scored, certify_best, certify_scores
+from latecomer.eval.certificates.populations import ball_of, certify_populations
 from latecomer.eval.certificates.rows import (
     certificate_facts,
     certificate_rows,
     pool_rows,
     price_rows,
 )
-from latecomer.eval.certificates.rules import BEST_OF, MEAN_RULES, sampling_of
+from latecomer.eval.certificates.rules import BEST_OF, MEAN_RULES, rules_for, sampling_of
 from latecomer.eval.certificates.tails import error_curve, fractions_above
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
@@ -57,13 +59,18 @@ def score_certification(
 
 @dataclass(frozen=True)
 class _Statement:
-    """One certificate: what is behind its bound's name, what its number is, what was sampled."""
+    """One certificate: what is behind its bound's name, what its number is, what was sampled.
+
+    Rows of a curve go into the table that they name; ``breaking`` holds (target, radius).
+    """
 
     name: str
     issued: Certificate
     metric: str = "certificate"
     sampled: float | None = None
     curve: tuple[Row, ...] = ()
+    table: str = "error_curve"
+    breaking: tuple[float, float] | None = None
 
 
 def _mean(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
@@ -89,8 +96,27 @@ def _curve(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]
     yield _Statement("", issued, "error_curve_width", curve=tuple(steps))
 
 
-_STATEMENTS: Mapping[str, Callable[[Scored, HeldOut, float], Iterator[_Statement]]] = (
-    MappingProxyType({BEST_OF: _best, "fraction_above": _fractions, "error_curve": _curve})
+def _populations(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
+    rule, radii = str(entry.rule), entry.radii or entry.shares or ()
+    found = certify_populations(scored, rule=rule, radii=radii, delta=level, target=entry.target)
+    for place, (radius, issued) in enumerate(found.at.items()):
+        once: dict[str, Any] = {}
+        if not place:
+            told = [{"ball": ball_of(rule), **step} for step in found.curve]
+            once = {"curve": tuple(told), "table": "population_curve"}
+            if entry.target is not None and found.breaking is not None:
+                once["breaking"] = entry.target, found.breaking
+        yield _Statement(f"@{radius:g}", issued, "certified_population", **once)
+
+
+_Stating = Callable[[Scored, HeldOut, float], Iterator[_Statement]]
+_STATEMENTS: Mapping[str, _Stating] = MappingProxyType(
+    {
+        BEST_OF: _best,
+        "fraction_above": _fractions,
+        "error_curve": _curve,
+        **{name: _populations for name, r in rules_for("r0").items() if r.states == "populations"},
+    }
 )
 
 
@@ -202,7 +228,7 @@ def issue_certificates(
     """
     issue = _Issue(entry, drawn, classes, tuple(notes), n_seeds)
     wanted = ("none", *entry.certified_shifts)
-    found = Findings([], [], {"error_curve": []} if entry.rule == "error_curve" else {})
+    found = Findings([], [], {})
     for predictor, groups in scores.items():
         for group, own in groups.items():
             if group.shift not in wanted:
@@ -223,6 +249,7 @@ def issue_certificates(
                 for one in _STATEMENTS.get(str(entry.rule), _mean)(scored, entry, level):
                     bound = f"{entry.route}:{entry.rule}{one.name}{suffix}"
                     _write(found, issue, group, scored, one, bound, held, inputs)
+                    _write_curve(found, issue, group, scored, one, suffix)
     return found
 
 
@@ -267,11 +294,46 @@ def _write(
             issued, bound=bound, shift=group.shift, severity=group.severity, inputs=inputs
         )
     )
+
+
+def _write_curve(
+    found: Findings,
+    issue: _Issue,
+    group: Condition,
+    scored: Scored,
+    statement: _Statement,
+    suffix: str,
+) -> None:
+    """Write what belongs to a whole curve: its steps, and the radius at which a target breaks."""
+    issued, bound = statement.issued, f"{issue.entry.route}:{issue.entry.rule}{suffix}"
+    tags = {
+        "predictor": issued.predictor,
+        "sampling": issued.sampling,
+        "delta": float(issued.delta_total),
+    }
     condition = {key: value for key, value in group.condition().items() if key != "group"}
-    tags = {"predictor": issued.predictor, "sampling": issued.sampling}
     for step in statement.curve:
-        record = {"bound": bound, **condition, **tags, "delta": float(issued.delta_total), **step}
-        found.tables["error_curve"].append(record)
+        record = {"bound": bound, **condition, **tags, **step}
+        found.tables.setdefault(statement.table, []).append(record)
+    if statement.breaking is None:
+        return
+    target, radius = statement.breaking
+    none = math.isnan(radius)
+    found.rows.append(
+        {
+            "classes": issue.classes,
+            **group.condition(),
+            "n_clients": len(scored.scores),
+            "metric": "breaking_radius",
+            "bound": bound,
+            "term": f"target={target:g}",
+            "population": issued.population,
+            "rigorous": issued.rigorous,
+            **tags,
+            "value": "" if none else radius,
+            "message": "not below the target without any shift" if none else "",
+        }
+    )
 
 
 def _inputs(

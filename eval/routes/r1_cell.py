@@ -4,9 +4,9 @@ The method trains on the first clients.  The prior is a Gaussian around what tha
 posterior's mean is moved down the gradient of the very bound that is issued, whose sample are the
 tuning clients: a client's score is the error on points its model was not made from.  The bound
 holds for all posterior means at once and for all variances of the grid, so that tuning and the
-choice of a variance may use the scores as they like; only the prior may not.  Draws made after the
-choice, of a fresh system each, replace the mean over the posterior at a price of their own
-(``tuned_rows.certify_tuned`` proves each way of pricing them).
+choice of a variance may use the scores as they like; only the prior may not.  The mean over the
+posterior cannot be computed: systems are drawn from it after the choice, and what their mean may be
+off by is paid for (`r1_rows.certify_tuned` proves each way of doing so).
 
 Given the first clients, the tuning clients are a uniform sample without replacement from all
 others (a finite pool) or independent draws of an environment; for each fixed system the rule's
@@ -154,15 +154,7 @@ def evaluate_tuned(
     on_round: OnRound | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
-    """Do the work of one cell of route R1.
-
-    Raises
-    ------
-    DivergedError
-        When the training loss stops being finite.
-    InputError
-        When the split has too few clients, or the method's weights cannot be tuned.
-    """
+    """Do the work of one cell of route R1; errors are those of `evaluate_cell`."""
     wanted = cell.only(Tuned)
     sharing = wanted.sharing(cell.n_seeds)
     system, plan, tuning, outside = trained_system(cell, on_round, kept)
@@ -170,7 +162,7 @@ def evaluate_tuned(
     folds, draws = system.folds, wanted.draws
     whom = _PLACES[wanted.draws_rule](len(tuning.clients), draws, system.seed)
     outsiders = _each(len(outside.clients), draws, system.seed)
-    found = Tuning(
+    tuned = Tuning(
         plan=plan,
         variances=variances,
         chosen=chosen,
@@ -182,7 +174,7 @@ def evaluate_tuned(
         novel_mean=tuple(system.scores(posterior.mean, outside, folds=1)),
         novel_prior=tuple(system.scores(posterior.centre, outside, folds=1)),
     )
-    rows, artifacts = tuning_findings(wanted, found, sharing)
+    rows, artifacts = tuning_findings(wanted, tuned, sharing)
     named = {
         "classes": system.setup.classes,
         "personalization": system.setup.method.personalization,

@@ -124,8 +124,8 @@ def certify_tuned(
 
     The mean over clients and posterior of :math:`\ell`, the error s itself for rule ``kl`` and
     :math:`-\ln(1 - (1-\gamma)s)/(-\ln\gamma)` for ``product``, is bounded from the draws with
-    probability :math:`1-\delta'`; the rule's single-level bound of that holds with probability
-    :math:`1-\delta+\delta'`, and ``product`` divides by :math:`1-\gamma`.
+    probability :math:`1-\delta'`; the rule's single-level bound of that spends what is left of
+    :math:`\delta`, and ``product`` divides its value by :math:`1-\gamma`.
 
     - ``mixture``: as many draws for each client.  Values are independent given the posterior, the
       mean of their means is the one wanted: :math:`E\prod_t(1+b(\mu-\ell_t)) =
@@ -148,9 +148,9 @@ def certify_tuned(
     Examples
     --------
     >>> plan = Plan(first=40, clients=50, block=50, pool=60, independent=False)
-    >>> found = certify_tuned(np.full((50, 20), .15), kl=.5, rule="product", delta=.05,
+    >>> bound = certify_tuned(np.full((50, 20), .15), kl=.5, rule="product", delta=.05,
     ...                       draws_share=.2, gamma=.02, n_priors=3, plan=plan)
-    >>> round(float(found), 3), round(float(found.delta_total), 10)
+    >>> round(float(bound), 3), round(float(bound.delta_total), 10)
     (0.248, 0.05)
     """
     issued = _STEPS[rule](
@@ -201,22 +201,22 @@ _STEPS: Mapping[str, Callable[..., Certificate]] = {
 
 
 def tuning_findings(
-    wanted: Tuned, found: Tuning, n_seeds: int = 1
+    wanted: Tuned, tuned: Tuning, n_seeds: int = 1
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return the rows of scores and certificate, everything behind it, and the grid."""
-    taken = found.variances[found.chosen]
+    taken = tuned.variances[tuned.chosen]
     issued = certify_tuned(
-        found.gibbs.errors,
+        tuned.gibbs.errors,
         kl=taken.kl,
         rule=wanted.rule,
         delta=wanted.delta / n_seeds,
         draws_share=wanted.draws_share,
         gamma=wanted.gamma,
-        n_priors=len(found.variances),
-        plan=found.plan,
+        n_priors=len(tuned.variances),
+        plan=tuned.plan,
         draws_rule=wanted.draws_rule,
     )
-    support = sorted(score.n_support for score in found.mean)
+    support = sorted(score.n_support for score in tuned.mean)
     notes = [f"the system is run with {support[0]} to {support[-1]} support samples a client"]
     if n_seeds > 1:
         notes.append(
@@ -225,14 +225,14 @@ def tuning_findings(
         )
     issued = replace(issued, assumptions=(*issued.assumptions, *notes))
     bound = f"r1:{wanted.rule}"
-    where: Row = {"group": "tuning", "shift": "none", "severity": "", "n_clients": len(found.mean)}
+    where: Row = {"group": "tuning", "shift": "none", "severity": "", "n_clients": len(tuned.mean)}
     rows = [
-        *_measured("tuning", found.gibbs, found.mean, found.prior),
-        *_measured("novel", found.novel_gibbs, found.novel_mean, found.novel_prior),
+        *_measured("tuning", tuned.gibbs, tuned.mean, tuned.prior),
+        *_measured("novel", tuned.novel_gibbs, tuned.novel_mean, tuned.novel_prior),
         *certificate_rows(issued, bound=bound, common=where),
-        *price_rows(issued, bound=bound, common=where, n_clients=len(found.mean), pool_size=None),
+        *price_rows(issued, bound=bound, common=where, n_clients=len(tuned.mean), pool_size=None),
     ]
-    facts = certificate_facts(issued, bound=bound, inputs=_inputs(wanted, found))
+    facts = certificate_facts(issued, bound=bound, inputs=_inputs(wanted, tuned))
     grid = [
         {
             "bound": bound,
@@ -240,9 +240,9 @@ def tuning_findings(
             "kl_hyper": one.kl,
             "error": one.error,
             "estimate": one.estimate,
-            "chosen": int(place == found.chosen),
+            "chosen": int(place == tuned.chosen),
         }
-        for place, one in enumerate(found.variances)
+        for place, one in enumerate(tuned.variances)
     ]
     return rows, {
         "certificates": Artifact(kind="certificates", table=facts, axes=("fact",)),
@@ -251,9 +251,9 @@ def tuning_findings(
         # by another rule too, without training.
         "draws": Artifact(
             kind="draws",
-            arrays={"place": found.gibbs.places, "error": found.gibbs.errors},
+            arrays={"place": tuned.gibbs.places, "error": tuned.gibbs.errors},
             axes=("draw",),
-            ids={"client": [score.client for score in found.mean]},
+            ids={"client": [score.client for score in tuned.mean]},
         ),
     }
 
@@ -264,12 +264,12 @@ def _measured(
     """Yield each client's error by predictor, and the means over clients."""
     if not mean:
         return
-    found: dict[str, list[float | None]] = {
+    by_predictor: dict[str, list[float | None]] = {
         "gibbs": gibbs.of_clients(len(mean)),
         "deterministic": [score.error for score in mean],
         "prior": [score.error for score in prior],
     }
-    for predictor, errors in found.items():
+    for predictor, errors in by_predictor.items():
         common: Row = {"group": group, "shift": "none", "severity": "", "predictor": predictor}
         measured = [error for error in errors if error is not None]
         for score, error in zip(mean, errors, strict=True):
@@ -292,33 +292,33 @@ def _measured(
         }
 
 
-def _inputs(wanted: Tuned, found: Tuning) -> list[tuple[str, float, str]]:
-    taken = found.variances[found.chosen]
-    support = sorted(score.n_support for score in found.mean)
+def _inputs(wanted: Tuned, tuned: Tuning) -> list[tuple[str, float, str]]:
+    taken = tuned.variances[tuned.chosen]
+    support = sorted(score.n_support for score in tuned.mean)
     return [
         ("kl_hyper", taken.kl, "KL(posterior || prior) of the tuned posterior, nats"),
         ("alpha", taken.alpha, "variance taken, relative to each tensor's mean square"),
-        ("n_priors", float(len(found.variances)), "variances tried"),
-        ("n_random", float(found.n_random), "weights that are random"),
+        ("n_priors", float(len(tuned.variances)), "variances tried"),
+        ("n_random", float(tuned.n_random), "weights that are random"),
         (
             "gibbs_error",
-            float(found.gibbs.errors.mean()),
+            float(tuned.gibbs.errors.mean()),
             "mean error of drawn systems, tuning clients",
         ),
         (
             "mean_parameter_error",
-            float(np.mean([score.error for score in found.mean])),
+            float(np.mean([score.error for score in tuned.mean])),
             "mean error of the posterior's mean weights, tuning clients; not certified",
         ),
         (
             "prior_error",
-            float(np.mean([score.error for score in found.prior])),
+            float(np.mean([score.error for score in tuned.prior])),
             "mean error of the prior's mean weights, tuning clients; not certified",
         ),
-        ("n_clients", float(len(found.mean)), "clients the posterior was tuned on"),
-        ("first", float(found.plan.first), "clients the prior was trained on"),
-        ("pool_size", float(found.plan.pool), "clients that did not train the prior"),
-        ("n_draws", float(found.gibbs.errors.size), "systems drawn, over all clients"),
+        ("n_clients", float(len(tuned.mean)), "clients the posterior was tuned on"),
+        ("first", float(tuned.plan.first), "clients the prior was trained on"),
+        ("pool_size", float(tuned.plan.pool), "clients that did not train the prior"),
+        ("n_draws", float(tuned.gibbs.errors.size), "systems drawn, over all clients"),
         ("gamma", float(wanted.gamma), "shrinkage of scores, rule product"),
         ("steps", float(wanted.steps), "gradient steps on the bound, each variance"),
         ("folds", float(wanted.folds), "1: support and query data as split"),

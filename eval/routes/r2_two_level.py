@@ -110,9 +110,9 @@ def two_level_certificate(
 
     Examples
     --------
-    >>> found = two_level_certificate(np.full((30, 20), .1), np.full((30, 20), 2.), most_nats=8.,
+    >>> bound = two_level_certificate(np.full((30, 20), .1), np.full((30, 20), 2.), most_nats=8.,
     ...     free_nats=0., sizes=[200] * 30, delta=.05, draws_share=.2, client_share=.5)
-    >>> round(float(found), 3), round(float(found.delta_total), 10)
+    >>> round(float(bound), 3), round(float(bound.delta_total), 10)
     (0.454, 0.05)
     """
     n, for_draws = len(errors), draws_share * delta
@@ -153,14 +153,14 @@ def certify_two_level(request: Request[TwoLevel]) -> Findings:
     if not method.alpha_theta > 0:
         return Findings([], [])
     clients = request.model.federation.certification.clients
-    found = _drawn(request, method, entry.draws)
-    radius, most = method.weight_radius, _most_nats(method, found.centre_norm)
+    drawn = _drawn(request, method, entry.draws)
+    radius, most = method.weight_radius, _most_nats(method, drawn.centre_norm)
     masked = request.cell.evaluation.classes != "all"
     free = request.model.task.n_classes * math.log(2) if masked else 0.0
     sizes = clients.support_sizes.tolist()
     issued = two_level_certificate(
-        found.errors,
-        found.nats,
+        drawn.errors,
+        drawn.nats,
         most_nats=most,
         free_nats=free,
         sizes=sizes,
@@ -169,7 +169,7 @@ def certify_two_level(request: Request[TwoLevel]) -> Findings:
         client_share=entry.client_share,
     )
     issued = _tagged(issued, request.model.federation.split, radius, sizes)
-    inputs = _inputs(found, clients, method.alpha_theta, free)
+    inputs = _inputs(drawn, clients, method.alpha_theta, free)
     if radius is not None and most is not None:
         inputs.append(("weight_radius", radius, "radius of the ball, set in the study"))
         inputs.append(("most_kl", most, "largest KL that a client's weights in the ball can have"))
@@ -222,43 +222,43 @@ def _tagged(
 
 
 def _inputs(
-    found: _Drawn, clients: Clients, variance: float, free: float
+    drawn: _Drawn, clients: Clients, variance: float, free: float
 ) -> list[tuple[str, float, str]]:
     sizes = clients.support_sizes.tolist()
     return [
-        ("gibbs_error", float(found.errors.mean()), "mean error of drawn models on the support"),
+        ("gibbs_error", float(drawn.errors.mean()), "mean error of drawn models on the support"),
         (
             "mean_parameter_error",
-            float(found.mean_errors.mean()),
+            float(drawn.mean_errors.mean()),
             "mean error of the mean weights on the support; not certified",
         ),
         ("kl_hyper", 0.0, "KL(hyper-posterior || hyper-prior): settled without these clients"),
         (
             "sum_kl",
-            len(clients) * (float(found.nats.mean()) + free),
+            len(clients) * (float(drawn.nats.mean()) + free),
             "sum over clients of the mean KL(posterior || prior) over drawn systems, nats",
         ),
         ("mask_nats", free, "nats a client pays for the choice of its classes"),
         ("alpha", variance, "variance of a client's weights, set in the study"),
         ("n_clients", float(len(clients)), "certification clients"),
         ("n_samples", float(min(sizes)), "smallest support size"),
-        ("n_draws", float(found.errors.size), "systems and models drawn, over all clients"),
+        ("n_draws", float(drawn.errors.size), "systems and models drawn, over all clients"),
     ]
 
 
 def _reason(radius: float | None, sampling: str) -> str:
-    found = []
+    reasons = []
     if radius is None:
-        found.append(
+        reasons.append(
             "generated weights are not projected onto a ball (weight_radius), so that the mean of "
             "their divergences over the hyper-posterior is an estimate"
         )
     if sampling != "iid":
-        found.append(
+        reasons.append(
             "clients and their points must be independent draws, and these are a finite pool "
             "(split.kind: environment draws them independently)"
         )
-    return "; ".join(found)
+    return "; ".join(reasons)
 
 
 def _drawn(request: Request[TwoLevel], method: _Stochastic, draws: int) -> _Drawn:

@@ -53,13 +53,13 @@ def measured_samples(
                 f"{key}.measured must be given where certification clients hold {least} to {most} "
                 "support samples: the smallest of them must not settle it"
             )
-        found = classes * int(share * (least // classes))
-        if found < 1:
+        size = classes * int(share * (least // classes))
+        if size < 1:
             raise InputError(
                 f"{key}.measured_share must leave a sample of the smallest support, {least}"
                 f"{f' of {classes} classes' if n_classes else ''}, got {share}"
             )
-        return found
+        return size
     if not measured < least or measured % classes:
         of_classes = f" and a multiple of classes_per_client={classes}" if n_classes else ""
         raise InputError(

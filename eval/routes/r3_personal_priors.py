@@ -9,7 +9,7 @@ all clients' B together are one sample for one kl inequality; the clients' true 
 through Chernoff's, the system being fixed.  Variances form a grid whose union is paid for in both
 steps, and draws made after the choice stand in for the mean over each posterior, at a price.
 
-B is such a sample on an ``environment`` split, where it is cut class by class (``personal_cut``):
+B is such a sample on an ``environment`` split, where it is cut class by class (`r3_personal_cut`):
 given A it is, for each of the client's classes, a uniform subset of fixed size of the images of
 that class outside A, whose errors are no more spread than independent ones (Hoeffding 1963).  The
 error that is bounded is therefore over the client's images outside A, those of B included.
@@ -112,9 +112,9 @@ def pooled_certificate(
 
     Examples
     --------
-    >>> found = pooled_certificate(np.full((30, 20), .1), [.002] * 30, alpha=1e-3, n_samples=200,
+    >>> bound = pooled_certificate(np.full((30, 20), .1), [.002] * 30, alpha=1e-3, n_samples=200,
     ...     delta=.05, draws_share=.2, client_share=.5, n_priors=1)
-    >>> round(float(found), 3), round(float(found.delta_total), 10)
+    >>> round(float(bound), 3), round(float(bound.delta_total), 10)
     (0.424, 0.05)
     """
     for_draws = draws_share * delta
@@ -280,7 +280,7 @@ def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
     n_measured = measured_samples(
         "certificates r3", entry.measured, entry.measured_share, certified, n_classes
     )
-    found: list[_Tuned] = []
+    tuned: list[_Tuned] = []
     for index, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(index)
         if len(support) <= n_measured:
@@ -302,8 +302,8 @@ def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
         # Classes that only B shows would tell the model something of the sample that judges it.
         known[support.labels()[kept]] = True
         measured = Samples(support.x[held], support.labels()[held])
-        found.append(_Tuned(client, prior.weights, posterior.weights, measured, known))
-    return found
+        tuned.append(_Tuned(client, prior.weights, posterior.weights, measured, known))
+    return tuned
 
 
 def _errors(

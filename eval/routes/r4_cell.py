@@ -137,15 +137,7 @@ def evaluate_progressive(
     on_round: Callable[[RoundLog], None] | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
-    """Do the work of one cell of route R4.
-
-    Raises
-    ------
-    DivergedError
-        When the training loss stops being finite.
-    InputError
-        When the split has too few clients, or the method cannot take in clients that join.
-    """
+    """Do the work of one cell of route R4; errors are those of `evaluate_cell`."""
     wanted = cell.only(Progressive)
     setup = setup_of(cell)
     split, start = setup.federation.split, setup.budget

@@ -85,8 +85,8 @@ def score_then_train(
 
     Examples
     --------
-    >>> found = score_then_train(0, [5, 7], lambda s, b: b - s, lambda s, b: s + b)
-    >>> list(found)
+    >>> steps = score_then_train(0, [5, 7], lambda s, b: b - s, lambda s, b: s + b)
+    >>> list(steps)
     [(0, 5), (5, 2), (12, None)]
     """
     for block in blocks:
@@ -125,8 +125,8 @@ def certify_progress(
     --------
     >>> plan = Plan(first=40, clients=50, block=1, pool=60, independent=False)
     >>> scores = [ClientScore(i, 90, 30, 3, .3) for i in range(50)]
-    >>> found = certify_progress(scores, plan=plan, rule="product", delta=.05)
-    >>> found.predictor, round(float(found), 4)
+    >>> proved = certify_progress(scores, plan=plan, rule="product", delta=.05)
+    >>> proved.predictor, round(float(proved), 4)
     ('random-checkpoint', 0.1523)
     """
     if len(scores) != plan.clients:

@@ -60,8 +60,8 @@ def certify_code(
     Examples
     --------
     >>> plan = Plan(first=40, clients=50, block=50, pool=60, independent=False)
-    >>> found = certify_code([.1] * 50, "1", delta=.05, plan=plan)
-    >>> found.predictor, round(float(found), 3)
+    >>> bound = certify_code([.1] * 50, "1", delta=.05, plan=plan)
+    >>> bound.predictor, round(float(bound), 3)
     ('deterministic', 0.164)
     """
     issued = _RULES[rule](errors, len(word), delta)
@@ -86,31 +86,23 @@ def evaluate_compressed(
     on_round: Callable[[RoundLog], None] | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
-    """Do the work of one cell of route R5.
-
-    Raises
-    ------
-    DivergedError
-        When the training loss stops being finite.
-    InputError
-        When the split has too few clients, or the weights cannot be moved.
-    """
+    """Do the work of one cell of route R5; errors are those of `evaluate_cell`."""
     wanted = cell.only(Compressed)
     system, plan, tuning, outside = trained_system(cell, on_round, kept)
     delta = wanted.delta / wanted.sharing(cell.n_seeds)
     search = _Search(system, tuning, plan, wanted, _centre(system, wanted), delta)
-    found = search.run()
-    deployed = search.moved(decode(found.word, wanted.dimension)[0])
-    measured = [(tuning, found.scores)]
+    best = search.run()
+    deployed = search.moved(decode(best.word, wanted.dimension)[0])
+    measured = [(tuning, best.scores)]
     if len(outside.clients):
         measured.append((outside, system.scores(deployed, outside, folds=1)))
     rows = [row for group, scores in measured for row in _error_rows(group, scores)]
-    issued, bound = search.certificate(found), f"r5:{wanted.rule}"
-    where = {**tuning.condition(), "n_clients": len(found.scores)}
+    issued, bound = search.certificate(best), f"r5:{wanted.rule}"
+    where = {**tuning.condition(), "n_clients": len(best.scores)}
     rows += certificate_rows(issued, bound=bound, common=where)
-    n = len(found.scores)
+    n = len(best.scores)
     rows += price_rows(issued, bound=bound, common=where, n_clients=n, pool_size=None)
-    facts = certificate_facts(issued, bound=bound, inputs=_inputs(search, found))
+    facts = certificate_facts(issued, bound=bound, inputs=_inputs(search, best))
     artifacts = {"certificates": Artifact(kind="certificates", table=facts, axes=("fact",))}
     named = {
         "classes": system.setup.classes,
@@ -130,7 +122,7 @@ def _centre(system: System, wanted: Compressed) -> Posterior:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Code:
     """The best code: its word, its scores, those of the empty code, and how many were scored."""
 
     code: tuple[int, ...]
@@ -166,38 +158,38 @@ class _Search:
                     weights[name] = value + step * drawn.to(value.device)
         return weights
 
-    def certificate(self, found: _Found) -> Certificate:
+    def certificate(self, code: _Code) -> Certificate:
         """Certify the system of a code."""
-        errors = [score.error for score in found.scores]
+        errors = [score.error for score in code.scores]
         rule = self.wanted.rule
-        return certify_code(errors, found.word, delta=self.delta, plan=self.plan, rule=rule)
+        return certify_code(errors, code.word, delta=self.delta, plan=self.plan, rule=rule)
 
-    def run(self) -> _Found:
+    def run(self) -> _Code:
         """Change one entry by one at a time, and keep what betters the bound."""
         folds, code = self.system.folds, [0] * self.wanted.dimension
         scores = self.system.scores(self.moved(code), self.tuning, folds=folds)
-        best = _Found(tuple(code), scores, scores, 1 + self.wanted.tries)
+        best = _Code(tuple(code), scores, scores, 1 + self.wanted.tries)
         least = float(self.certificate(best))
         rng = np.random.default_rng([self.system.seed, 0xC0DE])
         for _ in range(self.wanted.tries):
             changed = list(best.code)
             changed[int(rng.integers(len(changed)))] += int(rng.choice([-1, 1]))
             scores = self.system.scores(self.moved(changed), self.tuning, folds=folds)
-            found = replace(best, code=tuple(changed), scores=scores)
-            value = float(self.certificate(found))
+            other = replace(best, code=tuple(changed), scores=scores)
+            value = float(self.certificate(other))
             if value < least:
-                least, best = value, found
+                least, best = value, other
         return best
 
 
-def _inputs(search: _Search, found: _Found) -> list[tuple[str, float, str]]:
-    word, wanted, plan = found.word, search.wanted, search.plan
-    errors, before = ([s.error for s in scores] for scores in (found.scores, found.reference))
+def _inputs(search: _Search, best: _Code) -> list[tuple[str, float, str]]:
+    word, wanted, plan = best.word, search.wanted, search.plan
+    errors, before = ([s.error for s in scores] for scores in (best.scores, best.reference))
     return [
         ("bits", float(len(word)), f"measured length of the code word {word}"),
         ("dimension", float(wanted.dimension), "random directions"),
         ("step", float(wanted.step), "step along a direction, relative to each tensor's size"),
-        ("codes_tried", float(found.tried), "codes scored in the search"),
+        ("codes_tried", float(best.tried), "codes scored in the search"),
         ("mean_error", float(np.mean(errors)), "of the decoded system"),
         ("reference_error", float(np.mean(before)), "of the empty update"),
         ("n_clients", float(len(errors)), "clients the code was chosen on"),

@@ -23,12 +23,12 @@ def certify_all(requests: Iterable[Request[Any]]) -> Findings:
     tables: dict[str, list[dict[str, object]]] = {}
     artifacts: dict[str, Artifact] = {}
     for request in requests:
-        found = ROUTES[request.entry.route](request)
-        joined.rows.extend(found.rows)
-        joined.facts.extend(found.facts)
-        for kind, table in found.tables.items():
+        findings = ROUTES[request.entry.route](request)
+        joined.rows.extend(findings.rows)
+        joined.facts.extend(findings.facts)
+        for kind, table in findings.tables.items():
             tables.setdefault(kind, []).extend(table)
-        artifacts |= found.artifacts
+        artifacts |= findings.artifacts
     for kind, table in tables.items():
         artifacts[kind] = Artifact(kind=kind, table=table, axes=("record",))
     return Findings(joined.rows, joined.facts, {}, artifacts)

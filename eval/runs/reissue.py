@@ -24,7 +24,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
 from latecomer.eval.jobs.cell_directory import seal
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
-from latecomer.eval.results.kept_cells import cells_of
+from latecomer.eval.results.kept_cells import cells_of, run_folder
 from latecomer.eval.results.rows import COLUMNS, make_row, read_records, rows_to_text
 from latecomer.eval.routes.caveats import unproven
 from latecomer.eval.routes.entries import HeldOut
@@ -163,8 +163,7 @@ def reissue(
 
 
 def _read(path: Path) -> _Source:
-    if not (path / "study.yaml").is_file():
-        raise InputError(f"{path} is no run directory: it has no study.yaml")
+    run_folder(path)
     if not (path / "rows.csv").is_file():
         raise InputError(f"{path} holds an unfinished run: its scores are not all there")
     try:
@@ -182,7 +181,7 @@ def _planned(there: _Source, entries: Sequence[Mapping[str, Any]]) -> _Plan:
     """Check the new entries against the old study, and say which of them are late."""
     asked = [dict(entry) for entry in entries if dict(entry).get("route", "r0") == "r0"]
     if not asked:
-        raise InputError("certificates to re-issue are of route r0, and none is declared")
+        raise InputError("only certificates of route r0 can be re-issued, and none is declared")
     old = there.study.get("certificates") or []
     others = [entry for entry in old if entry.get("route") != "r0"]
     before = [entry for entry in old if entry.get("route") == "r0"]
@@ -205,8 +204,8 @@ def _models(there: _Source) -> dict[str, Scores]:
     by_cell: dict[str, list[dict[str, str]]] = {}
     for row in there.rows:
         by_cell.setdefault(row["cell"], []).append(row)
-    found = {cell: scores_of(rows) for cell, rows in by_cell.items()}
-    models = {cell: scores for cell, scores in found.items() if scores}
+    scored = {cell: scores_of(rows) for cell, rows in by_cell.items()}
+    models = {cell: scores for cell, scores in scored.items() if scores}
     if not models:
         raise InputError(f"{there.path} holds no scores of certification clients")
     return models
@@ -216,7 +215,9 @@ def _drawn(there: _Source, plan: _Plan, models: Mapping[str, Scores]) -> Drawn:
     """Say how the clients were drawn, and refuse scores that the entries do not fit."""
     kind = str(there.study["split"]["kind"])
     if kind == "frozen":
-        raise InputError("a frozen split's file says how its clients were drawn, rows do not")
+        raise InputError(
+            "a frozen split cannot be re-issued: no row says how its clients were dealt"
+        )
     sizes = {_n_clients(scores) for scores in models.values()}
     if len(sizes) > 1:
         raise InputError(f"models have different numbers of certification clients: {sorted(sizes)}")
@@ -228,7 +229,7 @@ def _drawn(there: _Source, plan: _Plan, models: Mapping[str, Scores]) -> Drawn:
     for index, (entry, _) in enumerate(plan.issued):
         entry.check_predictors(f"certificates.{index}", kind, sorted(predictors))
         for shift in entry.certified_shifts:
-            conditions = [one for own in models.values() for found in own.values() for one in found]
+            conditions = [one for own in models.values() for each in own.values() for one in each]
             if shift not in {one.shift for one in conditions}:
                 raise InputError(f"certification clients were not scored under shift {shift}")
     sampling = sampling_of(kind)
@@ -266,7 +267,7 @@ def _held_out(row: Mapping[str, Any]) -> bool:
 
 def _issued(
     plan: _Plan, there: _Source, cell: str, scores: Scores, drawn: Drawn
-) -> tuple[list[Row], list[Row], list[Row]]:
+) -> tuple[list[Row], list[Row], dict[str, list[Row]]]:
     """Return rows, facts and curves of one trained model's certificates."""
     first = next(row for row in there.rows if row["cell"] == cell and row["group"])
     named = (
@@ -278,17 +279,18 @@ def _issued(
     classes, seeds = plan.study.evaluation.classes, len(plan.study.seeds)
     rows: list[Row] = []
     facts: list[Row] = []
-    curves: list[Row] = []
+    curves: dict[str, list[Row]] = {"error_curve": [], "population_curve": []}
     for entry, said in plan.issued:
-        found = issue_certificates(
+        findings = issue_certificates(
             entry, scores, drawn=drawn, classes=classes, n_seeds=entry.sharing(seeds)
         )
-        own, told = found.rows, found.facts
+        own, told = findings.rows, findings.facts
         if said in plan.late:
             own, told = unproven(own, told, LATE)
         rows += [make_row(**{**about, **row}) for row in own]
         facts += told
-        curves += found.tables.get("error_curve", [])
+        for kind, table in findings.tables.items():
+            curves[kind] += table
     return rows, facts, curves
 
 
@@ -317,7 +319,7 @@ def _compared(there: _Source, rows: Sequence[Row], plan: _Plan) -> pd.DataFrame:
     )
     late = {f"{ROUTE}{entry['rule']}" for entry in plan.late}
     nothing = float("nan")
-    found = [
+    lines = [
         dict(zip(keys, key(row), strict=True))
         | {
             "n_clients": row["n_clients"],
@@ -332,7 +334,7 @@ def _compared(there: _Source, rows: Sequence[Row], plan: _Plan) -> pd.DataFrame:
         if _held_out(row) and row["metric"] == "certificate" and row["term"] == ""
         if key(row) in means
     ]
-    return pd.DataFrame(found).sort_values(["label", "seed", "predictor"], kind="stable")
+    return pd.DataFrame(lines).sort_values(["label", "seed", "predictor"], kind="stable")
 
 
 def _write(
@@ -340,7 +342,7 @@ def _write(
     there: _Source,
     plan: _Plan,
     rows: Sequence[Row],
-    issued: Mapping[str, tuple[list[Row], list[Row], list[Row]]],
+    issued: Mapping[str, tuple[list[Row], list[Row], dict[str, list[Row]]]],
     note: str,
 ) -> None:
     """Write the new run directory; ``study.yaml``, which makes it one, comes last."""
@@ -367,16 +369,16 @@ def _write(
 
 def _copy_others(folder: Path, there: _Source, issued: list[str]) -> list[str]:
     """Copy the cells without such certificates as they are; return all, in the old order."""
-    found = []
+    added = []
     for place in sorted(cells_of(there.path).glob("*/done")):
         name = place.parent.name
         if name not in issued:
             passing = shutil.ignore_patterns("checkpoints", "lock.*")
             shutil.copytree(place.parent, folder / "cells" / name, ignore=passing)
-            found.append(name)
+            added.append(name)
     index = there.path / "cells.json"
     order = json.loads(index.read_text("utf-8"))["cells"] if index.is_file() else []
-    everyone = [*issued, *found]
+    everyone = [*issued, *added]
     return [*(name for name in order if name in everyone), *sorted(set(everyone) - set(order))]
 
 
@@ -387,7 +389,7 @@ def _write_cell(
     cell: str,
     rows: Sequence[Row],
     facts: Sequence[Row],
-    curves: Sequence[Row],
+    curves: Mapping[str, Sequence[Row]],
 ) -> None:
     """Write what a report reads of one cell; its configuration is no cell's of any study."""
     place, old = folder / "cells" / cell, cells_of(there.path) / cell
@@ -397,7 +399,8 @@ def _write_cell(
         write_atomic(place / "timing.json", (old / "timing.json").read_bytes())
     own = [row for row in rows if row["cell"] == cell]
     kept = [fact for fact in _facts(place) if not _held_out(fact)]
-    tables = {"certificates": ([*facts, *kept], "fact"), "error_curve": (list(curves), "record")}
+    tables = {"certificates": ([*facts, *kept], "fact")}
+    tables |= {kind: (list(table), "record") for kind, table in curves.items()}
     for name, (table, axis) in tables.items():
         for left in (place / "artifacts").glob(f"{name}.*"):
             left.unlink()

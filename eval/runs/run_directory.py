@@ -1,4 +1,4 @@
-"""The files of a run directory around its cells: what it declares, what it adds up."""
+"""The files of a run directory beside its cells: what is declared, and all cells' rows in one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -133,7 +133,7 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -
 def _told_outside(study: Study) -> dict[str, Any]:
     """Write down whom methods of other packages cite: a report may be made without them."""
     named = [method.name for method in study.methods if method.name not in METHODS]
-    cited = {found.name: list(found.cites) for found in map(find_method, named) if found.cites}
+    cited = {one.name: list(one.cites) for one in map(find_method, named) if one.cites}
     return {"cites": cited} if cited else {}
 
 

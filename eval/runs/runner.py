@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from latecomer.eval.devices import visible_gpus
 from latecomer.eval.errors import CannotWriteError, InputError
 from latecomer.eval.executors import Executor, LocalExecutor
 from latecomer.eval.jobs.cell_directory import failure_of, is_done, says_storage
@@ -21,6 +22,7 @@ from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.device_choice import settled
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
+from latecomer.extras import require
 
 __all__ = ["Event", "Failure", "RunResult", "run"]
 
@@ -72,24 +74,23 @@ def run(
 ) -> RunResult:
     """Run the cells of a study that are not done yet and merge the rows of all.
 
-    What cannot work leaves no trace: data and split are made once before anything is written.  A
-    cell that fails becomes a row with its error.  A run that was killed continues when it is called
-    again, and ends with the same rows; several runs may share a directory.  Cells run in processes
-    started afresh: a script that calls this needs ``if __name__ == "__main__":``.
+    Data and split are made once before anything is written, so that what cannot work leaves no
+    files.  A cell that fails becomes a row with its error.  A run that was killed continues when it
+    is called again, and ends with the same rows; several runs may share a directory.  Cells run in
+    processes started afresh: a script that calls this needs ``if __name__ == "__main__":``.
 
     Parameters
     ----------
     study, out
-        What `load_study` gives; the run directory, ``runs/<study>`` unless given.
+        What `load_study` gives; ``runs/<study>`` unless given.
     workers : int, optional
-        Processes; as many as cores (or as cells to run) unless given, and one on a GPU.
+        Processes; as many as cores (or as cells to run) unless given, and one for each GPU.
     on_event : callable, optional
-        Called with an `Event` in this process and thread.
+        Called with an `Event`.
     executor, evaluate
-        Where cells are carried out, processes on this machine unless given; ``module:function``
-        that does the work of a cell.
+        Where cells are carried out, processes here unless given; ``module:function`` of the work.
     every : CheckpointEvery, optional
-        How often trainings are written down; every minute unless given.
+        How often trainings are written down; each minute.
     adopt : sequence of str or Path
         Other run directories whose finished cells are taken over where the ids agree.
     retry_failed, extend : bool
@@ -98,15 +99,15 @@ def run(
     Raises
     ------
     InputError
-        For data, split or device that cannot be had, and a directory that holds something else.
+        For data, split or device that cannot be had; a directory that holds something else.
     CannotWriteError
         When the disk is full or read-only; finished cells stay finished.
     KeyboardInterrupt
         On Ctrl-C or SIGTERM, the workers stopped; its message says how to continue.
     """
     began = time.monotonic()
-    if workers is not None and (isinstance(workers, bool) or workers < 1):
-        raise InputError(f"workers must be an integer of at least 1, got {workers!r}")
+    require()
+    _check_workers(workers)
     folder = Path(out) if out is not None else Path("runs") / study.study
     check_sources(sources := _sources(adopt, folder))
     study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
@@ -117,6 +118,11 @@ def run(
         tally.plan(sources, retry_failed=retry_failed)
         _carry_out(plan, tally, executor, workers)
     return _result(tally, time.monotonic() - began)
+
+
+def _check_workers(workers: int | None) -> None:
+    if workers is not None and (isinstance(workers, bool) or workers < 1):
+        raise InputError(f"workers must be an integer of at least 1, got {workers!r}")
 
 
 def _sources(adopt: Iterable[str | Path], folder: Path) -> list[Path]:
@@ -145,13 +151,17 @@ def _carry_out(
     plan: _Planned, tally: Tally, executor: Executor | None, workers: int | None
 ) -> None:
     """Write the directory down, work off the cells, and merge what they left."""
-    # Processes on one GPU only take turns.
-    processes = 1 if plan.study.train.device else os.cpu_count() or 1
+    # Processes on one GPU only take turns: one for each.
+    gpus = visible_gpus() if plan.study.train.device else ()
+    processes = max(len(gpus), 1) if plan.study.train.device else os.cpu_count() or 1
     n_workers = min(workers or processes, max(len(tally.todo), 1))
     cells = tuple(job.cell for job in plan.jobs)
     declare(tally.folder, plan.study, cells, fresh=bool(tally.todo))
     tally.announce(n_workers)
-    _work_off(tally, executor or LocalExecutor(n_workers))
+    executor = executor or LocalExecutor(n_workers)
+    if isinstance(executor, LocalExecutor):
+        executor = replace(executor, gpus=gpus)
+    _work_off(tally, executor)
     merge(tally.folder, plan.jobs)
     count_scorings(tally.folder, plan.jobs, plan.split_hash, plan.n_certification)
 
@@ -227,7 +237,7 @@ class _Prepared:
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once: what cannot be made is found here."""
     from latecomer.eval.federation.groups import build_federation
-    from latecomer.eval.training.setup import task_of
+    from latecomer.eval.training.setup import task_of, try_given
     from latecomer.models.generators.target_sizes import check_sizes
     from latecomer.models.methods import make_method
 
@@ -249,6 +259,11 @@ def _prepare(study: Study) -> _Prepared:
         except ValueError as error:
             key = f"methods.{index}.sizes" if method.sizes else "model"
             raise InputError(f"{key}: {error}") from None
+        if not method.needs_training:
+            try:
+                try_given(federation, method, task)
+            except ValueError as error:
+                raise InputError(f"methods.{index}: {error}") from None
         for place, wanted in enumerate(study.certificates):
             wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
     return _Prepared(federation.data_hash, split.content_hash, len(split.certification))

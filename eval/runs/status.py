@@ -14,7 +14,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.jobs.cell_directory import failure_of, is_done
 from latecomer.eval.jobs.lock import STALE_AFTER, owner_of
 from latecomer.eval.jobs.progress import last_entry
-from latecomer.eval.results.kept_cells import cells_of
+from latecomer.eval.results.kept_cells import cells_of, run_folder
 
 __all__ = ["CellStatus", "RunStatus", "run_status"]
 
@@ -97,9 +97,7 @@ def run_status(path: str | Path) -> RunStatus:
     InputError
         When the directory holds no run.
     """
-    folder = Path(path)
-    if not (folder / "study.yaml").is_file():
-        raise InputError(f"{folder} is no run directory: it has no study.yaml")
+    folder = run_folder(path)
     places = cells_of(folder)
     try:
         study = yaml.safe_load((folder / "study.yaml").read_text("utf-8"))
@@ -114,7 +112,7 @@ def run_status(path: str | Path) -> RunStatus:
 
 
 def _cell(place: Path, about: Mapping[str, Any]) -> CellStatus:
-    found = CellStatus(
+    status = CellStatus(
         id=place.name,
         label=str(about.get("label", "?")),
         seed=about.get("seed"),
@@ -125,14 +123,14 @@ def _cell(place: Path, about: Mapping[str, Any]) -> CellStatus:
         timing = place / "timing.json"  # a cell that was issued anew may have none
         told = json.loads(timing.read_text("utf-8")) if timing.is_file() else {}
         seconds = float(told["seconds"]) if told else None
-        return replace(found, state="done", round=found.rounds, seconds=seconds, seconds_left=0.0)
+        return replace(status, state="done", round=status.rounds, seconds=seconds, seconds_left=0.0)
     message = failure_of(place)
     if message is not None:
-        return replace(found, state="failed", seconds_left=0.0, message=message)
+        return replace(status, state="failed", seconds_left=0.0, message=message)
     entry = last_entry(place / "progress.jsonl")
     if entry:
-        found = replace(
-            found,
+        status = replace(
+            status,
             state="stopped",
             round=int(entry["round"]) + 1,
             loss=entry.get("loss"),
@@ -140,15 +138,15 @@ def _cell(place: Path, about: Mapping[str, Any]) -> CellStatus:
         )
     owner = owner_of(place)
     if owner is None or owner.is_dead:
-        return found
+        return status
     silent = "" if owner.is_here else _silence(place)
-    return replace(found, state="running", message=f"{owner}{silent}")
+    return replace(status, state="running", message=f"{owner}{silent}")
 
 
 def _silence(place: Path) -> str:
-    """Say how long nothing was heard from another machine; clocks may differ, so only to be read.
+    """Say for how long another machine has given no sign of life, going by the date of its lock.
 
-    A run does not go by this: it watches the beats itself.
+    For the reader alone, since clocks may differ: a run watches whether the lock's number moves.
     """
     try:
         newest = max(path.stat().st_mtime for path in place.glob("lock.*"))

@@ -123,7 +123,7 @@ class Tally:
         return lambda report: self._hear(batch[report.job], report)
 
     def take_held(self) -> list[Job]:
-        """Return the jobs found held by another run since the last time."""
+        """Return the jobs that, since the last call, turned out to be held by another run."""
         held, self._held = self._held, []
         return held
 

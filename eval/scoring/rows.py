@@ -58,15 +58,15 @@ def effect_rows(scored: Mapping[Group, Sequence[ClientScore]], common: Row) -> I
         control = controls.get(group.shift + CONTROL)
         if control is None:
             continue
-        found = paired_effect(scores, scored[control])
+        effect = paired_effect(scores, scored[control])
         yield {
             **common,
             **group.condition(),
-            "n_clients": found.n_clients,
+            "n_clients": effect.n_clients,
             "aggregation": "per-client",
             "metric": "shift_effect",
-            "value": found.mean,
-            "lower": found.lower,
-            "upper": found.upper,
+            "value": effect.mean,
+            "lower": effect.lower,
+            "upper": effect.upper,
             "message": f"error minus that of {control.shift}, the same clients paired",
         }

@@ -47,7 +47,7 @@ class GroupScore:
     n_clients, n_query : int
         Clients and query samples in the group.
     pooled : float
-        Wrong over total, all query samples in one pot.
+        Share of wrong answers among the query samples of all clients together.
     per_client : float
         Mean of the clients' errors; differs from ``pooled`` for clients of unequal size.
     lower, upper : float

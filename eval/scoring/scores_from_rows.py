@@ -56,13 +56,13 @@ def scores_of(rows: Sequence[Row]) -> Scores:
     >>> scores_of([row])["gibbs"][Condition("none", None)][0].n_wrong
     3
     """
-    found: dict[str, dict[Condition, dict[int, ClientScore]]] = {}
+    scores: dict[str, dict[Condition, dict[int, ClientScore]]] = {}
     for row in rows:
         if row["group"] != "certification" or row["metric"] != "error" or not row["client"]:
             continue
         severity = float(row["severity"]) if row["severity"] else None
         where = Condition(row["shift"] or "none", severity)
-        own = found.setdefault(row["predictor"], {}).setdefault(where, {})
+        own = scores.setdefault(row["predictor"], {}).setdefault(where, {})
         score = _score(row)
         if score.client in own:
             raise InputError(
@@ -70,12 +70,12 @@ def scores_of(rows: Sequence[Row]) -> Scores:
                 f"{where.shift}): which score a certificate is made from is not known"
             )
         own[score.client] = score
-    everyone = {tuple(sorted(own)) for groups in found.values() for own in groups.values()}
+    everyone = {tuple(sorted(own)) for groups in scores.values() for own in groups.values()}
     if len(everyone) > 1:
         raise InputError("certification clients differ between predictors or shifts")
     return {
         predictor: {where: [own[name] for name in sorted(own)] for where, own in groups.items()}
-        for predictor, groups in found.items()
+        for predictor, groups in scores.items()
     }
 
 

@@ -4,26 +4,23 @@ A seen client is served by its own state, any other by the method's declared pro
 support data alone; query data are read only to score the predictions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from latecomer.eval.federation.groups import Group
+from latecomer.eval.scoring.one_after_another import Mask, score_one_after_another, unmasked
 from latecomer.eval.scoring.scores import ClientScore
-from latecomer.eval.scoring.side_by_side import Mask, score_side_by_side
-from latecomer.models.engine.method import Method, Predictor, versions
+from latecomer.eval.scoring.side_by_side import score_side_by_side
+from latecomer.models.engine.method import Method, Predictor
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Samples, Task
 
 __all__ = ["MASKS", "client_generator", "score_group"]
-
-
-def _unmasked(logits: Tensor, known: Tensor) -> Tensor:
-    return logits
 
 
 def _known_only(logits: Tensor, known: Tensor) -> Tensor:
@@ -35,7 +32,7 @@ def _zeroed(logits: Tensor, known: Tensor) -> Tensor:
 
 
 MASKS: Mapping[str, Mask] = MappingProxyType(
-    {"all": _unmasked, "known": _known_only, "zero": _zeroed}
+    {"all": unmasked, "known": _known_only, "zero": _zeroed}
 )
 
 
@@ -43,22 +40,6 @@ def client_generator(seed: int, client: int) -> torch.Generator:
     """Randomness of serving one client: fresh per client, the same under every shift (paired)."""
     key = np.random.SeedSequence([seed, client, 0x5E21]).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(key) >> 1)
-
-
-def _serve(
-    method: Method,
-    task: Task,
-    state: State,
-    group: Group,
-    index: int,
-    support: Samples,
-    predictor: str,
-    seed: int,
-) -> Predictor:
-    generator = client_generator(seed, int(group.clients.ids[index]))
-    if group.name == "seen":
-        return method.serve(task, state, index, support, predictor=predictor, generator=generator)
-    return method.personalize(task, state, support, predictor=predictor, generator=generator)
 
 
 def score_group(
@@ -95,34 +76,14 @@ def score_group(
     list of ClientScore
         In the order of the group's clients.
     """
-    mask = MASKS[classes]
-    scores = []
-    clients = group.clients
-    if clients.device.type != "cpu":
+    clients, seen = group.clients, group.name == "seen"
 
-        def serve(index: int, support: Samples) -> Predictor:
-            return _serve(method, task, state, group, index, support, predictor, seed)
+    def serve(places: Sequence[int], supports: Sequence[Samples]) -> Iterable[Predictor]:
+        members = [place if seen else None for place in places]
+        draws = (client_generator(seed, int(clients.ids[place])) for place in places)
+        how: dict[str, Any] = {"predictor": predictor, "generators": draws}
+        return method.serve_each(task, state, members, supports, **how)
 
-        return score_side_by_side(task, clients, serve, mask, on_support=measured_on == "support")
-    for index, client in enumerate(clients.ids.tolist()):
-        support = clients.support_of(index)
-        measured = clients.query_of(index) if measured_on == "query" else support
-        model = _serve(method, task, state, group, index, support, predictor, seed)
-        known = torch.zeros(task.n_classes, dtype=torch.bool)
-        known[support.labels()] = True
-        n_wrong, loss = _measured(model, measured, known, mask)
-        scores.append(ClientScore(client, len(support), len(measured), n_wrong, loss))
-    return scores
-
-
-def _measured(model: Predictor, samples: Samples, known: Tensor, mask: Mask) -> tuple[float, float]:
-    """Return how many samples are classified wrongly, and the mean loss; means over versions."""
-    wrong: list[int] = []
-    losses: list[float] = []
-    y = samples.labels()
-    for version in versions(model):
-        with torch.no_grad():
-            logits = version(samples.x)
-            wrong.append(int((mask(logits, known).argmax(dim=1) != y).sum()))
-            losses.append(float(torch.nn.functional.cross_entropy(logits, y)))
-    return sum(wrong) / len(wrong), sum(losses) / len(losses)
+    on_cpu = clients.device.type == "cpu"
+    score = score_one_after_another if on_cpu else score_side_by_side
+    return score(task, clients, serve, MASKS[classes], on_support=measured_on == "support")

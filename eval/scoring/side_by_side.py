@@ -4,30 +4,29 @@ The same scores as client by client, up to rounding of losses. Serving is the me
 client by client; the host waits for the device once a group, when everything is on its way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import torch
 from torch import Tensor
 
+from latecomer.eval.scoring.one_after_another import Mask, Serve
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.models.engine.method import FixedWeights, Predictor, versions
 from latecomer.models.task import client_axis
 from latecomer.models.task.state import stack
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Clients, Task
 
 __all__ = ["score_side_by_side"]
 
 _NUMBERS = 2**24
 """Numbers that the inputs of clients predicted for at a time may have, padding included."""
 
-Mask = Callable[[Tensor, Tensor], Tensor]
-
 
 def score_side_by_side(
     task: Task,
     clients: Clients,
-    serve: Callable[[int, Samples], Predictor],
+    serve: Serve,
     mask: Mask,
     *,
     on_support: bool = False,
@@ -41,8 +40,8 @@ def score_side_by_side(
     clients : Clients
         Labelled.
     serve : callable
-        From a client's number and support to its predictor; all are one model, or one drawn from as
-        many.
+        From clients' numbers and supports to their predictors; all are one model, or one drawn from
+        as many.
     mask : callable
         What happens to logits ``[..., n_classes]`` of classes that are not known.
     on_support : bool
@@ -59,19 +58,19 @@ def score_side_by_side(
     losses: list[Tensor] = []
     for first in range(0, len(clients), each):
         places = range(first, min(first + each, len(clients)))
-        models = [serve(place, clients.support_of(place)) for place in places]
+        models = [*serve(places, [clients.support_of(place) for place in places])]
         here = slice(places.start, places.stop)
         rows, counts = table[here], true[here]
         x, y = clients.inputs(rows), clients.labels(rows)
         held = torch.arange(rows.shape[1], device=rows.device) < counts[:, None]
         known = _known(task, clients, here)[:, None]
-        found = []
+        measured = []
         for beside in zip(*map(versions, models), strict=True):
             with torch.no_grad():
                 logits = _logits(task, beside, x, sizes[here])
-                found.append(_measured(logits, mask(logits, known), y, held))
-        wrong.append(torch.stack([bad for bad, _ in found]).mean(dim=0))
-        losses.append(torch.stack([total for _, total in found]).mean(dim=0) / counts)
+                measured.append(_measured(logits, mask(logits, known), y, held))
+        wrong.append(torch.stack([bad for bad, _ in measured]).mean(dim=0))
+        losses.append(torch.stack([total for _, total in measured]).mean(dim=0) / counts)
     if not wrong:
         return []
     # Both come back in one go.

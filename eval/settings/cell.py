@@ -1,9 +1,9 @@
 """The configuration of a cell, typed: what ``config.json`` says, read once."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from latecomer.eval.schema import Settings
 from latecomer.eval.settings.certificate import RouteSettings
@@ -104,6 +104,12 @@ class SplitCell(Settings):
         return FederationSettings(data=self.data, split=self.split, shifts=self.shifts)
 
 
+class CellTrain(Train):
+    """The budget of one cell: 0 rounds where a system was trained elsewhere."""
+
+    rounds: Annotated[int, Field(strict=True, ge=0)] = 5000
+
+
 class TrainingCell(Settings):
     """A cell that trains a method.
 
@@ -130,7 +136,7 @@ class TrainingCell(Settings):
     shifts: Shifts = Shifts()
     model: ModelSettings = ModelSettings()
     method: MethodSettings
-    train: Train
+    train: CellTrain
     evaluation: Evaluation = Evaluation()
     bounds: Bounds = ()
     certificates: tuple[RouteSettings, ...] = ()

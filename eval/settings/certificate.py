@@ -9,7 +9,7 @@ __all__ = ["RouteSettings", "SplitLike", "StudyLike"]
 
 
 class StudyLike(Protocol):
-    """What a route's settings look at of the study they stand in."""
+    """The parts of a study that the settings of its routes read."""
 
     @property
     def split(self) -> Any:
@@ -25,7 +25,7 @@ class StudyLike(Protocol):
 
 
 class SplitLike(Protocol):
-    """What a route's settings look at of the split once it is made."""
+    """What the settings of a route read of the split, once it is made."""
 
     @property
     def kind(self) -> str:

@@ -107,14 +107,14 @@ class Train(Settings):
     ``validation`` error of the seen clients, among the rounds that ``evaluation.every`` measures.
 
     ``device``: ``cpu``, as when it is left out; ``cuda``; or ``auto``, CUDA where the machine that
-    starts the run has it. A cell on the CPU knows nothing of it, one on CUDA is another cell.
+    starts the run has it. A cell on CUDA has another id than the same cell on the CPU.
 
     ``precision``: ``float32``, as when it is left out; ``bf16``; or ``tf32``, on CUDA alone. It is
     that of the target network's products in local steps: weights, losses, serving (fine-tuning too)
     and all that is measured or certified are float32 in any case.
 
     ``tune_newcomers``: rates among which ``novel_lr`` is chosen, method by method, by refitting
-    seen clients as newcomers; methods whose newcomers do not train know nothing of it.
+    seen clients as newcomers; it changes nothing for methods whose newcomers do not train.
     """
 
     rounds: Count = 5000
@@ -133,7 +133,12 @@ class Train(Settings):
 
 
 class Evaluation(Settings):
-    """Masking of classes absent from a client's support labels; judge of the A-distance.
+    """What is measured of a trained model, and how.
+
+    ``classes``: what happens to the logits of classes absent from a client's support labels:
+    nothing (``all``), minus infinity (``known``), or multiplication by 0 (``zero``).
+
+    ``domain_classifier``: the classifier behind the A-distance.
 
     ``every``: rounds between two measurements along the training (of novel clients where serving
     them takes none); 0: only its end, or every 30 where ``train.selection`` chooses among rounds.
@@ -152,7 +157,12 @@ class Evaluation(Settings):
     given_up: Annotated[bool, Field(strict=True)] | None = None
     measures: (
         Annotated[
-            tuple[Literal["descriptors", "mix_and_match", "serving_cost", "convergence"], ...],
+            tuple[
+                Literal[
+                    "descriptors", "mix_and_match", "serving_cost", "training_error", "convergence"
+                ],
+                ...,
+            ],
             BeforeValidator(sequence),
         ]
         | None
@@ -203,10 +213,16 @@ _ALWAYS_TOLD = frozenset(
 
 
 class Shifts(_Severities):
-    """Shifts that novel clients are measured under: severities, other data, own functions."""
+    """Shifts that novel clients are measured under: severities, other data, own functions.
+
+    ``type_weights`` and ``concentrations``: populations of other clients, each the weights of the
+    types of a split ``client_types``, or the Dirichlet law of a split ``client_mixtures``.
+    """
 
     dataset: tuple[DataShift, ...] = ()
     function: tuple[FunctionShift, ...] = ()
+    type_weights: tuple[tuple[Number, ...], ...] = ()
+    concentrations: tuple[tuple[Number, ...], ...] = ()
 
     def told(self) -> dict[str, Any]:
         """Return what stands in a cell's configuration."""
@@ -229,7 +245,7 @@ class Shifts(_Severities):
 
 
 class Denoising(Settings):
-    """The linear hypernetwork of pFedHN's section 4.1, simulated: see `eval.linear_denoising`.
+    """The linear hypernetwork of pFedHN's section 4.1, simulated: see `eval.protocol.denoising`.
 
     ``draws`` federations for every ``noise`` (standard deviation of a label): ``clients`` seen and
     ``novel`` ones with ``samples`` rows and as many ``weights``; true models have ``variances``

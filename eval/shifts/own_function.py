@@ -1,12 +1,9 @@
 """A user's own shift: a function named by its import path."""
 
 import hashlib
-import importlib
-import importlib.util
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +11,7 @@ from numpy.typing import NDArray
 
 from latecomer.eval.errors import InputError
 from latecomer.eval.shifts.transforms import unit_floats
+from latecomer.models.outside import module_at
 
 __all__ = ["OwnShift", "apply_own", "import_shift", "source_hash"]
 
@@ -41,7 +39,10 @@ def import_shift(path: str) -> OwnShift:
     key = "shifts.function"
     if not place or not name.isidentifier():
         raise InputError(f"{key}: path must read module:function, got {path!r}")
-    module = _from_file(Path(place)) if place.endswith(".py") else _by_name(place)
+    try:
+        module = module_at(place)
+    except (ValueError, ImportError) as error:
+        raise InputError(f"{key}: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):
         raise InputError(f"{key}: {place} has no function {name}")
@@ -86,22 +87,3 @@ def apply_own(
     if not np.isfinite(shifted).all():
         raise InputError(f"shifts.function: {label} must return finite numbers")
     return shifted
-
-
-def _by_name(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InputError(f"shifts.function: there is no module {name}: {error}") from error
-
-
-def _from_file(file: Path) -> ModuleType:
-    file = file.expanduser()
-    if not file.is_file():
-        raise InputError(f"shifts.function: there is no file {file}")
-    spec = importlib.util.spec_from_file_location(f"latecomer_own_{file.stem}", file)
-    if spec is None or spec.loader is None:
-        raise InputError(f"shifts.function: {file} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

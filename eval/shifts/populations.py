@@ -22,7 +22,8 @@ from latecomer.eval.shifts.other_data_set import Lack, refill
 from latecomer.eval.shifts.own_function import apply_own, import_shift, source_hash
 from latecomer.eval.shifts.transforms import SHIFTS, check_shifts
 from latecomer.eval.splits.clients import ClientRows
-from latecomer.eval.splits.further_clients import deal_extrapolated
+from latecomer.eval.splits.further_clients import deal_extrapolated, draw_from_other_law
+from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.split import Split
 
 __all__ = [
@@ -54,6 +55,8 @@ class Population:
         Clients that another data set could not fill.
     source_hash : str
         SHA-256 of another data set or of a user's function; empty for everything else.
+    distances : mapping of str to float
+        How far the population of the clients is from that of the split's, where that is known.
     """
 
     shift: str
@@ -63,6 +66,7 @@ class Population:
     rows: tuple[ClientRows, ...]
     lacks: tuple[Lack, ...] = ()
     source_hash: str = ""
+    distances: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +103,8 @@ def shifted_populations(
     split : Split
     shifts : mapping of str to sequence
         The study's ``shifts``: severities by shift; under ``dataset`` data declarations with a
-        ``label``; under ``function`` mappings of ``path``, ``label`` and ``severities``.
+        ``label``; under ``function`` mappings of ``path``, ``label`` and ``severities``; under
+        the names in `OTHER_LAWS` laws that other clients are drawn from.
     seed : int
         The split seed. Random shifts are seeded per client and severity.
     query, validation : float
@@ -113,7 +118,8 @@ def shifted_populations(
     asked = {name: entries for name, entries in shifts.items() if entries}
     if asked and not split.novel:
         raise InputError(f"shifts.{next(iter(asked))} needs novel clients, got a split without any")
-    own_settings = {name: v for name, v in asked.items() if name not in ("dataset", "function")}
+    elsewhere = ("dataset", "function", *OTHER_LAWS)
+    own_settings = {name: v for name, v in asked.items() if name not in elsewhere}
     check_shifts(own_settings, dataset.input_shape)
     setting = _Setting(dataset, split, seed, query, validation, split.novel)
     found: list[Population] = []
@@ -206,6 +212,27 @@ def _extrapolated(setting: _Setting, name: str, alphas: Sequence[float]) -> Iter
         yield Population(name, float(alpha), setting.dataset.x, setting.dataset.y, rows)
 
 
+def _of_other_laws(
+    setting: _Setting, name: str, laws: Sequence[Sequence[float]]
+) -> Iterator[Population]:
+    kind = OTHER_LAWS[name]
+    for other in laws:
+        rows = draw_from_other_law(
+            setting.dataset,
+            setting.split,
+            name=name,
+            other=other,
+            seed=setting.seed,
+            n_clients=len(setting.split.novel),
+            query=setting.query,
+            validation=setting.validation,
+        )
+        away = kind.distances(getattr(setting.split.law, kind.own), other)
+        x, y = setting.dataset.x, setting.dataset.y
+        # Told apart by the KL divergence: what they are certified against.
+        yield Population(name, away["kl"], x, y, rows, distances=away)
+
+
 def _from_data_sets(
     setting: _Setting, name: str, entries: Sequence[Mapping[str, Any]]
 ) -> Iterator[Population]:
@@ -224,6 +251,7 @@ _MAKERS: Mapping[str, Callable[[_Setting, str, Sequence[Any]], Iterator[Populati
 _MAKERS = MappingProxyType(
     {
         "extrapolation": _extrapolated,
+        **dict.fromkeys(OTHER_LAWS, _of_other_laws),
         "dataset": _from_data_sets,
         "function": _by_functions,
     }

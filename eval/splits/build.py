@@ -16,7 +16,7 @@ from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.errors import InputError
 from latecomer.eval.splits.clients import ClientRows, cut_into_roles, label_counts
 from latecomer.eval.splits.dealing import stable_order
-from latecomer.eval.splits.environment import Law, fill_environment
+from latecomer.eval.splits.environment import Law
 from latecomer.eval.splits.further_clients import deal_extrapolated, draw_clients, drawn_clients
 from latecomer.eval.splits.kinds import SPLITS
 from latecomer.eval.splits.pool import Filling, Pool, generator, pool_of
@@ -145,8 +145,13 @@ def _dealt(dataset: Dataset, settings: Dealt) -> Split:
         raise InputError(f"split.reserve must be 0 for split.kind={kind}, got {reserve!r}")
     kept, reserved = _hold_back(dataset, reserve, generator(seed, "reserve"))
     pool = pool_of(dataset, kept)
-    fill = SPLITS[kind].fill
-    made = _filled(dataset, pool, settings, fill) if fill else _drawn(dataset, pool, settings)
+    fill, law = SPLITS[kind].fill, SPLITS[kind].law
+    if fill is not None:
+        made = _filled(dataset, pool, settings, fill)
+    elif law is not None:
+        made = _drawn(dataset, pool, settings, law)
+    else:
+        raise TypeError(f"split kind {kind} fills nobody")
     n_seen, n_certify, _ = made.groups
     shared = settings.model_dump(include=set(Dealt.model_fields)) | {"reserve": reserve}
     return Split(
@@ -177,7 +182,9 @@ def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., F
     return _Dealt(clients, groups, filling.left_out)
 
 
-def _drawn(dataset: Dataset, pool: Pool, settings: Dealt) -> _Dealt:
+def _drawn(
+    dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., tuple[Filling, Law]]
+) -> _Dealt:
     """Fill the clients that train; draw the others from what these do not hold."""
     seed, shares = settings.seed, (settings.query, settings.validation)
     most = len(pool.train) // pool.least
@@ -185,7 +192,7 @@ def _drawn(dataset: Dataset, pool: Pool, settings: Dealt) -> _Dealt:
     groups = _groups(settings.certify, settings.novel, n_clients)
     n_seen, n_others = groups[0], sum(groups[1:])
     filler, rng = generator(seed, "fill"), generator(seed, "roles")
-    filling, law = fill_environment(pool, n_seen, n_others, filler, **settings.own)
+    filling, law = fill(pool, n_seen, n_others, filler, **settings.own)
     order = np.arange(n_seen)
     clients = cut_into_roles(dataset, filling, order, order, *shares, rng)
     clients += drawn_clients(dataset, law, n_others, n_seen, *shares, rng)

@@ -50,8 +50,12 @@ def balanced_classes(
     return chosen
 
 
-def log_dirichlet(n_clients: int, n_classes: int, alpha: float, rng: np.random.Generator) -> Floats:
+def log_dirichlet(
+    n_clients: int, n_classes: int, alpha: float | Floats, rng: np.random.Generator
+) -> Floats:
     """Draw the logarithm of one class-proportion vector Dir(alpha) per client.
+
+    ``alpha`` is one number for all classes, or one a class.
 
     Logarithms, because for small ``alpha`` most proportions are smaller than any float, and a
     class must still have an owner: a Gamma(alpha) variable is Gamma(alpha + 1) times U^(1/alpha).

@@ -9,17 +9,25 @@ therefore independent and identically distributed, which a finite pool of client
 is that two held-out clients may hold the same image. No training client holds any of the pools.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.eval.checks import whole
 from latecomer.eval.errors import InputError
-from latecomer.eval.splits.dealing import class_totals, deal_rows
+from latecomer.eval.splits.dealing import class_totals, deal_rows, log_dirichlet
 from latecomer.eval.splits.pool import Filling, Pool
 
-__all__ = ["Law", "draw_held_out", "fill_environment"]
+__all__ = [
+    "Law",
+    "cut_pools",
+    "draw_held_out",
+    "fill_environment",
+    "fill_from_law",
+    "held_out_share",
+]
 
 Ints = NDArray[np.int64]
 
@@ -31,12 +39,19 @@ class Law:
     Attributes
     ----------
     classes_per_client : int
+        0 where it hangs on a client's type.
     train, test : int
         Samples of each class; ``test`` is 0 where the publisher has no test set.
     pools : tuple of ndarray of int64
         Train rows that no training client holds, per class.
     test_pools : tuple of ndarray of int64
         Test rows likewise; all empty where the publisher has no test set.
+    types, weights : tuple
+        The class sets that a client may have and their probabilities; all sets of
+        ``classes_per_client`` classes alike where there are none.
+    concentrations : tuple of float
+        Of the Dirichlet law of a client's class proportions, where it has one: ``train`` and
+        ``test`` are then samples of all classes together.
     """
 
     classes_per_client: int
@@ -44,6 +59,34 @@ class Law:
     test: int
     pools: tuple[Ints, ...]
     test_pools: tuple[Ints, ...]
+    types: tuple[tuple[int, ...], ...] = ()
+    weights: tuple[float, ...] = ()
+    concentrations: tuple[float, ...] = ()
+
+    def counts(self, n_clients: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Draw how many train and test samples of each class each held-out client holds."""
+        n_classes = len(self.pools)
+        if self.concentrations:
+            logs = log_dirichlet(n_clients, n_classes, np.array(self.concentrations), rng)
+            shares = np.exp(logs)
+            shares /= shares.sum(axis=1, keepdims=True)
+            return rng.multinomial(self.train, shares), rng.multinomial(self.test, shares)
+        present = np.array([c for c, rows in enumerate(self.pools) if len(rows)], dtype=np.int64)
+        sets = self.class_sets(n_clients, present, n_classes, rng)
+        return self.train * sets, self.test * sets
+
+    def class_sets(
+        self, n_clients: int, present: Ints, n_classes: int, rng: np.random.Generator
+    ) -> Ints:
+        """Draw a class set for each client by itself: 1 where a client holds a class."""
+        sets = np.zeros((n_clients, n_classes), dtype=np.int64)
+        if not self.types:
+            order = np.argsort(rng.random((n_clients, len(present))), axis=1)
+            np.put_along_axis(sets, present[order[:, : self.classes_per_client]], 1, axis=1)
+            return sets
+        for client, kind in enumerate(rng.choice(len(self.types), n_clients, p=self.weights)):
+            sets[client, list(self.types[kind])] = 1
+        return sets
 
 
 def fill_environment(
@@ -81,29 +124,58 @@ def fill_environment(
     InputError
         A class has fewer images than are asked of it.
     """
-    share = n_held_out / (n_training + n_held_out) if held_out is None else held_out
-    totals = class_totals(pool.y, pool.train, pool.n_classes)
-    present = np.flatnonzero(totals)
+    share = held_out_share(n_training, n_held_out, held_out)
+    n_present = len(np.unique(pool.y[pool.train]))
     why = " (the classes that have samples)"
     key = "split.classes_per_client"
-    per_client = whole(key, classes_per_client, 1, len(present), why)
-    kept, pools = _cut(pool.y, pool.train, pool.n_classes, share, rng)
-    sets = _class_sets(n_training, present, per_client, pool.n_classes, rng)
-    size = _per_class(pool, sets, kept, pools, per_client, samples_per_client, share > 0)
+    per_client = whole(key, classes_per_client, 1, n_present, why)
+
+    def size(most: int) -> int:
+        return _per_class(pool, n_training, most, per_client, samples_per_client)
+
+    return fill_from_law(pool, Law(per_client, 0, 0, (), ()), n_training, share, rng, size)
+
+
+def held_out_share(n_training: int, n_held_out: int, held_out: float | None) -> float:
+    """Return the share of each class set aside for held-out clients."""
+    return n_held_out / (n_training + n_held_out) if held_out is None else held_out
+
+
+def fill_from_law(
+    pool: Pool,
+    kind: Law,
+    n_training: int,
+    share: float,
+    rng: np.random.Generator,
+    size_of: Callable[[int], int],
+) -> tuple[Filling, Law]:
+    """Fill the training clients and set aside the pools of a law that has none yet.
+
+    ``size_of`` says, of the most samples a class that every client can get, how many it gets.
+
+    Raises
+    ------
+    InputError
+        A class has fewer images than are asked of it.
+    """
+    present = np.unique(pool.y[pool.train])
+    kept, pools = cut_pools(pool.y, pool.train, pool.n_classes, share, rng)
+    sets = kind.class_sets(n_training, present, pool.n_classes, rng)
+    size = size_of(_most(pool, sets, kept, pools, share > 0))
     rows, owners = deal_rows(pool.y, kept, size * sets, rng)
     test, test_pools = 0, tuple(rows[:0] for _ in pools)
     if pool.test is not None:
-        kept, test_pools = _cut(pool.y, pool.test, pool.n_classes, share, rng)
+        kept, test_pools = cut_pools(pool.y, pool.test, pool.n_classes, share, rng)
         ratio = size * len(pool.test) / len(pool.train)
         test = min(max(1, round(ratio)), _most(pool, sets, kept, test_pools, share > 0))
         if test < 1:
             raise InputError(
-                f"split.clients={n_training + n_held_out}: a client would hold 0 test samples of "
+                f"split.clients: {n_training} training clients would hold 0 test samples of "
                 "a class (at least 1)"
             )
         more, theirs = deal_rows(pool.y, kept, test * sets, rng)
         rows, owners = np.concatenate([rows, more]), np.concatenate([owners, theirs])
-    law = Law(per_client, size, test, pools, test_pools)
+    law = replace(kind, train=size, test=test, pools=pools, test_pools=test_pools)
     return Filling(rows, owners, np.arange(n_training)), law
 
 
@@ -117,15 +189,14 @@ def draw_held_out(law: Law, n_clients: int, rng: np.random.Generator) -> Filling
     >>> found.owners.tolist(), len(found.rows)
     ([0, 0, 1, 1, 2, 2], 6)
     """
-    n_classes = len(law.pools)
-    present = np.array([c for c, rows in enumerate(law.pools) if len(rows)], dtype=np.int64)
-    sets = _class_sets(n_clients, present, law.classes_per_client, n_classes, rng)
+    train, test = law.counts(n_clients, rng)
     rows: list[Ints] = []
     owners: list[Ints] = []
-    for client, c in np.argwhere(sets).tolist():
-        for source, size in ((law.pools[c], law.train), (law.test_pools[c], law.test)):
+    for client, c in np.argwhere(train + test).tolist():
+        for pools, sizes in ((law.pools, train), (law.test_pools, test)):
+            size = int(sizes[client, c])
             if size:
-                rows.append(rng.choice(source, size, replace=False))
+                rows.append(rng.choice(pools[c], size, replace=False))
                 owners.append(np.full(size, client))
     nothing = np.zeros(0, dtype=np.int64)
     return Filling(
@@ -135,17 +206,7 @@ def draw_held_out(law: Law, n_clients: int, rng: np.random.Generator) -> Filling
     )
 
 
-def _class_sets(
-    n_clients: int, present: Ints, per_client: int, n_classes: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw a uniform class set for each client by itself: 1 where a client holds a class."""
-    order = np.argsort(rng.random((n_clients, len(present))), axis=1)[:, :per_client]
-    sets = np.zeros((n_clients, n_classes), dtype=np.int64)
-    np.put_along_axis(sets, present[order], 1, axis=1)
-    return sets
-
-
-def _cut(
+def cut_pools(
     y: Ints, rows: Ints, n_classes: int, share: float, rng: np.random.Generator
 ) -> tuple[Ints, tuple[Ints, ...]]:
     """Set aside a share of each class at random: what is kept, and the pools per class."""
@@ -169,20 +230,13 @@ def _most(pool: Pool, sets: Ints, kept: Ints, pools: tuple[Ints, ...], drawn: bo
 
 
 def _per_class(
-    pool: Pool,
-    sets: Ints,
-    kept: Ints,
-    pools: tuple[Ints, ...],
-    per_client: int,
-    samples_per_client: int | None,
-    drawn: bool,
+    pool: Pool, n_training: int, most: int, per_client: int, samples_per_client: int | None
 ) -> int:
     """Return the train samples of each class that a client holds."""
-    most = _most(pool, sets, kept, pools, drawn)
     least = -(-pool.least // per_client)
     if most < least:
         raise InputError(
-            f"split.clients: {len(sets)} training clients leave {most} samples of some class for "
+            f"split.clients: {n_training} training clients leave {most} samples of some class for "
             f"each client (at least {least}): ask for fewer clients or classes_per_client"
         )
     if samples_per_client is None:

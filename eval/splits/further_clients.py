@@ -1,5 +1,7 @@
 """Clients dealt or drawn after a split is made, from what it holds back for them."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from latecomer.eval.checks import fraction, whole
@@ -8,11 +10,12 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.splits.clients import ClientRows, cut_into_roles
 from latecomer.eval.splits.dirichlet import fill_dirichlet
 from latecomer.eval.splits.environment import Law, draw_held_out
+from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.pool import MIN_SAMPLES, generator, pool_of
 from latecomer.eval.splits.settings import QUERY, VALIDATION
 from latecomer.eval.splits.split import Split
 
-__all__ = ["deal_extrapolated", "draw_clients", "drawn_clients"]
+__all__ = ["deal_extrapolated", "draw_clients", "draw_from_other_law", "drawn_clients"]
 
 
 def draw_clients(
@@ -111,6 +114,47 @@ def deal_extrapolated(
     first = 1 + max(client.id for client in split.clients)
     ids = first + np.arange(n_clients)
     return cut_into_roles(dataset, filling, np.arange(n_clients), ids, query, validation, rng)
+
+
+def draw_from_other_law(
+    dataset: Dataset,
+    split: Split,
+    *,
+    name: str,
+    other: Sequence[float],
+    seed: int,
+    n_clients: int,
+    query: float = QUERY,
+    validation: float = VALIDATION,
+) -> tuple[ClientRows, ...]:
+    """Draw clients of another population, from the pools of the split's own.
+
+    Ids follow on the split's largest.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    split : Split
+        Of the kind that the shift needs.
+    name : str
+        The shift: a name in `OTHER_LAWS`.
+    other : sequence of float
+        Parameters of the other law.
+    seed, n_clients : int
+    query, validation : float
+        As in :func:`make_split`.
+
+    Raises
+    ------
+    InputError
+        The split's clients are drawn from another kind of law, or the parameters are none.
+    """
+    kind = OTHER_LAWS[name]
+    law = kind.moved(name, split.law, other)
+    told = f"{name.replace('_', ' ')} {getattr(law, kind.own)}"
+    rng = generator(whole("split.seed", seed, 0), told)
+    first = 1 + max(client.id for client in split.clients)
+    return drawn_clients(dataset, law, n_clients, first, query, validation, rng)
 
 
 def drawn_clients(

@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 
 from latecomer.eval.checks import whole
 from latecomer.eval.errors import InputError
+from latecomer.eval.splits.client_mixtures import fill_client_mixtures
+from latecomer.eval.splits.client_types import fill_client_types
 from latecomer.eval.splits.dealing import balanced_classes, class_totals, share_counts
 from latecomer.eval.splits.dirichlet import fill_dirichlet
+from latecomer.eval.splits.environment import Law, fill_environment
 from latecomer.eval.splits.pool import Filling, Pool, check_sizes, fill_by_counts, fill_by_weight
 
 __all__ = ["SPLITS", "SplitKind"]
@@ -29,7 +32,10 @@ class SplitKind:
         One line.
     fill : callable or None
         ``fill(pool, clients, rng, **options) -> Filling``; None where clients that train and
-        clients that are held out are filled differently (``environment``).
+        clients that are held out are filled differently.
+    law : callable or None
+        Of those, ``law(pool, n_training, n_held_out, rng, **options) -> Filling, Law``: the clients
+        that train, and what the others are drawn from, each by itself.
     natural : bool
         Whether clients are the data's own: they keep their numbers and allow no reserve.
     """
@@ -37,6 +43,7 @@ class SplitKind:
     description: str
     fill: Callable[..., Filling] | None
     natural: bool = False
+    law: Callable[..., tuple[Filling, Law]] | None = None
 
 
 def fill_by_class(
@@ -252,6 +259,17 @@ SPLITS: Mapping[str, SplitKind] = MappingProxyType(
         "environment": SplitKind(
             "independent clients: random class sets, images from pools no training client holds",
             None,
+            law=fill_environment,
+        ),
+        "client_types": SplitKind(
+            "independent clients of a few types, which are class sets with known weights",
+            None,
+            law=fill_client_types,
+        ),
+        "client_mixtures": SplitKind(
+            "independent clients: class proportions from a Dirichlet law of known concentrations",
+            None,
+            law=fill_client_mixtures,
         ),
     }
 )

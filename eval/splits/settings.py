@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from latecomer.eval.checks import wrong
 from latecomer.eval.errors import InputError, nearest
@@ -18,11 +18,16 @@ from latecomer.eval.schema import (
     Share,
     Text,
 )
+from latecomer.eval.splits.client_mixtures import check_concentrations
+from latecomer.eval.splits.client_types import check_types
+
+Class = Annotated[int, Field(strict=True, ge=0)]
 
 __all__ = [
     "QUERY",
     "SPLIT_SETTINGS",
     "VALIDATION",
+    "ClientTypes",
     "Dealt",
     "Frozen",
     "SplitSettings",
@@ -110,6 +115,37 @@ class Environment(Dealt):
     held_out: Annotated[Number, Field(gt=0, lt=1)] | None = None
 
 
+class ClientTypes(Dealt):
+    """Clients are independent draws of a few types: class sets with known weights."""
+
+    kind: Literal["client_types"]
+    clients: Count
+    types: tuple[tuple[Class, ...], ...]
+    weights: tuple[Number, ...]
+    samples_per_class: Count | None = None
+    held_out: Annotated[Number, Field(gt=0, lt=1)] | None = None
+
+    @model_validator(mode="after")
+    def _is_a_law(self) -> "ClientTypes":
+        check_types(self.types, self.weights)
+        return self
+
+
+class ClientMixtures(Dealt):
+    """Clients are independent draws: class proportions from one Dirichlet law."""
+
+    kind: Literal["client_mixtures"]
+    clients: Count
+    concentrations: tuple[Number, ...]
+    samples_per_client: Count | None = None
+    held_out: Annotated[Number, Field(gt=0, lt=1)] | None = None
+
+    @model_validator(mode="after")
+    def _is_a_law(self) -> "ClientMixtures":
+        check_concentrations(self.concentrations)
+        return self
+
+
 class Frozen(Settings):
     """A split read from a file; ``hash`` pins its contents, ``seed`` is that of shifts."""
 
@@ -128,7 +164,16 @@ class Natural(_Filled):
 
 
 SplitSettings = Annotated[
-    ByClass | Pathological | Dirichlet | Coarse | Iid | Natural | Environment | Frozen,
+    ByClass
+    | Pathological
+    | Dirichlet
+    | Coarse
+    | Iid
+    | Natural
+    | Environment
+    | ClientTypes
+    | ClientMixtures
+    | Frozen,
     Field(discriminator="kind"),
 ]
 SPLIT_SETTINGS: Mapping[str, type[Settings]] = MappingProxyType(
@@ -140,6 +185,8 @@ SPLIT_SETTINGS: Mapping[str, type[Settings]] = MappingProxyType(
         "iid": Iid,
         "natural": Natural,
         "environment": Environment,
+        "client_types": ClientTypes,
+        "client_mixtures": ClientMixtures,
         "frozen": Frozen,
     }
 )
@@ -177,4 +224,4 @@ def split_settings(given: Mapping[str, Any]) -> SplitSettings:
         raise InputError(f"split.{key} is no setting of split.kind={kind}{hint}")
     if first["type"] == "missing":
         raise InputError(f"split.{key} must be given for split.kind={kind}")
-    raise InputError(f"split.{key}: {wrong(first)}")
+    raise InputError(f"split{'' if key == kind else f'.{key}'}: {wrong(first)}")

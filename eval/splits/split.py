@@ -45,7 +45,7 @@ class Split:
     left_out : tuple of int
         Natural clients too small to be used.
     law : Law or None
-        What held-out clients were drawn from, for kind ``environment``.
+        What held-out clients were drawn from, for kinds ``environment`` and ``client_types``.
     settings : mapping
         What the splitter was asked for, seed included; empty where it is not known.
     dealt : bool
@@ -83,6 +83,10 @@ def checksum(
     header = [*groups, *(c.id for c in clients), *(len(rows) for rows in parts), *_law_sizes(law)]
     digest = hashlib.sha256(np.array(header, dtype="<i8").tobytes())
     digest.update(np.concatenate(parts).astype("<i8").tobytes())
+    if law is not None and law.types:
+        digest.update(json.dumps([law.types, law.weights]).encode())
+    if law is not None and law.concentrations:
+        digest.update(json.dumps(law.concentrations).encode())
     return digest.hexdigest()
 
 
@@ -103,6 +107,10 @@ def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
         "law": _law_sizes(split.law),
         "settings": dict(split.settings),
     }
+    if split.law is not None and split.law.types:
+        about["types"] = [split.law.types, split.law.weights]
+    if split.law is not None and split.law.concentrations:
+        about["concentrations"] = split.law.concentrations
     groups = [len(split.seen), len(split.certification), len(split.novel)]
     sizes = [[len(c.support), len(c.validation), len(c.query)] for c in clients]
     pools = _law_pools(split.law)
@@ -191,7 +199,14 @@ def _rebuilt(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any], n: in
     law = None
     if about["law"]:
         per_client, train, test = (int(size) for size in about["law"])
-        law = Law(per_client, train, test, pools[:half], pools[half:])
+        types, weights = about.get("types") or ((), ())
+        kinds = tuple(tuple(int(c) for c in classes) for classes in types)
+        probabilities = tuple(float(weight) for weight in weights)
+        dirichlet = tuple(float(one) for one in about.get("concentrations") or ())
+        law = Law(
+            *(per_client, train, test, pools[:half], pools[half:]),
+            *(kinds, probabilities, dirichlet),
+        )
     return Split(
         kind=str(about["kind"]),
         seed=int(about["seed"]),

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from latecomer.eval.certificates.rules import IID_SPLITS
@@ -98,8 +99,9 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
 
     The split's cell holds only what it depends on: another method or seed leaves it as it is.  A
     certificate whose route trains models of its own is a cell of its own per seed and method (of
-    those it names, if it does), and so is training with nobody held out (``given_up``); the
-    simulation of ``denoising`` is one that depends on nothing else.
+    those it names, if it does), and so is training with nobody held out (``given_up``); neither is
+    there for a system that was trained elsewhere.  The simulation of ``denoising`` is a cell that
+    depends on nothing else.
     """
     shared = {name: resolved[name] for name in ("study", "data", "split", "shifts")}
     shared |= {"data_hash": data_hash, "rows_schema": ROWS_SCHEMA_VERSION}
@@ -119,9 +121,10 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
             _own(one, entry, independent)
             for one in models
             for entry in routed
-            if one["method"]["label"] in entry.get("methods", [one["method"]["label"]])
+            if one["train"]["rounds"]
+            and one["method"]["label"] in entry.get("methods", [one["method"]["label"]])
         ),
-        *(_whole(one) for one in models if given_up),
+        *(_whole(one) for one in models if given_up and one["train"]["rounds"]),
         *([_denoising(entry)] if (entry := resolved.get("denoising")) else []),
     ]
     return tuple(Cell(content_id(config), config) for config in (split, *made))
@@ -157,7 +160,12 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
                 "train": _train_of(method, resolved["train"]),
                 "bounds": method.get("bounds", resolved["bounds"]),
                 "seed": seed,
-                "numbers_version": {**NUMBERS_VERSION, **versions[method["name"]], **of_target},
+                "numbers_version": {
+                    **NUMBERS_VERSION,
+                    **versions[method["name"]],
+                    **_checkpoint_version(method),
+                    **of_target,
+                },
             }
 
 
@@ -210,7 +218,13 @@ def _denoising(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _train_of(method: Mapping[str, Any], train: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave rates for newcomers out of the cells of methods that do not train them."""
+    """Leave rates for newcomers out of the cells of methods that do not train them.
+
+    Where nothing is to be trained at all, nothing but the device is left.
+    """
+    if method.get("needs_training") is False:
+        kept = {"device": train["device"]} if "device" in train else {}
+        return {"rounds": 0, "cohort": 1, "local_steps": 1, "batch_size": 1, **kept}
     if not train.get("tune_newcomers"):
         return dict(train)
     from latecomer.models.methods import make_method
@@ -229,6 +243,14 @@ def _own_label(method: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
 def _with_seeds(entry: Mapping[str, Any], n_seeds: int) -> dict[str, Any]:
     """Say how many seeds share a certificate's failure probability, if they do."""
     return {**entry, **({"n_seeds": n_seeds} if entry.get("per_seed") == "union" else {})}
+
+
+def _checkpoint_version(method: Mapping[str, Any]) -> dict[str, str]:
+    """Say by its content which checkpoint a system that was trained elsewhere is made of."""
+    file = method.get("checkpoint")
+    if method.get("needs_training") is not False or not isinstance(file, str):
+        return {}
+    return {"checkpoint": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
 
 
 def _method_versions(names: set[str]) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """A study checked as a whole: what its parts say must go together, and defaults are filled in."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,6 +11,7 @@ from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES
 from latecomer.eval.settings.study_sections import Evaluation, MethodSettings
+from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.settings import Frozen, SplitSettings
 from latecomer.eval.splits.split import frozen_hash
 from latecomer.eval.studies.mistakes import explain
@@ -18,6 +20,7 @@ from latecomer.eval.studies.settings import Study
 __all__ = ["parse_study"]
 
 _RESERVE = 0.2
+_KL_APART = 1e-9
 _EVERY = 30  # rounds, as PeFLL's published code
 
 
@@ -47,8 +50,10 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
         }
     )
     _check_folds(study)
+    _check_listed_once(study)
     study = study.model_copy(update={"evaluation": _completed_evaluation(study)})
     _check_groups(study)
+    _check_other_laws(study)
     _check_methods(study)
     _check_asked(study)
     return study
@@ -118,6 +123,21 @@ def _check_folds(study: Study) -> None:
             )
 
 
+def _check_listed_once(study: Study) -> None:
+    """Refuse a rule that is listed again: rows tell certificates apart by route and rule."""
+    told = dict[tuple[object, ...], int]()
+    for index, entry in enumerate(study.certificates):
+        for label in getattr(entry, "methods", None) or ("",):
+            name = (entry.route, getattr(entry, "rule", ""), label)
+            if name in told:
+                raise InputError(
+                    f"certificates.{index} must be of another route or rule than certificates."
+                    f"{told[name]}, got {name[0]} {name[1]} again: levels are for two studies, "
+                    "shifts, radii and thresholds for one entry"
+                )
+            told[name] = index
+
+
 def _check_groups(study: Study) -> None:
     split = study.split
     if study.evaluation.given_up and not isinstance(split, Frozen) and not split.certify:
@@ -142,6 +162,31 @@ def _check_groups(study: Study) -> None:
     if held_out and clients:
         sizes = [round(part * clients) if isinstance(part, float) else part for part in groups]
         check_outside(split.kind, *sizes)
+
+
+def _check_other_laws(study: Study) -> None:
+    """Refuse populations that are no law of the split's kind, or equally far from its own."""
+    for name, kind in OTHER_LAWS.items():
+        told = dict[float, int]()
+        for index, other in enumerate(getattr(study.shifts, name)):
+            key = f"shifts.{name}.{index}"
+            if isinstance(study.split, Frozen):
+                continue  # its law is known once the file is read
+            if study.split.kind != kind.split:
+                raise InputError(f"{key} needs split.kind {kind.split}, got {study.split.kind}")
+            first = getattr(study.split, kind.own)
+            try:
+                kind.check(other, len(first))
+            except ValueError as error:
+                raise InputError(f"{key} {error}") from error
+            kl = kind.distances(first, other)["kl"]
+            same = [one for far, one in told.items() if abs(far - kl) < _KL_APART]
+            if same:
+                raise InputError(
+                    f"{key} must differ in its KL divergence, by which rows tell populations "
+                    f"apart, from shifts.{name}.{same[0]}, got {kl:g} for both"
+                )
+            told[kl] = index
 
 
 def _label(index: int, name: str) -> str:
@@ -175,6 +220,7 @@ def _check_methods(study: Study) -> None:
                 f"{key}.label: methods.{given[label]} is already called {label!r}; give one a label"
             )
         given[label] = index
+        _check_checkpoint(f"{key}.checkpoint", entry)
         try:
             method = make_method(entry.name, **entry.hyper())
         except (ValueError, TypeError) as error:
@@ -182,9 +228,21 @@ def _check_methods(study: Study) -> None:
         _check_masking(study, key, entry, method.personalization)
 
 
+def _check_checkpoint(key: str, entry: MethodSettings) -> None:
+    """Refuse a system that was trained elsewhere without the file that it is made of."""
+    file = entry.hyper().get("checkpoint")
+    absent = isinstance(file, str) and not Path(file).is_file()
+    if absent and entry.hyper().get("needs_training") is False:
+        raise InputError(f"{key}: there is no file {file}, looked for from {Path.cwd()}")
+
+
 def _check_asked(study: Study) -> None:
-    """Refuse misspelt labels; others may be of methods that the study was cut down by."""
+    """Refuse misspelt labels, of which others may be of methods that the study was cut down by.
+
+    Neither can a route that trains be asked of a system that was trained elsewhere.
+    """
     labels = [str(entry.label) for entry in study.methods]
+    given = {one.label for one in study.methods if one.hyper().get("needs_training") is False}
     for index, entry in enumerate(study.certificates):
         for name in getattr(entry, "methods", None) or ():
             hint = nearest(name, labels)
@@ -192,11 +250,16 @@ def _check_asked(study: Study) -> None:
                 raise InputError(
                     f"certificates.{index}.methods must be labels of methods, got {name!r}{hint}"
                 )
+            if name in given:
+                raise InputError(
+                    f"certificates.{index}.methods must be of methods that train, for route "
+                    f"{entry.route} trains models of its own, got {name!r}"
+                )
 
 
 def _check_masking(study: Study, key: str, entry: MethodSettings, protocol: str) -> None:
     masked = study.evaluation.classes
-    blind = protocol in ("unlabelled", "global")
+    blind = protocol in ("unlabelled", "global", "given")
     if masked != "all" and blind and study.evaluation.class_set != "given":
         raise InputError(
             f"evaluation.classes={masked} tells {key} ({entry.label}, protocol {protocol}) which "

@@ -10,6 +10,7 @@ from latecomer.eval.studies.declaration import override, read_yaml
 from latecomer.eval.studies.scales import changed, leaves_paper
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.studies.shipped import shipped_texts
+from latecomer.extras import require
 
 __all__ = ["load_study"]
 
@@ -47,12 +48,15 @@ def load_study(
     ------
     InputError
         With one line that names the key, what is legal and what was given.
+    ModuleNotFoundError
+        Where the extra "train" is not installed.
 
     Examples
     --------
     >>> load_study("quickstart", ["train.rounds=300", "seeds=[0]"]).train.rounds
     300
     """
+    require()
     raw = changed(_read_source(name_or_path), variants=variants, scale=scale)
     if isinstance(raw.get("methods"), list):
         raw["methods"] = [{"name": m} if isinstance(m, str) else m for m in raw["methods"]]
@@ -67,12 +71,17 @@ def load_study(
 
 
 def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
-    """Write out the full path of a method's file that lies beside the study's."""
+    """Write out the full paths of a method's file and checkpoint that lie beside the study's."""
     from latecomer.models.outside import beside
 
     for entry in raw.get("methods") or ():
-        if isinstance(entry, dict) and isinstance(entry.get("name"), str):
-            entry["name"] = beside(entry["name"], folder)
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            continue
+        entry["name"] = beside(entry["name"], folder)
+        file = entry.get("checkpoint")
+        if entry.get("needs_training") is False and isinstance(file, str):
+            here = (folder / Path(file).expanduser()).resolve()
+            entry["checkpoint"] = str(here) if here.is_file() else file
 
 
 def _read_source(name_or_path: str | Path) -> dict[str, Any]:

@@ -17,8 +17,8 @@ _ROUTES = tuple(ROUTE_SETTINGS)
 
 def explain(error: ValidationError) -> str:
     """Say the first mistake; an unknown key comes before the required one it may stand for."""
-    found = error.errors(include_url=False)
-    first = min(found, key=lambda item: item["type"] != "extra_forbidden")
+    mistakes = error.errors(include_url=False)
+    first = min(mistakes, key=lambda item: item["type"] != "extra_forbidden")
     loc = tuple(str(part) for part in first["loc"])
     key = _dotted(loc)
     kind = first["type"]

@@ -30,11 +30,11 @@ def shipped_studies() -> tuple[ShippedStudy, ...]:
     >>> "quickstart" in [study.name for study in shipped_studies()]
     True
     """
-    found = []
+    studies = []
     for name, text in sorted(shipped_texts().items()):
         raw = read_yaml(text, f"study {name}")
         variants, scales = offered(raw)
-        found.append(
+        studies.append(
             ShippedStudy(
                 name,
                 str(raw.get("question", "")),
@@ -45,7 +45,7 @@ def shipped_studies() -> tuple[ShippedStudy, ...]:
                 str(raw.get("note") or ""),
             )
         )
-    return tuple(found)
+    return tuple(studies)
 
 
 def shipped_texts() -> dict[str, str]:

@@ -116,8 +116,8 @@ def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> 
     curve = replace(curve, records=before + fresh)
     if plan.quantities is not None:
         earlier = tuple(record for record in curve.quantities if record["round"] < now)
-        found = {"round": now, **plan.quantities(checkpoint.state, now)}
-        curve = replace(curve, quantities=(*earlier, found))
+        latest = {"round": now, **plan.quantities(checkpoint.state, now)}
+        curve = replace(curve, quantities=(*earlier, latest))
     if plan.chooses and totals["validation"].per_client < curve.error:
         state = checkpoint.state
         return replace(curve, round=now, error=totals["validation"].per_client, state=state)

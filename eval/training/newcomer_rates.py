@@ -106,5 +106,5 @@ def tune_newcomers(
         )
         tried.append((float(rate), group_score(scores).per_client))
     best = min(tried, key=lambda pair: pair[1])[0]
-    found = Rates(tuple(tried), best, len(chosen))
-    return replace(method, novel_lr=best), found  # type: ignore[call-arg]
+    tuning = Rates(tuple(tried), best, len(chosen))
+    return replace(method, novel_lr=best), tuning  # type: ignore[call-arg]

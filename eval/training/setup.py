@@ -8,14 +8,14 @@ from typing import Any, Literal
 from latecomer.eval.federation.groups import Federation, Group, build_federation
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.scoring.scores import ClientScore
-from latecomer.eval.scoring.serving import score_group
+from latecomer.eval.scoring.serving import client_generator, score_group
 from latecomer.eval.settings.cell import FederationSettings, SplitCell, TrainingCell
 from latecomer.eval.settings.study_sections import ModelSettings, Train
 from latecomer.eval.training.checkpoint_slots import Slot
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import RoundLog, train
+from latecomer.models.engine.training import RoundLog, initial_state, train
 from latecomer.models.generators.target_sizes import largest
 from latecomer.models.methods import make_method
 from latecomer.models.task.state import State
@@ -30,6 +30,7 @@ __all__ = [
     "federation_of",
     "setup_of",
     "task_of",
+    "try_given",
 ]
 
 Row = dict[str, Any]
@@ -151,6 +152,25 @@ class Setup:
             seed=self.seed,
             measured_on=measured_on,
         )
+
+
+def try_given(federation: Federation, method: Method, task: Task) -> None:
+    """Let a system that was trained elsewhere serve one seen client, before any work.
+
+    Raises
+    ------
+    ValueError
+        With one line, whatever the system raised.
+    """
+    clients, shortest = federation.seen.clients, TrainConfig(0, 1, 1, 1)
+    state = initial_state(method, task, clients, shortest, seed=0)
+    generator = client_generator(0, int(clients.ids[0]))
+    try:
+        served = method.personalize(task, state, clients.support_of(0), generator=generator)
+        served(clients.query_of(0).x)
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise ValueError(f"{method.name} cannot serve a client: {said}") from error
 
 
 def setup_of(cell: TrainingCell) -> Setup:

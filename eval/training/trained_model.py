@@ -1,9 +1,10 @@
 """A trained method and its federation: what bounds and certificates start from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from latecomer.eval.federation.groups import Federation
+from latecomer.eval.scoring.scores import ClientScore, group_score
 from latecomer.models.engine.method import Method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
@@ -23,8 +24,8 @@ class TrainedModel:
         Who it was trained and measured on.
     seen_error : mapping of str to float
         Pooled query error of the seen clients, by predictor.
-    support_error : callable
-        Maps a predictor to the mean error of the seen clients on their own support data.
+    support_scores : callable
+        Maps a predictor to how the seen clients are served on their own support data.
     seed : int
         Training seed.
     """
@@ -34,5 +35,9 @@ class TrainedModel:
     state: State
     federation: Federation
     seen_error: Mapping[str, float]
-    support_error: Callable[[str], float]
+    support_scores: Callable[[str], Sequence[ClientScore]]
     seed: int
+
+    def support_error(self, predictor: str) -> float:
+        """Return the mean error of the seen clients on their own support data."""
+        return group_score(self.support_scores(predictor)).per_client

@@ -15,10 +15,12 @@ def number(
     least: float | None = None,
     above: float | None = None,
     below: float | None = None,
+    most: float | None = None,
 ) -> Any:
-    """Declare a real number in ``[least, below)`` or ``(above, below)``; None only as default."""
+    """Declare a real number in an interval whose ends are named; None only as default."""
     low, strict = (above, True) if least is None else (least, False)
-    return field(default=default, metadata={"low": low, "strict": strict, "below": below})
+    ends = {"low": low, "strict": strict, "below": below, "most": most}
+    return field(default=default, metadata=ends)
 
 
 def count(default: int | None, *, least: int = 1) -> Any:
@@ -56,6 +58,8 @@ def legal(declared: "Field[Any]") -> str:
     text = "must be a number"
     if rule["low"] is not None:
         text = f"must be {'above' if rule['strict'] else 'at least'} {rule['low']:g}"
+    if rule["most"] is not None:
+        text = f"{text} and at most {rule['most']:g}"
     return text if rule["below"] is None else f"{text} and below {rule['below']:g}"
 
 
@@ -72,9 +76,9 @@ def _holds(declared: "Field[Any]", value: Any) -> bool:
         return False
     if "least" in rule:
         return isinstance(value, int) and value >= rule["least"]
-    low, below = rule["low"], rule["below"]
+    low, below, most = rule["low"], rule["below"], rule["most"]
     over = low is None or (value > low if rule["strict"] else value >= low)
-    return over and (below is None or value < below)
+    return over and (below is None or value < below) and (most is None or value <= most)
 
 
 def check(owner: Any) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -23,12 +24,16 @@ class LocalSGD:
     ----------
     lr, momentum, weight_decay, clip : float
         As above.
+    apart : str
+        Section of the weights whose gradient is scaled down by itself, and the others' by itself:
+        neither of two models that train side by side then hangs on the other.
     """
 
     lr: float
     momentum: float = 0.9
     weight_decay: float = 0.0
     clip: float = 50.0
+    apart: str = ""
 
     def at(self, lr: float | None) -> "LocalSGD":
         """Return the rule at another rate; None: as it is.
@@ -37,6 +42,16 @@ class LocalSGD:
         (0.5, 0.1)
         """
         return self if lr is None else replace(self, lr=lr)
+
+    def parts(self, names: Sequence[str]) -> list[list[int]]:
+        """Return the places of the weights whose gradients are scaled down together.
+
+        >>> LocalSGD(0.1).parts(["a", "b"]), LocalSGD(0.1, apart="own").parts(["a", "own.a"])
+        ([[0, 1]], [[0], [1]])
+        """
+        section = f"{self.apart}."
+        runs = groupby(range(len(names)), lambda at: names[at].startswith(section))
+        return [list(places) for _, places in runs]
 
 
 def clip_by_norm(slopes: list[Tensor], largest: float) -> list[Tensor]:
@@ -80,6 +95,7 @@ def local_sgd(
     point = {name: _leaf(value) for name, value in params.items()}
     leaves = list(point.values())
     values = [leaf.detach() for leaf in leaves]
+    parts = rule.parts(list(point))
     way: list[Tensor] = []
     total = values[0].new_zeros(())
     for step in range(n_steps):
@@ -90,7 +106,8 @@ def local_sgd(
             loss = objective(point, step)
             torch.autograd.backward(loss, inputs=leaves)
         slopes = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
-        _clip_in_place(slopes, rule.clip)
+        for places in parts:
+            _clip_in_place([slopes[place] for place in places], rule.clip)
         if rule.weight_decay:
             torch._foreach_add_(slopes, values, alpha=rule.weight_decay)
         if rule.momentum and way:
@@ -139,13 +156,14 @@ def fine_tune(
     *,
     trained: Sequence[str] | None = None,
     penalty: Callable[[Params], Tensor] | None = None,
+    applied: Callable[[Params], Params] | None = None,
 ) -> Params:
     """Train ``params`` on one client's labelled support with cross-entropy.
 
     Minibatches are drawn from ``generator`` as in training, and so are the masks of a target with
     dropout: fine-tuning is training, while the resulting model predicts without dropout. Only the
     weights named in ``trained`` move (None: all); ``penalty``, a function of all weights, is added
-    to the loss.
+    to the loss. The net has the weights themselves, or what ``applied`` makes of them.
     """
     y = support.labels()
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
@@ -159,7 +177,8 @@ def fine_tune(
 
     def objective(p: Params, step: int) -> Tensor:
         weights = {**params, **p}
-        loss = task.dropping(kept, step).loss(weights, x[step], y[step])
+        net = weights if applied is None else applied(weights)
+        loss = task.dropping(kept, step).loss(net, x[step], y[step])
         return loss if penalty is None else loss + penalty(weights)
 
     return {**params, **local_sgd(objective, moving, n_steps=n_steps, rule=rule)[0]}

@@ -13,7 +13,7 @@ train some of the weights only.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
@@ -32,7 +32,7 @@ Predictor = Callable[[Tensor], Tensor]
 """Standardised inputs ``[B, ...]`` -> logits ``[B, n_classes]``."""
 
 Personalization = Literal[
-    "forward", "global", "unlabelled", "finetune", "embedding", "knn", "local"
+    "forward", "global", "unlabelled", "finetune", "embedding", "knn", "local", "given"
 ]
 
 
@@ -104,13 +104,15 @@ class Method(ABC):
         Registry name, that of its file; where it was published.
     cites : tuple of str
         Whom a report cites for it: keys of the reports' bibliography, or whole BibTeX entries.
+    called : str
+        What sentences and figures call it; ``name`` unless given.
     shown_as : str
-        What reports call it, where its plain name would promise too much.
+        What stands for it in all of a report, where its plain name would promise too much.
     look : int or None
         Its colour and mark in every figure, by their number; the first free ones unless given.
-        Like the two above a literal: reports read them without running the file.
+        Like the three above a literal: reports read them without running the file.
     personalization : str
-        How a client that never trained is served.
+        How a client that never trained is served; ``global``: by one model, the same for everyone.
     needs_labels : bool
         Whether serving such a client reads its labels.
     numbers_version : int
@@ -123,6 +125,7 @@ class Method(ABC):
     name: ClassVar[str]
     paper: ClassVar[str]
     cites: ClassVar[tuple[str, ...]] = ()
+    called: ClassVar[str] = ""
     shown_as: ClassVar[str] = ""
     look: ClassVar[int | None] = None
     personalization: ClassVar[Personalization]
@@ -137,6 +140,11 @@ class Method(ABC):
     def predictors(self) -> tuple[str, ...]:
         """Predictors that :meth:`serve` and :meth:`personalize` offer."""
         return ("deterministic",)
+
+    @property
+    def needs_training(self) -> bool:
+        """Whether rounds train it; a system that was trained elsewhere is given and has none."""
+        return self.personalization != "given"
 
     @property
     def trains_newcomers(self) -> bool:
@@ -218,6 +226,31 @@ class Method(ABC):
     ) -> Predictor:
         """Return the predictor of seen client ``index``; by default as for a newcomer."""
         return self.personalize(task, state, support, predictor=predictor, generator=generator)
+
+    def serve_each(
+        self,
+        task: Task,
+        state: State,
+        members: Sequence[int | None],
+        supports: Sequence[Samples],
+        *,
+        predictor: str = "deterministic",
+        generators: Iterable[Generator],
+    ) -> Iterator[Predictor]:
+        """Yield the predictors of several clients: seen ones by number, newcomers as None.
+
+        To the last digit those of :meth:`serve` and :meth:`personalize`; override it where clients
+        are served faster together. A model that is everyone's is made once.
+        """
+        fixed = predictor == "deterministic" and type(self).serve is Method.serve
+        shared = fixed and self.personalization == "global"
+        model: Predictor | None = None
+        for member, support, generator in zip(members, supports, generators, strict=True):
+            how: dict[str, Any] = {"predictor": predictor, "generator": generator}
+            if model is None or not shared:
+                given = task, state, *(() if member is None else (member,)), support
+                model = (self.personalize if member is None else self.serve)(*given, **how)
+            yield model
 
     @abstractmethod
     def personalize(

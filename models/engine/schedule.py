@@ -29,7 +29,7 @@ class TrainConfig:
     Attributes
     ----------
     rounds : int
-        Communication rounds.
+        Communication rounds; 0 for a system that was trained elsewhere.
     cohort : int
         Clients drawn a round, without replacement.
     local_steps : int
@@ -47,10 +47,11 @@ class TrainConfig:
     precision: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "cohort", "local_steps", "batch_size"):
+        least = {"rounds": 0, "cohort": 1, "local_steps": 1, "batch_size": 1}
+        for name, low in least.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a whole number >= 1, got {name}={value!r}")
+            if not isinstance(value, int) or isinstance(value, bool) or value < low:
+                raise ValueError(f"{name} must be a whole number >= {low}, got {name}={value!r}")
         if self.precision not in (None, *PRECISIONS):
             legal = ", ".join(PRECISIONS)
             raise ValueError(f"precision must be {legal} or None, got precision={self.precision!r}")

@@ -207,6 +207,7 @@ def cohort_sgd(
     table = [value.detach() for value in params.values()]
     values = torch.cat([value.reshape(len(value), -1) for value in table], dim=1)
     view = partial(_tensors, list(params), [value.shape for value in table])
+    parts = [sum(table[at][0].numel() for at in part) for part in rule.parts(list(params))]
     momenta = torch.zeros_like(values)
     total = values.new_zeros(len(values))
     for step in range(n_steps):
@@ -214,12 +215,18 @@ def cohort_sgd(
         with torch.enable_grad():
             losses = objective(view(point), step)
             (slopes,) = torch.autograd.grad(losses.sum(), [point])
-        norms = torch.linalg.vector_norm(slopes, dim=1, keepdim=True)
-        slopes = torch.where(norms > rule.clip, slopes * (rule.clip / norms), slopes)
+        clipped = [_clipped(part, rule.clip) for part in torch.split(slopes, parts, dim=1)]
+        slopes = clipped[0] if len(clipped) == 1 else torch.cat(clipped, dim=1)
         momenta.mul_(rule.momentum).add_(slopes).add_(values, alpha=rule.weight_decay)
         values = values - rule.lr * momenta
         total += losses.detach()
     return view(values), total
+
+
+def _clipped(slopes: Tensor, largest: float) -> Tensor:
+    """Scale every row down to a norm of at most ``largest``."""
+    norms = torch.linalg.vector_norm(slopes, dim=1, keepdim=True)
+    return torch.where(norms > largest, slopes * (largest / norms), slopes)
 
 
 def _tensors(names: Sequence[str], shapes: Sequence[torch.Size], rows: Tensor) -> Params:

@@ -1,7 +1,7 @@
 """Training an encoder and a hypernetwork that make each client's weights from its labelled data."""
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -76,7 +76,7 @@ class GeneratedClients(Method, ABC):
     def make_one(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
         """Return the target weights of one client from its whole support, without a graph."""
         with torch.no_grad():
-            return row(self.make(task, detached(table), support.x[None], support.labels()[None]), 0)
+            return row(self.make(task, table, support.x[None], support.labels()[None]), 0)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw both networks; standardise by the first client's descriptor, once and for all."""
@@ -117,6 +117,30 @@ class GeneratedClients(Method, ABC):
             )
             server |= nest(section, weights) | nest(f"{section}_adamw", memory)
         return State(server, state.clients)
+
+    def serve_each(
+        self,
+        task: Task,
+        state: State,
+        members: Sequence[int | None],
+        supports: Sequence[Samples],
+        *,
+        predictor: str = "deterministic",
+        generators: Iterable[Generator],
+    ) -> Iterator[Predictor]:
+        """Yield the predictors of several clients; on a CPU the hypernetwork is read once for all.
+
+        Seen clients are served as newcomers are.
+        """
+        if predictor != "deterministic" or state.server["descriptor.mean"].device.type != "cpu":
+            yield from super().serve_each(
+                task, state, members, supports, predictor=predictor, generators=generators
+            )
+            return
+        with torch.no_grad():
+            made = [*generation.generate_each(task, state.server, supports)]
+            weights = [row(self.confine(one), 0) for one in made]
+        yield from (predict_with(task, one) for one in weights)
 
     def personalize(
         self,

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -169,6 +170,8 @@ ENCODERS: dict[str, Callable[[Task, int], Encoder]] = {
 """Name of an encoder that reads labels -> builder from (task, length of a descriptor)."""
 
 
+# Building a skeleton takes as long as embedding a tenth of a support.
+@lru_cache(maxsize=8)
 def encoder(task: Task, dim: int) -> Encoder:
     """Build the encoder named by ``task.encoder`` for descriptors of length ``dim``.
 

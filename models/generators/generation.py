@@ -4,7 +4,7 @@ A generator's table holds the sections ``hyper`` and ``encoder`` (weights) and `
 scalar mean and standard deviation that descriptors are standardised with).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Generator, Tensor
@@ -53,6 +53,15 @@ def generate(task: Task, table: Mapping[str, Tensor], x: Tensor, y: Tensor) -> P
     """Return target weights ``[c, ...]`` for sets ``x [c, b, ...]``, ``y [c, b]``."""
     descriptors = describe(task, table, x, y)
     return hypernetwork(task, descriptors.shape[1])(part(table, "hyper"), descriptors)
+
+
+def generate_each(
+    task: Task, table: Mapping[str, Tensor], supports: Sequence[Samples]
+) -> Iterator[Params]:
+    """Yield the target weights ``[1, ...]`` of clients, what each alone is given."""
+    alone = [describe(task, table, own.x[None], own.labels()[None]) for own in supports]
+    network = hypernetwork(task, alone[0].shape[1])
+    return network.each(part(table, "hyper"), alone)
 
 
 def generate_one(task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:

@@ -1,6 +1,6 @@
 """Hypernetworks: from a descriptor to the weights of a target network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -11,6 +11,11 @@ from torch.nn import functional as F
 from latecomer.models.task import targets
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task
+
+_IN_CACHE = 2**18
+"""Numbers of a head, a megabyte of float32, that are used for all clients before the next."""
+_TOGETHER = 64
+"""Rows that a product may compute together: parts of so many leave its rounding as it is."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +64,41 @@ class Hypernetwork:
 
     def __call__(self, params: Mapping[str, Tensor], descriptors: Tensor) -> Params:
         """Return target weights ``[c, ...]`` for descriptors ``[c, dim]``."""
-        params, features = self.applied(params), descriptors
-        for i in range(self.hidden + 1):
-            features = F.relu(features) if i else features
-            features = F.linear(features, params[f"trunk{i}.weight"], params[f"trunk{i}.bias"])
+        params = self.applied(params)
+        features = self._features(params, descriptors)
         made: Params = {}
         for name, shape in self.shapes:
             weight, bias = params[f"heads.{name}.weight"], params[f"heads.{name}.bias"]
             made[name] = F.linear(features, weight, bias).view(len(features), *shape)
         return made
+
+    def each(self, params: Mapping[str, Tensor], descriptors: Sequence[Tensor]) -> Iterator[Params]:
+        """Yield the target weights ``[1, ...]`` for every descriptor ``[1, dim]``.
+
+        The numbers are those of one call for each descriptor, to the last digit: how a product is
+        rounded hangs on how many rows it has. But a call reads all heads, which are a hundred times
+        as large as what they make; here a part of them that stays in the caches serves everyone.
+        """
+        params = self.applied(params)
+        features = [self._features(params, one) for one in descriptors]
+        made: list[Params] = [{} for _ in features]
+        rows = max(_IN_CACHE // self.width // _TOGETHER, 1) * _TOGETHER
+        for name, shape in self.shapes:
+            weight, bias = params[f"heads.{name}.weight"], params[f"heads.{name}.bias"]
+            parts = [
+                [F.linear(one, *part) for one in features]
+                for part in zip(torch.split(weight, rows), torch.split(bias, rows), strict=True)
+            ]
+            for table, own in zip(made, zip(*parts, strict=True), strict=True):
+                table[name] = torch.cat(own, dim=1).view(1, *shape)
+        yield from made
+
+    def _features(self, params: Mapping[str, Tensor], descriptors: Tensor) -> Tensor:
+        features = descriptors
+        for i in range(self.hidden + 1):
+            features = F.relu(features) if i else features
+            features = F.linear(features, params[f"trunk{i}.weight"], params[f"trunk{i}.bias"])
+        return features
 
     def applied(self, params: Mapping[str, Tensor]) -> Params:
         """Return the weights as the layers apply them: normalised where ``spectral``."""

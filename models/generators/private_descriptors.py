@@ -8,6 +8,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from latecomer.bounds.privacy import dp_sensitivity, gauss_analytic
+from latecomer.models.generators.set_encoders import skeletons
 from latecomer.models.task import targets
 from latecomer.models.task.state import Params, nest, part
 from latecomer.models.task.task import Task
@@ -54,10 +55,7 @@ def unit_deep_sets(task: Task, dim: int, width: int = 200) -> UnitDeepSets:
     >>> tuple(encoder(params, torch.zeros(2, 3, 6)).shape)
     (2, 5)
     """
-    phi = targets.build("auto", task.input_shape, width).to(task.dtype)
-    with torch.device("meta"):
-        psi = nn.Linear(width, dim).to(task.dtype)
-    return UnitDeepSets(phi, psi)
+    return UnitDeepSets(*skeletons(task, dim, width))
 
 
 def refuse_unbounded(epsilon: float | None, encoder: str) -> None:

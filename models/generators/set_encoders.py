@@ -46,6 +46,13 @@ class DeepSets:
         return targets.apply(self.psi, part(params, "psi"), torch.cat(pooled, dim=1))
 
 
+def skeletons(task: Task, dim: int, width: int) -> tuple[nn.Module, nn.Module]:
+    """Return the net that gives an input ``width`` units, and the linear map to a descriptor."""
+    phi = targets.build("auto", task.input_shape, width).to(task.dtype)
+    with torch.device("meta"):
+        return phi, nn.Linear(width, dim).to(task.dtype)
+
+
 def deep_sets(task: Task, dim: int, width: int = 200) -> DeepSets:
     """Build DeepSets around a net like the default target (Zaheer et al., 2017).
 
@@ -57,7 +64,4 @@ def deep_sets(task: Task, dim: int, width: int = 200) -> DeepSets:
     >>> tuple(encoder(params, torch.zeros(2, 3, 6)).shape)
     (2, 5)
     """
-    phi = targets.build("auto", task.input_shape, width).to(task.dtype)
-    with torch.device("meta"):
-        psi = nn.Linear(width, dim).to(task.dtype)
-    return DeepSets(phi, psi, width)
+    return DeepSets(*skeletons(task, dim, width), width)

@@ -5,6 +5,7 @@ All map sets ``x [c, b, ...]`` to descriptors ``[c, dim]`` that do not depend on
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -228,6 +229,8 @@ def reads_no_labels(name: str) -> bool:
     return name.partition(":")[0] in SET_ENCODERS
 
 
+# Building a skeleton takes as long as embedding a tenth of a support.
+@lru_cache(maxsize=8)
 def set_encoder(task: Task, dim: int) -> SetEncoder:
     """Build the unlabelled encoder named by ``task.encoder`` for descriptors of length ``dim``.
 

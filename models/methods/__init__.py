@@ -1,7 +1,8 @@
 """Federated methods, one a file, and the registry that names them."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from latecomer.extras import first_use
 
 if __name__ != "latecomer.models.methods":
     raise ImportError("import latecomer.models.methods, not the folder methods")
@@ -17,7 +18,7 @@ __all__ = ["METHODS", "find_method", "known_names", "make_method"]
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module("latecomer.models.methods.registry"), name)
+        return first_use("latecomer.models.methods.registry", name)
     raise AttributeError(f"module 'latecomer.models.methods' has no attribute {name!r}")
 
 

@@ -32,6 +32,7 @@ class FedAvg(Method):
     clip_norm: float = number(50.0, above=0)
 
     name: ClassVar[str] = "fedavg"
+    called: ClassVar[str] = "FedAvg"
     paper: ClassVar[str] = "McMahan et al., AISTATS 2017"
     cites: ClassVar[tuple[str, ...]] = ("mcmahan2017",)
     look: ClassVar[int | None] = 2

@@ -12,21 +12,12 @@ class FedPer(SharedBody):
     """FedPer (Arivazhagan et al., 2019): every local step trains the body and the client's head.
 
     With ``head_layers=0`` the method is FedAvg; with all layers in the head every seen client
-    trains alone. A newcomer trains a fresh head on the frozen body.
-
-    Attributes
-    ----------
-    local_lr, local_momentum, local_weight_decay, clip_norm : float
-        The local step.
-    head_layers : int
-        Number of last layers that are the head.
-    novel_lr : float or None
-        Rate of training a newcomer; None: ``local_lr``.
-    novel_steps, novel_batch_size : int
-        Steps of a newcomer's head and their batch size.
+    trains alone. A newcomer trains a fresh head on the frozen body. All settings are those of
+    :class:`~latecomer.models.families.shared_body.SharedBody`.
     """
 
     name: ClassVar[str] = "fedper"
+    called: ClassVar[str] = "FedPer"
     paper: ClassVar[str] = "Arivazhagan et al., 2019, arXiv:1912.00818"
     cites: ClassVar[tuple[str, ...]] = ("arivazhagan2019",)
     look: ClassVar[int | None] = 15

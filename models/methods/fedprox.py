@@ -30,6 +30,7 @@ class FedProx(AveragedWeights):
     mu: float = number(0.01, least=0)
 
     name: ClassVar[str] = "fedprox"
+    called: ClassVar[str] = "FedProx"
     paper: ClassVar[str] = "Li et al., MLSys 2020"
     cites: ClassVar[tuple[str, ...]] = ("li2020",)
     look: ClassVar[int | None] = 11

@@ -17,26 +17,20 @@ class FedRep(SharedBody):
 
     The local steps that a study gives every method are divided between the two in the ratio of
     ``head_epochs`` to ``body_epochs``. With ``head_layers=0`` the body takes all of them and the
-    method is FedAvg. A newcomer trains a fresh head on the frozen body.
+    method is FedAvg. A newcomer trains a fresh head on the frozen body. The other settings are
+    those of :class:`~latecomer.models.families.shared_body.SharedBody`.
 
     Attributes
     ----------
     head_epochs, body_epochs : int
         Shares of the local steps (published for CIFAR-10: 5 epochs and 1).
-    local_lr, local_momentum, local_weight_decay, clip_norm : float
-        The local step.
-    head_layers : int
-        Number of last layers that are the head.
-    novel_lr : float or None
-        Rate of training a newcomer; None: ``local_lr``.
-    novel_steps, novel_batch_size : int
-        Steps of a newcomer's head and their batch size.
     """
 
     head_epochs: int = count(5)
     body_epochs: int = count(1)
 
     name: ClassVar[str] = "fedrep"
+    called: ClassVar[str] = "FedRep"
     paper: ClassVar[str] = "Collins et al., ICML 2021"
     cites: ClassVar[tuple[str, ...]] = ("collins2021",)
     look: ClassVar[int | None] = 7

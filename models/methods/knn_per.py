@@ -48,6 +48,7 @@ class KNNPer(AveragedWeights):
     scale: float = number(100.0, above=0)
 
     name: ClassVar[str] = "knn_per"
+    called: ClassVar[str] = "kNN-Per"
     paper: ClassVar[str] = "Marfoq et al., ICML 2022"
     cites: ClassVar[tuple[str, ...]] = ("marfoq2022",)
     look: ClassVar[int | None] = 14

@@ -47,6 +47,7 @@ class LGFedAvg(AveragedWeights):
     novel_batch_size: int = count(32)
 
     name: ClassVar[str] = "lg_fedavg"
+    called: ClassVar[str] = "LG-FedAvg"
     paper: ClassVar[str] = "Liang et al., 2020, arXiv:2001.01523"
     cites: ClassVar[tuple[str, ...]] = ("liang2020",)
     look: ClassVar[int | None] = 10

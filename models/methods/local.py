@@ -46,6 +46,7 @@ class Local(Method):
     novel_batch_size: int = count(32)
 
     name: ClassVar[str] = "local"
+    called: ClassVar[str] = "Local training"
     paper: ClassVar[str] = "baseline"
     look: ClassVar[int | None] = 4
     personalization: ClassVar[Personalization] = "local"

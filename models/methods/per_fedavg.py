@@ -54,6 +54,7 @@ class PerFedAvg(GlobalWeights):
     finetune_batch_size: int = count(32)
 
     name: ClassVar[str] = "per_fedavg"
+    called: ClassVar[str] = "Per-FedAvg"
     paper: ClassVar[str] = "Fallah, Mokhtari, Ozdaglar, NeurIPS 2020"
     cites: ClassVar[tuple[str, ...]] = ("fallah2020",)
     look: ClassVar[int | None] = 3

@@ -28,11 +28,10 @@ class PFedMe(GlobalWeights):
     ``theta -= inner_lr * (gradient + lam * (theta - w) + inner_weight_decay * theta)`` on the
     minibatch, towards ``min_theta L(theta; D) + lam / 2 |theta - w|^2``; then ``w`` goes along that
     Moreau envelope's gradient, ``w -= local_lr * lam * (w - theta)``. The server goes ``beta`` of
-    the way to the cohort's mean ``w``. As in the published code no step of training has momentum or
-    is clipped; there all clients train in every round, here the cohort alone.
+    the way to the cohort's mean ``w`` (published: all clients'); no step has momentum or clipping.
 
-    A client that trained is served the ``theta`` its last round ended with; newcomers and clients
-    never drawn the one that SGD on their whole support finds for the global weights.
+    A client that trained is served the ``theta`` its last round ended with; others the one that
+    SGD on their whole support finds for the global weights.
 
     Attributes
     ----------
@@ -56,6 +55,7 @@ class PFedMe(GlobalWeights):
     finetune_batch_size: int = count(32)
     clip_norm: float = number(50.0, above=0)
     name: ClassVar[str] = "pfedme"
+    called: ClassVar[str] = "pFedMe"
     paper: ClassVar[str] = "Dinh, Tran, Nguyen, NeurIPS 2020"
     cites: ClassVar[tuple[str, ...]] = ("dinh2020",)
     look: ClassVar[int | None] = 13

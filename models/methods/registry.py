@@ -18,20 +18,26 @@ if TYPE_CHECKING:
 
 # The order of tables; methods that are not listed follow.
 _ORDER = (
-    *("local", "fedavg", "fedprox", "fedma", "fedper", "fedrep", "lg_fedavg", "per_fedavg"),
-    *("pfedme", "knn_per", "pfedhn", "pfedhn_pc", "pfl_sampled", "pfl_nearest", "pfl_ensemble"),
-    *("odpfl_hn", "pefll"),
+    *("local", "fedavg", "fedavg_ft", "fedprox", "scaffold", "fedma", "fedper", "fedrep"),
+    *("fedbabu", "lg_fedavg", "per_fedavg", "pfedme", "ditto", "apfl", "knn_per"),
+    *("pfedhn", "pfedhn_pc", "pfl_sampled", "pfl_nearest", "pfl_ensemble", "odpfl_hn", "pefll"),
 )
 _FOLDER = Path(__file__).parent
-_FOUND = {info.name for info in iter_modules([str(_FOLDER)])} - {"registry"}
-_NAMES = (*(name for name in _ORDER if name in _FOUND), *sorted(_FOUND - set(_ORDER)))
+# A method's name -> its module below this package.
+_FOUND = {
+    info.name.rpartition(".")[2]: info.name
+    for folder, prefix in ((_FOLDER, ""), (_FOLDER / "hypernetworks", "hypernetworks."))
+    for info in iter_modules([str(folder)], prefix)
+    if not info.ispkg and info.name != "registry"
+}
+_NAMES = (*(name for name in _ORDER if name in _FOUND), *sorted(set(_FOUND) - set(_ORDER)))
 
 
 class _Registry(Mapping[str, "type[Method]"]):
     def __getitem__(self, name: str) -> "type[Method]":
         if name not in _FOUND:
             raise KeyError(name)
-        module = import_module(f"latecomer.models.methods.{name}")
+        module = import_module(f"latecomer.models.methods.{_FOUND[name]}")
         classes: list[type[Method]] = [
             one
             for one in vars(module).values()
@@ -49,7 +55,7 @@ class _Registry(Mapping[str, "type[Method]"]):
 
 
 METHODS: Mapping[str, "type[Method]"] = _Registry()
-"""Name -> class of every file of the folder, in the order of tables; listing loads no torch."""
+"""Name -> class of every method's file here, in the order of tables; listing loads no torch."""
 
 
 @cache
@@ -68,7 +74,8 @@ def method_facts() -> Mapping[str, Mapping[str, Any]]:
 
 def _literals(name: str) -> dict[str, Any]:
     """Read the literals in the class body of a method, as its file has them."""
-    for cls in ast.parse((_FOLDER / f"{name}.py").read_text("utf-8")).body:
+    file = _FOLDER / f"{_FOUND[name].replace('.', '/')}.py"
+    for cls in ast.parse(file.read_text("utf-8")).body:
         said: dict[str, Any] = {}
         for line in cls.body if isinstance(cls, ast.ClassDef) else ():
             match line:
@@ -95,7 +102,7 @@ def find_method(name: str) -> "type[Method]":
     ----------
     name : str
         A built-in name, the name of an entry point in the group ``latecomer.methods``,
-        ``package.module:Class``, or ``folder/file.py:Class`` from the working directory.
+        ``package.module:Class`` or ``folder/file.py:Class``, also of a system trained elsewhere.
 
     Raises
     ------
@@ -122,8 +129,8 @@ def make_method(name: str, **hyper: Any) -> "Method":
     Raises
     ------
     ValueError
-        If the method or a hyper-parameter is unknown (naming the nearest one), or a value is out
-        of its range.
+        If the method or a hyper-parameter is unknown (naming the nearest one), if a value is out
+        of its range, or unless ``needs_training=False`` of a system trained elsewhere alone.
 
     Examples
     --------
@@ -131,10 +138,10 @@ def make_method(name: str, **hyper: Any) -> "Method":
     0.01
     """
     cls = find_method(name)
+    outside.check_said(name, cls, hyper.pop("needs_training", None))
     known = [declared.name for declared in fields(cls)]
-    for key in hyper:
-        if key not in known:
-            raise ValueError(f"{cls.name} has no hyper-parameter {key!r}" + _hint(key, known))
+    for key in [key for key in hyper if key not in known]:
+        raise ValueError(f"{cls.name} has no hyper-parameter {key!r}" + _hint(key, known))
     return cls(**hyper)
 
 

@@ -1,1 +1,5 @@
 """Gaussians over weights, and bounds as training objectives."""
+
+from latecomer.extras import require
+
+require("torch")

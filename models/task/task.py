@@ -27,9 +27,33 @@ class Samples:
     x: Tensor
     y: Tensor | None
 
+    @classmethod
+    def stored(cls, clients: "Clients", rows: Tensor, *, labelled: bool = True) -> "Samples":
+        """Return samples of a population, fetched and standardised when first looked at.
+
+        Serving a model that all clients share never looks at a client's support.
+        """
+        made = object.__new__(cls)
+        made.__dict__["_stored"] = clients, rows, labelled
+        return made
+
+    def __getattr__(self, name: str) -> Tensor | None:
+        """Fetch inputs or labels: Python asks for what is not there yet."""
+        if name not in ("x", "y") or "_stored" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        clients, rows, labelled = self.__dict__["_stored"]
+        fetched: Tensor | None = None
+        if name == "x":
+            fetched = clients.inputs(rows)
+        elif labelled:
+            fetched = clients.labels(rows)
+        self.__dict__[name] = fetched
+        return fetched
+
     def __len__(self) -> int:
         """Return the number of samples."""
-        return len(self.x)
+        stored = self.__dict__.get("_stored")
+        return len(self.x if stored is None else stored[1])
 
     def labels(self) -> Tensor:
         """Return the labels.
@@ -130,12 +154,11 @@ class Clients:
     def support_of(self, index: int) -> Samples:
         """Return the own data of client number ``index``."""
         rows = self.support[index, : self.sizes_on_host[0][index]]
-        return Samples(self.inputs(rows), self.labels(rows) if self.labelled else None)
+        return Samples.stored(self, rows, labelled=self.labelled)
 
     def query_of(self, index: int) -> Samples:
         """Return the test data of client number ``index``; its labels are for scoring only."""
-        rows = self.query[index, : self.sizes_on_host[1][index]]
-        return Samples(self.inputs(rows), self.labels(rows))
+        return Samples.stored(self, self.query[index, : self.sizes_on_host[1][index]])
 
 
 def _laid_out(x: Tensor) -> Tensor:

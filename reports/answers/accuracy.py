@@ -1,16 +1,18 @@
 """Answers which method serves clients that it never saw best."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.answers.errors_figure import draw_intervals
-from latecomer.reports.answers.naming import named
-from latecomer.reports.answers.said import Answer, Shown
-from latecomer.reports.frames.errors import accuracy_frame, primary_predictor, records
+from latecomer.reports.answers.naming import Names, model_of, named
+from latecomer.reports.answers.said import Answer
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Material
+from latecomer.reports.display.table import Table
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import primary_predictor, records
 from latecomer.reports.words import DASH, count, listing, percent
 
 __all__ = ["answer_accuracy"]
@@ -18,103 +20,86 @@ __all__ = ["answer_accuracy"]
 MOST_NAMED = 4
 
 
-def answer_accuracy(run: RunRecord) -> Answer:
+def answer_accuracy(material: Material) -> Answer | None:
     """Say who serves novel clients best, and who cannot be told from it.
 
     Parameters
     ----------
-    run : RunRecord
+    material : Material
+        Of the run.
 
     Returns
     -------
-    Answer
+    Answer or None
         ``numbers`` has ``best``, ``lower``, ``upper`` (the 95% interval over clients), ``worst``
         and ``n_tied``, the models that are not significantly worse than the best.
     """
-    everything = primary_predictor(accuracy_frame(run.rows))
-    frame = everything[everything["group"] == "novel"].sort_values("mean", kind="stable")
+    groups = primary_predictor(material.accuracy)
+    frame = groups[groups["group"] == "novel"].sort_values("mean", kind="stable")
     if frame.empty:
-        return Answer("accuracy", "")
-    names = named(frame)
-    best, worst = records(frame)[0], records(frame)[-1]
-    n, seeds = int(best["n_clients"]), int(best["n_seeds"])
-    counted = f"{count(n, 'client')} and {count(seeds, 'seed')}"
-    within = (
-        f"95% interval {percent(best['lower'])} to {percent(best['upper'])}, over {counted}"
-        if n > 1
-        else counted
-    )
+        return None
+    names, every = named(frame), records(frame)
+    best, tied = every[0], [row for row in every[1:] if row["tied"]]
+    within = f"{count(int(best['n_clients']), 'client')} and {count(int(best['n_seeds']), 'seed')}"
+    if best["n_clients"] > 1:
+        ends = f"{percent(best['lower'])} to {percent(best['upper'])}"
+        within = f"95% interval {ends}, over {within}"
+    how = "best: " if len(every) > 1 else "with "
     sentence = (
-        f"{names[_model(best)]} serves clients it never saw best: {percent(best['mean'])} error "
+        f"{names[model_of(best)]} serves clients it never saw {how}{percent(best['mean'])} error "
         f"({within})."
-        if len(frame) > 1
-        else f"{names[_model(best)]} serves clients it never saw with {percent(best['mean'])} "
-        f"error ({within})."
     )
-    tied = [row for row in records(frame)[1:] if row["tied"]]
-    return Answer(
-        "accuracy",
-        sentence,
-        _more(frame, tied, names, worst),
-        {
-            "best": best["mean"],
-            "lower": best["lower"],
-            "upper": best["upper"],
-            "worst": worst["mean"],
-            "n_tied": len(tied),
-        },
-        _table(everything, frame, names),
-        (_figure(frame, names),),
-    )
+    numbers = {
+        "best": best["mean"],
+        "lower": best["lower"],
+        "upper": best["upper"],
+        "worst": every[-1]["mean"],
+        "n_tied": len(tied),
+    }
+    more = _more(every, tied, names)
+    told = _table(frame, groups[groups["group"] == "seen"], names)
+    return Answer(sentence, more, told, (_plot(frame, names, material),), numbers)
 
 
-def _figure(frame: pd.DataFrame, names: Mapping[tuple[str, str], str]) -> Shown:
-    said = [f"{names[_model(row)]} {percent(row['mean'])}" for row in records(frame)]
-    return Shown(
+def _plot(frame: pd.DataFrame, names: Names, material: Material) -> Plot:
+    said = [f"{names[model_of(row)]} {percent(row['mean'])}" for row in records(frame)]
+    return Plot(
         "answer-accuracy",
-        "Error on new clients",
-        partial(draw_intervals, frame, names),
-        f"Errors: {'; '.join(said)}.",
-        "Means over clients and seeds, lowest on top.",
+        partial(draw_intervals, frame, names, material.looks),
         frame,
+        title="Error on new clients",
+        alt=f"Errors: {'; '.join(said)}.",
+        caption="Means over clients and seeds, lowest on top.",
     )
 
 
-def _more(
-    frame: pd.DataFrame,
-    tied: list[dict[str, Any]],
-    names: Mapping[tuple[str, str], str],
-    worst: Mapping[str, Any],
-) -> tuple[str, ...]:
-    others = len(frame) - 1
+def _more(every: list[dict[str, Any]], tied: list[dict[str, Any]], names: Names) -> tuple[str, ...]:
+    others, worst = len(every) - 1, every[-1]
     if not others:
         return ()
     how = "(paired over clients, 5%, Holm over all pairs)"
     if not tied:
-        told = [f"All others are worse beyond chance {how}."]
+        told = f"All others are worse beyond chance {how}."
+    elif len(tied) == others > 1:
+        told = f"None of the {others} others is worse beyond chance {how}."
     elif len(tied) > MOST_NAMED:
-        told = [f"{len(tied)} of the {others} others are not worse beyond chance {how}."]
+        told = f"{len(tied)} of the {others} others are not worse beyond chance {how}."
     else:
-        listed = listing([names[_model(row)] for row in tied])
-        told = [f"Not worse beyond chance: {listed} {how}."]
-    told.append(f"Highest error: {names[_model(worst)]} with {percent(worst['mean'])}.")
-    return tuple(told)
+        told = f"Not worse beyond chance: {listing([names[model_of(row)] for row in tied])} {how}."
+    return told, f"Highest error: {names[model_of(worst)]} with {percent(worst['mean'])}."
 
 
-def _model(row: Mapping[str, Any]) -> tuple[str, str]:
-    return row["label"], row["predictor"]
-
-
-def _table(
-    everything: pd.DataFrame, frame: pd.DataFrame, names: Mapping[tuple[str, str], str]
-) -> pd.DataFrame:
-    seen = everything[everything["group"] == "seen"].set_index(["label", "predictor"])["mean"]
-    return pd.DataFrame(
+def _table(frame: pd.DataFrame, seen: pd.DataFrame, names: Names) -> Table:
+    trained = {model_of(row): percent(row["mean"]) for row in records(seen)}
+    shown = pd.DataFrame(
         {
-            "model": names[_model(row)],
+            "model": names[model_of(row)],
             "novel error": percent(row["mean"]),
             "95% interval": f"{percent(row['lower'])} to {percent(row['upper'])}",
-            "seen error": percent(float(seen[_model(row)])) if _model(row) in seen.index else DASH,
+            "seen error": trained.get(model_of(row), DASH),
         }
         for row in records(frame)
     )
+    caption = "Mean errors over clients and seeds; intervals are over clients."
+    behind = pd.concat([frame, seen]).sort_values([*MODEL, "group"], kind="stable")
+    return Table("answer-accuracy", caption, behind, shown, ("model",))

@@ -1,11 +1,10 @@
 """What a study asks, and the answer to each question."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from latecomer.eval.results.rows import RunRecord
+from latecomer.eval.results.rows import InputError
 from latecomer.reports.answers.accuracy import answer_accuracy
 from latecomer.reports.answers.bounds import answer_bounds
 from latecomer.reports.answers.certificate import answer_certificate
@@ -13,10 +12,11 @@ from latecomer.reports.answers.gap import answer_gap
 from latecomer.reports.answers.paper import answer_paper
 from latecomer.reports.answers.said import Answer
 from latecomer.reports.answers.shift import answer_shift
+from latecomer.reports.display.section import Material
 
-__all__ = ["ASKS", "Answer", "answers", "asked"]
+__all__ = ["ASKS", "QUESTIONS", "Answer", "answers", "asked", "asking"]
 
-ASKS: Mapping[str, Callable[[RunRecord], Answer]] = MappingProxyType(
+ASKS: Mapping[str, Callable[[Material], Answer | None]] = MappingProxyType(
     {
         "bounds": answer_bounds,
         "shift": answer_shift,
@@ -26,10 +26,40 @@ ASKS: Mapping[str, Callable[[RunRecord], Answer]] = MappingProxyType(
         "certificate": answer_certificate,
     }
 )
-"""Every question by name, and the function that answers it from a run."""
+"""Every question by name, and the function that answers it; None where a run does not hold it."""
 
-# What is about certificates has to know the models that were trained with nobody held out.
-_WITH_WHOLE = frozenset({"bounds", "certificate"})
+QUESTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "bounds": "How far are guarantees for a newcomer from the error that newcomers really "
+        "have?",
+        "shift": "How robust are models of newcomers to shifted inputs and to other labels?",
+        "gap": "How much accuracy does each method lose on clients that join after training?",
+        "accuracy": "How well does each method serve clients that join after training?",
+        "paper": "Do the published numbers come out?",
+        "certificate": "What can be guaranteed to a client that joins after training?",
+    }
+)
+"""The question in words, where a page asks another than its study's."""
+
+
+def asking(study: Mapping[str, Any], asks: Sequence[str]) -> dict[str, Any]:
+    """Return a study that asks something else of the same run.
+
+    Raises
+    ------
+    InputError
+        A question is unknown.
+
+    Examples
+    --------
+    >>> asking({"asks": ["gap"], "question": "How large is the gap?"}, ["shift"])["asks"]
+    ['shift']
+    """
+    for kind in asks:
+        if kind not in ASKS:
+            raise InputError(f"asks must be among {', '.join(ASKS)}, got {kind!r}")
+    told = " ".join(QUESTIONS[kind] for kind in asks)
+    return {**study, "asks": list(asks), "question": told}
 
 
 def asked(study: Mapping[str, Any]) -> tuple[str, ...]:
@@ -49,43 +79,33 @@ def asked(study: Mapping[str, Any]) -> tuple[str, ...]:
     """
     if study.get("asks"):
         return tuple(study["asks"])
-    certified, shifted = bool(study.get("certificates")), any((study.get("shifts") or {}).values())
+    certified = bool(study.get("certificates"))
     holds = {
         "paper": bool(study.get("paper")),
         "bounds": certified and bool(study.get("bounds")),
         "certificate": certified and not study.get("bounds"),
-        "shift": shifted,
+        "shift": any((study.get("shifts") or {}).values()),
     }
     held = tuple(kind for kind, is_held in holds.items() if is_held)
-    several = len(study.get("methods") or ()) > 1
-    return (
-        held
-        if held and not (several and set(held) <= {"shift", "certificate"})
-        else (
-            *held,
-            "accuracy",
-        )
-    )
+    compares = len(study.get("methods") or ()) > 1 and set(held) <= {"shift", "certificate"}
+    return (*held, "accuracy") if compares or not held else held
 
 
-def answers(run: RunRecord) -> list[Answer]:
+def answers(material: Material) -> list[Answer]:
     """Answer what a run's study asks, in its order; what the run cannot answer is left out.
+
+    A run that holds none of it is still asked how well it serves newcomers.
 
     Parameters
     ----------
-    run : RunRecord
+    material : Material
+        Of the run.
 
     Returns
     -------
     list of Answer
-        With a sentence each; empty where nothing was measured.
+        Empty where nothing was measured.
     """
-    configs = [cell.config for cell in run.cells]
-    whole = [one["method"]["label"] for one in configs if one.get("kind") == "whole"]
-    plain = replace(run, rows=run.rows[~run.rows["label"].isin(whole)]) if whole else run
-    given = [ASKS[kind](run if kind in _WITH_WHOLE else plain) for kind in asked(run.study)]
-    said = [one for one in given if one.sentence]
-    if said or "accuracy" in asked(run.study):
-        return said
-    fallback = answer_accuracy(plain)
-    return [fallback] if fallback.sentence else []
+    given = [ASKS[kind](material) for kind in asked(material.study)]
+    said = [one for one in given if one is not None]
+    return said or [one for one in [answer_accuracy(material)] if one is not None]

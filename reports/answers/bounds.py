@@ -7,13 +7,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.answers.bounds_figure import draw_distances, draw_guarantees
-from latecomer.reports.answers.naming import named
-from latecomer.reports.answers.said import Answer, Shown
-from latecomer.reports.frames.bounds import bound_frame
+from latecomer.reports.answers.naming import (
+    PUBLISHED,
+    ROUTES,
+    Names,
+    model_of,
+    models_in,
+    named,
+    route_of,
+)
+from latecomer.reports.answers.said import Answer
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Material
+from latecomer.reports.display.table import Table
 from latecomer.reports.frames.comparison import MODEL
-from latecomer.reports.frames.errors import accuracy_frame, records
+from latecomer.reports.frames.errors import records
 from latecomer.reports.guarantees.slack import references, slack_frame
 from latecomer.reports.words import (
     DASH,
@@ -27,7 +36,7 @@ from latecomer.reports.words import (
     span,
 )
 
-__all__ = ["answer_bounds", "distance_frame", "route_of"]
+__all__ = ["answer_bounds", "distance_frame", "least_price"]
 
 PARTS = {
     "given_up": "accuracy given up by holding out",
@@ -35,31 +44,6 @@ PARTS = {
     "unavoidable": "price of so few clients, whatever the rule",
     "excess": "what the rule pays beyond that",
 }
-ROUTES = {
-    "r0": "clients held out (R0)",
-    "r1": "posterior tuned (R1)",
-    "r2": "own sample, two steps (R2)",
-    "r3": "personal priors (R3)",
-    "r4": "while training (R4)",
-    "r5": "update compressed (R5)",
-}
-
-
-# What such a guarantee is about: not the one trained system.
-DRAWN = {
-    "r1": ", of a system drawn at random",
-    "r4": ", of a checkpoint drawn at random",
-}
-
-
-def route_of(bound: str) -> str:
-    """Return the route of a bound's name, or ``published``.
-
-    >>> route_of("r4:product"), route_of("pefll_32")
-    ('r4', 'published')
-    """
-    route = bound.partition(":")[0]
-    return route if route in ROUTES else "published"
 
 
 def least_price(mean: Any, n_clients: Any, delta: Any) -> Any:
@@ -74,17 +58,23 @@ def least_price(mean: Any, n_clients: Any, delta: Any) -> Any:
     return -np.expm1(np.log(delta) / n_clients) * (1 - mean)
 
 
-def distance_frame(run: RunRecord) -> pd.DataFrame:
-    """How far the certificates of every model are from its measured error, worst over seeds.
+def distance_frame(
+    rows: pd.DataFrame, reference: Mapping[str, str], bounds: pd.DataFrame
+) -> pd.DataFrame:
+    """Take apart how far the certificates of every model are from its measured error.
 
     For every model and proved bound of the mean error over unseen clients, the seed whose value is
-    largest.  The distance is value minus the novel error of the same method trained with nobody
+    largest.  The distance is the value minus the novel error of the same method trained with nobody
     held out, where the study trained that, else minus the model's own.
 
     Parameters
     ----------
-    run : RunRecord
-        The run; models trained with nobody held out are what others are compared with.
+    rows : pandas.DataFrame
+        Rows of the run, those of models trained with nobody held out among them.
+    reference : mapping
+        ``references`` of its cells.
+    bounds : pandas.DataFrame
+        ``bound_frame`` of the rows.
 
     Returns
     -------
@@ -93,21 +83,19 @@ def distance_frame(run: RunRecord) -> pd.DataFrame:
         what adds up to it: ``given_up`` by holding clients out (0 where not trained),
         ``other_clients`` (the certified ones err more than the novel ones), ``unavoidable`` (the
         least price of so many clients, for deterministic rules on equal scores, at most what was
-        paid) and ``excess`` (all else).  Smallest value first; vacuous ones are left out.
+        paid) and ``excess`` (all else).  Smallest value first.  A bound that says nothing for one
+        seed says nothing in the worst of them: it is left out.
     """
-    bounds = bound_frame(run.rows)
-    slack = slack_frame(run.rows, references(cell.config for cell in run.cells))
+    slack = slack_frame(rows, reference)
     keys = [*MODEL, "seed", "bound"]
     told = bounds.loc[bounds["shift"] == "none", [*keys, "delta", "n_clients"]]
-    # Where the certificate of one seed says nothing, that one is the worst over the seeds.
     vacuous = slack.groupby([*MODEL, "bound"])["vacuous"].transform("any")
     frame = slack[slack["rigorous"] & ~vacuous].dropna(subset=["slack"])
     frame = frame.merge(told.drop_duplicates(keys), on=keys)
     worst = frame.sort_values("value", kind="stable").groupby([*MODEL, "bound"]).tail(1)
     paid = worst["client_sampling"] + worst["sample_level"] + worst["monte_carlo"]
     mean = (worst["value"] - paid).clip(0.0, 1.0)
-    least = least_price(mean, worst["n_clients"], worst["delta"])
-    unavoidable = np.minimum(least, paid)
+    unavoidable = np.minimum(least_price(mean, worst["n_clients"], worst["delta"]), paid)
     worst = worst.assign(
         route=worst["bound"].map(route_of),
         given_up=worst["given_up"].fillna(0.0),
@@ -120,89 +108,91 @@ def distance_frame(run: RunRecord) -> pd.DataFrame:
     return ordered[[*MODEL, *columns, "distance", *PARTS]]
 
 
-def answer_bounds(run: RunRecord) -> Answer:
+def answer_bounds(material: Material) -> Answer | None:
     """Say what the tightest guarantee is, how far above the measured error, and what that is.
 
     Parameters
     ----------
-    run : RunRecord
+    material : Material
+        Of the run.
 
     Returns
     -------
-    Answer
+    Answer or None
         ``numbers`` has ``value measured distance given_up other_clients unavoidable excess``.
     """
-    frame = distance_frame(run)
-    published = _published(run.rows)
+    reference = references(cell.config for cell in material.run.cells)
+    frame = distance_frame(material.everything, reference, material.bounds)
     if frame.empty:
-        return Answer("bounds", "", (published,) if published else ())
-    names = named(frame)
-    first = records(frame)[0]
-    called = names[first["label"], first["predictor"]]
-    called += DRAWN.get(str(first["route"]), "")
-    above = first["value"] - first["measured"]
-    seeds = run.rows.loc[run.rows["metric"] == "certificate", "seed"].nunique()
-    worst = ", in the worst of the seeds" if seeds > 1 else ""
+        return None
+    names, first = named(frame), records(frame)[0]
+    worst = ", in the worst of the seeds" if material.bounds["seed"].nunique() > 1 else ""
+    about = ROUTES[first["route"]].about
+    called = f"{names[model_of(first)]}, {about}" if about else names[model_of(first)]
     sentence = (
         f"The tightest guarantee is at most {magnitude(first['value'])} error, for {called}"
-        f"{worst}: {points(above).lstrip('+')} points above the {percent(first['measured'])} "
-        f"measured on {count(int(first['n_novel']), 'new client')}."
+        f"{worst}: {points(first['value'] - first['measured']).lstrip('+')} points above the "
+        f"{percent(first['measured'])} measured on {count(int(first['n_novel']), 'new client')}."
     )
-    more = (_made_of(first), _tighter(first), f"{_chosen(frame, first)} {published}".strip())
-    names_of = ("value", "measured", "distance", *PARTS)
-    numbers = {name: first[name] for name in names_of}
-    measured = _measured(run.rows)
-    table = _table(frame, measured, names)
-    return Answer("bounds", sentence, more, numbers, table, _figures(run, frame, measured, names))
+    last = f"{_chosen(frame, first)} {_published(material.bounds)}".strip()
+    numbers = {name: first[name] for name in ("value", "measured", "distance", *PARTS)}
+    measured = _measured(material.accuracy)
+    return Answer(
+        sentence,
+        (_made_of(first), _tighter(first), last),
+        _table(frame, measured, names),
+        _plots(frame, _vacuous(material.bounds), measured, names),
+        numbers,
+    )
 
 
-def _measured(rows: pd.DataFrame) -> pd.DataFrame:
+def _measured(accuracy: pd.DataFrame) -> pd.DataFrame:
     """Return every model's error on new clients, over all seeds, with its interval."""
-    frame = accuracy_frame(rows)
-    frame = frame[frame["group"] == "novel"].rename(columns={"mean": "measured"})
+    frame = accuracy[accuracy["group"] == "novel"].rename(columns={"mean": "measured"})
     return frame[[*MODEL, "measured", "lower", "upper"]]
 
 
-def _figures(
-    run: RunRecord,
-    frame: pd.DataFrame,
-    measured: pd.DataFrame,
-    names: Mapping[tuple[str, str], str],
-) -> tuple[Shown, ...]:
+def _vacuous(bounds: pd.DataFrame) -> pd.DataFrame:
+    """Return the certificates of every model and route that say nothing, the largest of each."""
+    about = (bounds["shift"] == "none") & (bounds["population"] == "unseen-client")
+    frame = bounds[about & bounds["rigorous"] & bounds["vacuous"]]
+    frame = frame.assign(route=frame["bound"].map(route_of))
+    return frame.groupby([*MODEL, "route"], sort=False)["value"].max().reset_index()
+
+
+def _plots(
+    frame: pd.DataFrame, vacuous: pd.DataFrame, measured: pd.DataFrame, names: Names
+) -> tuple[Plot, ...]:
     drawn = frame.drop(columns="measured").merge(measured, on=MODEL)
-    slack = slack_frame(run.rows, {})
-    vacuous = slack[slack["rigorous"] & slack["vacuous"]]
-    vacuous = vacuous.assign(route=vacuous["bound"].map(route_of))
-    vacuous = vacuous.groupby([*MODEL, "route"], sort=False)["value"].max().reset_index()
+    tightest = frame.groupby(MODEL, sort=False).head(1)
     said = [
-        f"{names[row['label'], row['predictor']]} {ROUTES[row['route']]} {magnitude(row['value'])}"
+        f"{names[model_of(row)]} {ROUTES[row['route']].heading} {magnitude(row['value'])}"
         for row in records(frame)
     ]
-    tightest = frame.groupby(MODEL, sort=False).head(1)
     return (
-        Shown(
+        Plot(
             "answer-bounds",
-            "Certified and measured error of new clients",
-            partial(draw_guarantees, drawn, vacuous, names, ROUTES),
-            f"Certificates: {'; '.join(said)}.",
-            "A row a model, tightest certificate on top, each the largest over the seeds. On the "
-            "right, certificates of 100% and more (as multiples of 1), which say nothing.",
+            partial(draw_guarantees, drawn, vacuous, names),
             drawn,
+            title="Certified and measured error of new clients",
+            alt=f"Certificates: {'; '.join(said)}.",
+            caption="A row a model, tightest certificate on top, each the largest over the seeds. "
+            "On the right, certificates of 100% and more (as multiples of 1), which say nothing.",
         ),
-        Shown(
+        Plot(
             "answer-distance",
-            "What the distance is made of",
             partial(draw_distances, tightest, PARTS, names),
-            "Points of the tightest certificate above the measured error, by model and part.",
-            "For every model's tightest certificate. Left of zero: parts that shorten the "
-            "distance.",
             tightest,
+            title="What the distance is made of",
+            alt="Points of the tightest certificate above the measured error, by model and part.",
+            caption="For every model's tightest certificate; above the error of the same method "
+            "with nobody held out. Left of zero: parts that shorten the distance.",
         ),
     )
 
 
 def _made_of(row: Mapping[str, Any]) -> str:
-    """Say what the distance adds up from, largest part first."""
+    """Say what the distance adds up from, largest part first, and where it starts."""
     words = {
         "given_up": "accuracy given up by holding clients out",
         "other_clients": "luck: the certified clients err more than the new ones"
@@ -213,7 +203,12 @@ def _made_of(row: Mapping[str, Any]) -> str:
     }
     parts = sorted(PARTS, key=lambda name: -abs(float(row[name])))
     said = [f"{points(row[name])} {words[name]}" for name in parts if points(row[name]) != "0.0"]
-    return f"The distance in points: {listing(said)}."
+    start = "the measured error"
+    if row["given_up"]:
+        without = percent(row["measured"] - row["given_up"])
+        start = f"the {without} error of training with nobody held out"
+    distance = points(row["distance"]).lstrip("+")
+    return f"From {start} it is {distance} points: {listing(said)}."
 
 
 def _tighter(row: Mapping[str, Any]) -> str:
@@ -230,41 +225,40 @@ def _tighter(row: Mapping[str, Any]) -> str:
 
 
 def _chosen(frame: pd.DataFrame, first: Mapping[str, Any]) -> str:
-    n = len(frame)
-    if n == 1:
+    if len(frame) == 1:
         return f"It holds with probability {chance(first['delta'])}."
     return (
-        f"Each of the {n} certificates holds by itself with probability {chance(first['delta'])}; "
-        "fix one before looking, as the smallest of them is none at that level."
+        f"Each of the {len(frame)} certificates holds by itself with probability "
+        f"{chance(first['delta'])}; fix one before looking, as the smallest of them is none at "
+        "that level."
     )
 
 
-def _published(rows: pd.DataFrame) -> str:
+def _published(bounds: pd.DataFrame) -> str:
     """Say in a clause what the papers' own theorems give on these models."""
-    frame = bound_frame(rows)
-    frame = frame[(frame["shift"] == "none") & (frame["bound"].map(route_of) == "published")]
-    if frame.empty:
-        return ""
+    frame = bounds[(bounds["shift"] == "none") & (bounds["bound"].map(route_of) == PUBLISHED)]
     said = [
         f"{bound_name(str(bound))} {span(list(part['value']))}"
         for bound, part in frame.groupby("bound", sort=False)
     ]
     vacuous = " (vacuous from 100% on)" if (frame["value"] >= 1).any() else ""
-    return f"The published theorems give {listing(said)}{vacuous}."
+    return f"The published theorems give {listing(said)}{vacuous}." if said else ""
 
 
-def _table(
-    frame: pd.DataFrame, measured: pd.DataFrame, names: Mapping[tuple[str, str], str]
-) -> pd.DataFrame:
+def _table(frame: pd.DataFrame, measured: pd.DataFrame, names: Names) -> Table:
     """Lay out models by routes, the largest value over the seeds."""
-    errors = measured.set_index(MODEL)["measured"]
+    errors = {model_of(row): percent(row["measured"]) for row in records(measured)}
+    tightest = frame.groupby([*MODEL, "route"], sort=False)["value"].min().reset_index()
+    cells = {(*model_of(row), row["route"]): magnitude(row["value"]) for row in records(tightest)}
     routes = [route for route in ROUTES if (frame["route"] == route).any()]
-    shown = []
-    for model in dict.fromkeys(frame[MODEL].itertuples(index=False, name=None)):
-        own = frame[(frame["label"] == model[0]) & (frame["predictor"] == model[1])]
-        line = {"model": names[model], "novel error": percent(float(errors[model]))}
-        for route in routes:
-            values = own.loc[own["route"] == route, "value"]
-            line[ROUTES[route]] = magnitude(float(values.min())) if len(values) else DASH
-        shown.append(line)
-    return pd.DataFrame(shown)
+    shown = pd.DataFrame(
+        {"model": names[model], "novel error": errors.get(model, DASH)}
+        | {ROUTES[route].heading: cells.get((*model, route), DASH) for route in routes}
+        for model in models_in(frame)
+    )
+    caption = (
+        "Certificates by model and route, the largest over the seeds, the tightest of all bold; "
+        "errors are means over clients and seeds."
+    )
+    bold = ((0, ROUTES[frame["route"].iloc[0]].heading),)
+    return Table("answer-bounds", caption, frame, shown, ("model",), bold)

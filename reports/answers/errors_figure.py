@@ -1,27 +1,23 @@
 """Errors of new clients a model, and the clients that a certificate came from."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from latecomer.reports.display.drawing import Looks, styled
-from latecomer.reports.display.style import INK, ROUTE_COLOURS, WIDE
+from latecomer.reports.answers.model_rows import model_rows
+from latecomer.reports.answers.naming import Names, model_of
+from latecomer.reports.display.drawing import Looks, sheet, styled
+from latecomer.reports.display.style import INK, ROUTE_COLOURS, TERM_FILLS, WIDE
 from latecomer.reports.frames.errors import records
-from latecomer.reports.words import percent
+from latecomer.reports.words import magnitude, percent
 
 __all__ = ["draw_certified_clients", "draw_intervals"]
 
 
 @styled
 def draw_intervals(
-    frame: pd.DataFrame,
-    names: Mapping[tuple[str, str], str],
-    looks: Looks,
-    *,
-    width: float = WIDE,
+    frame: pd.DataFrame, names: Names, looks: Looks, *, width: float = WIDE
 ) -> Figure:
     """Draw every model's mean error on new clients with its 95% interval over clients.
 
@@ -29,43 +25,25 @@ def draw_intervals(
     ----------
     frame : pandas.DataFrame
         Novel rows of ``accuracy_frame``, in the order to draw them.
-    names : mapping
-        What every (label, predictor) is called.
-    looks : mapping
-        Colour and mark per label.
+    names, looks : mapping
+        What models are called, and how each label is drawn.
     width : float
         Inches.
     """
-    narrow = width < 5
-    figure = Figure(figsize=(width, 0.8 + (0.46 if narrow else 0.3) * max(len(frame), 1)))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
-    called = []
-    for row, one in enumerate(records(frame)):
-        look, name = looks[one["label"]], names[one["label"], one["predictor"]]
-        axes.plot(
-            [100 * one["lower"], 100 * one["upper"]], [row, row], color=look.colour, linewidth=2.5,
-            alpha=0.45,
-        )  # fmt: skip
-        axes.plot([100 * one["mean"]], [row], look.mark, color=look.colour, markersize=6)
-        called.append(name)
-        if narrow:
-            axes.text(
-                0.0, row - 0.22, name, transform=axes.get_yaxis_transform(), ha="left", va="bottom"
-            )
-    axes.set_ylim(len(frame) - 0.5, -0.9 if narrow else -0.6)
-    axes.set_yticks([] if narrow else range(len(frame)), [] if narrow else called)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
+    rows = records(frame)
+    figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=0.8)
+    for place, row in enumerate(rows):
+        look, ends = looks[row["label"]], [100 * row["lower"], 100 * row["upper"]]
+        axes.plot(ends, [place, place], color=look.colour, linewidth=2.5, alpha=0.45)
+        axes.plot([100 * row["mean"]], [place], look.mark, color=look.colour, markersize=6)
     axes.set_xlim(left=0)
     axes.set_xlabel("error of new clients (%), 95% interval over clients")
-    axes.grid(axis="x")
     return figure
 
 
 @styled
 def draw_certified_clients(
-    errors: np.ndarray, certificate: Mapping[str, Any], looks: Looks, *, width: float = WIDE
+    errors: NDArray[np.float64], value: float, route: str, *, width: float = WIDE
 ) -> Figure:
     """Draw the errors of the certified clients, sorted, with their mean and the certificate.
 
@@ -73,34 +51,27 @@ def draw_certified_clients(
     ----------
     errors : ndarray
         One error a client.
-    certificate : mapping
-        ``value``, ``words`` about it, and ``certified``, the mean of the clients.
-    looks : mapping
-        Not used.
+    value : float
+        The certificate, in its route's colour.
+    route : str
     width : float
         Inches.
     """
-    figure = Figure(figsize=(width, 2.9))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
-    ordered = 100 * np.sort(errors)
-    axes.bar(np.arange(len(ordered)), ordered, width=0.9, color="#a9b2bd", linewidth=0)
-    lines = (
-        (certificate["certified"], INK, f"their mean {percent(certificate['certified'])}"),
-        (
-            certificate["value"], ROUTE_COLOURS["r4"],
-            certificate["words"],
-        ),
-    )  # fmt: skip
-    for value, colour, text in lines:
-        axes.axhline(100 * value, color=colour, linewidth=1.6)
+    figure, [axes] = sheet(width, 2.9)
+    ordered, mean = 100 * np.sort(errors), float(errors.mean())
+    axes.bar(np.arange(len(ordered)), ordered, width=0.9, color=TERM_FILLS[1], linewidth=0)
+    for height, colour, text in (
+        (mean, INK, f"their mean {percent(mean)}"),
+        (value, ROUTE_COLOURS[route], f"certified at most {magnitude(value)}"),
+    ):
+        axes.axhline(100 * height, color=colour, linewidth=1.6)
         axes.annotate(
-            text, (0.01, 100 * value), (0, 2), xycoords=("axes fraction", "data"),
+            text, (0.01, 100 * height), (0, 2), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="bottom", color=colour,
         )  # fmt: skip
     axes.set_xticks([])
     axes.set_xlim(-0.6, len(ordered) - 0.4)
-    axes.set_ylim(0, 1.12 * max(100 * float(certificate["value"]), float(ordered.max())))
+    axes.set_ylim(0, 1.12 * max(100 * value, float(ordered.max())))
     axes.set_ylabel("error (%)")
     axes.set_xlabel(f"the {len(ordered)} certified clients, sorted by error")
     axes.grid(axis="y")

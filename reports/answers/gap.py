@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.answers.gap_figure import draw_dumbbells
-from latecomer.reports.answers.naming import named
-from latecomer.reports.answers.said import Answer, Shown
+from latecomer.reports.answers.naming import Names, model_of, named
+from latecomer.reports.answers.said import Answer
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Material
+from latecomer.reports.display.table import Table
 from latecomer.reports.frames.comparison import CONFIDENCE, MODEL, holm
 from latecomer.reports.frames.errors import client_errors, primary_predictor, records
 from latecomer.reports.words import count, listing, percent, points
@@ -21,6 +23,7 @@ __all__ = ["answer_gap", "gap_intervals"]
 COLUMNS = (
     *MODEL,
     *("seen", "novel", "gap", "lower", "upper", "p", "p_holm", "n_seen", "n_novel", "n_seeds"),
+    *("training", "out_of_sample"),
 )
 
 
@@ -41,18 +44,25 @@ def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``label predictor seen novel gap lower upper p p_holm n_seen n_novel n_seeds``: errors and
-        gaps as fractions, the 95% interval, and the two-sided p of no gap, by itself and corrected
-        over the models after Holm.  Smallest gap first.
+        ``label predictor seen novel gap lower upper p p_holm n_seen n_novel n_seeds training
+        out_of_sample``: errors and gaps as fractions, the 95% interval, and the two-sided p of no
+        gap, by itself and corrected over the models after Holm; the seen clients' error on the data
+        they trained on, where the run measured that, and how far that on their new data is above
+        it.  ``gap`` is the participation gap beside that out-of-sample gap (Yuan, Morningstar,
+        Ning, Singh, 2022).  Smallest gap first.
     """
     errors = primary_predictor(client_errors(rows))
     errors = errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
-    found = []
-    for model, part in errors.groupby(MODEL, sort=False):
-        if part["group"].nunique() == 2:
-            found.append({**dict(zip(MODEL, model, strict=True)), **_interval(part)})
-    frame = pd.DataFrame(found, columns=[name for name in COLUMNS if name != "p_holm"])
-    frame.insert(len(MODEL) + 6, "p_holm", holm(frame["p"].to_numpy(dtype=float)))
+    gaps = [
+        {**dict(zip(MODEL, model, strict=True)), **_interval(part)}
+        for model, part in errors.groupby(MODEL, sort=False)
+        if part["group"].nunique() == 2
+    ]
+    frame = pd.DataFrame(gaps).reindex(columns=list(COLUMNS))
+    frame["p_holm"] = holm(frame["p"].to_numpy(dtype=float))
+    trained = client_errors(rows, "training_error").groupby(MODEL)["error"].mean()
+    frame["training"] = trained.reindex(pd.MultiIndex.from_frame(frame[MODEL])).to_numpy()
+    frame["out_of_sample"] = frame["seen"] - frame["training"]
     return frame.sort_values("gap", kind="stable", ignore_index=True)
 
 
@@ -85,84 +95,94 @@ def _interval(part: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def answer_gap(run: RunRecord) -> Answer:
+def answer_gap(material: Material) -> Answer | None:
     """Say who loses least on clients that join late, by how much, and whether it is chance.
 
     Parameters
     ----------
-    run : RunRecord
+    material : Material
+        Of the run.
 
     Returns
     -------
-    Answer
+    Answer or None
         ``numbers`` has ``least_gap``, ``least_lower``, ``least_upper``, ``most_gap`` and
-        ``n_real``, the models whose gap differs from none.
+        ``n_real``, the models whose gap differs from none; and ``most_out_of_sample`` where the
+        error on training data was measured.
     """
-    frame = gap_intervals(run.rows)
+    frame = gap_intervals(material.rows)
     if frame.empty:
-        return Answer("gap", "")
-    names = named(frame)
-    every = records(frame)
+        return None
+    names, every = named(frame), records(frame)
     least, most = every[0], every[-1]
-    sentence = (
-        f"{names[_model(least)]} loses least: {_lost(least['gap'])} from the clients it "
-        f"was trained with to clients that joined after training ({_within(least)})."
-    )
     real = [row for row in every if row["p_holm"] <= 1 - CONFIDENCE]
+    sentence = (
+        f"{names[model_of(least)]} loses least: {_lost(least['gap'])} from the clients it was "
+        f"trained with to clients that joined after training ({_within(least)})"
+    )
+    if len(every) > 1:
+        sentence += f"; {names[model_of(most)]} loses most, {_lost(most['gap'])}"
+    numbers = {
+        "least_gap": least["gap"],
+        "least_lower": least["lower"],
+        "least_upper": least["upper"],
+        "most_gap": most["gap"],
+        "n_real": len(real),
+    }
+    if frame["training"].notna().any():
+        numbers["most_out_of_sample"] = float(frame["out_of_sample"].max())
+    more = (_chance(every, real, names), _own_data(frame), _lowest(every, names))
     return Answer(
-        "gap",
-        sentence,
-        _more(every, real, names),
-        {
-            "least_gap": least["gap"],
-            "least_lower": least["lower"],
-            "least_upper": least["upper"],
-            "most_gap": most["gap"],
-            "n_real": len(real),
-        },
-        _table(every, names),
-        (_figure(frame, names),),
+        f"{sentence}.",
+        tuple(one for one in more if one),
+        _table(frame, names),
+        (_plot(frame, names, material),),
+        numbers,
     )
 
 
-def _figure(frame: pd.DataFrame, names: Mapping[tuple[str, str], str]) -> Shown:
+def _plot(frame: pd.DataFrame, names: Names, material: Material) -> Plot:
     said = [
-        f"{names[_model(row)]} {percent(row['seen'])} seen, {percent(row['novel'])} new"
+        f"{names[model_of(row)]} {percent(row['seen'])} seen, {percent(row['novel'])} new"
         for row in records(frame)
     ]
-    return Shown(
+    return Plot(
         "answer-gap",
-        "Error on the clients trained with, and on new ones",
-        partial(draw_dumbbells, frame, names),
-        f"Errors: {'; '.join(said)}.",
-        "Means over clients and seeds; the smallest gap stands on top.",
+        partial(draw_dumbbells, frame, names, material.looks),
         frame,
+        title="Error on the clients trained with, and on new ones",
+        alt=f"Errors: {'; '.join(said)}.",
+        caption="Means over clients and seeds; the smallest gap stands on top.",
     )
 
 
-def _more(
-    every: list[dict[str, Any]], real: list[dict[str, Any]], names: Mapping[tuple[str, str], str]
-) -> tuple[str, ...]:
-    told = []
-    if len(every) > 1:
-        most = every[-1]
-        told.append(f"{names[_model(most)]} loses most: {_lost(most['gap'])} ({_within(most)}).")
+def _chance(every: list[dict[str, Any]], real: list[dict[str, Any]], names: Names) -> str:
     if not real:
-        told.append("No model's gap differs from none beyond chance (5%, Holm over the models).")
-    else:
-        listed = listing([names[_model(row)] for row in real])
-        whose = "every model" if len(real) == len(every) > 1 else listed
-        told.append(f"Beyond chance is the gap of {whose} (5%, Holm over the models).")
+        return "No model's gap differs from none beyond chance (5%, Holm over the models)."
+    listed = listing([names[model_of(row)] for row in real])
+    whose = "every model" if len(real) == len(every) > 1 else listed
+    return f"Beyond chance is the gap of {whose} (5%, Holm over the models)."
+
+
+def _own_data(frame: pd.DataFrame) -> str:
+    """Say what is lost before any new client comes: from training data to the same clients' own."""
+    gaps = frame["out_of_sample"].dropna()
+    if gaps.empty:
+        return ""
+    ends = [points(gaps.min()), points(gaps.max())]
+    span = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    return (
+        f"To that come {span} points from the training data of those clients to their own new data "
+        "(out-of-sample gap)."
+    )
+
+
+def _lowest(every: list[dict[str, Any]], names: Names) -> str:
     best = min(every, key=lambda row: float(row["novel"]))
-    told.append(
-        f"A small gap is not a small error: lowest on new clients is {names[_model(best)]} with "
+    return (
+        f"A small gap is not a small error: lowest on new clients is {names[model_of(best)]} with "
         f"{percent(best['novel'])}."
     )
-    return tuple(told)
-
-
-def _model(row: Mapping[str, Any]) -> tuple[str, str]:
-    return row["label"], row["predictor"]
 
 
 def _lost(gap: float) -> str:
@@ -178,15 +198,24 @@ def _within(row: Mapping[str, Any]) -> str:
     return f"95% interval {points(row['lower'])} to {points(row['upper'])}, over {over}"
 
 
-def _table(every: list[dict[str, Any]], names: Mapping[tuple[str, str], str]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "model": names[_model(row)],
-            "seen error": percent(row["seen"]),
-            "novel error": percent(row["novel"]),
+def _table(frame: pd.DataFrame, names: Names) -> Table:
+    parts = frame["training"].notna().any()
+    shown = pd.DataFrame(
+        {"model": names[model_of(row)]}
+        | ({"training error": percent(row["training"])} if parts else {})
+        | {"seen error": percent(row["seen"]), "novel error": percent(row["novel"])}
+        | ({"out-of-sample gap": points(row["out_of_sample"])} if parts else {})
+        | {
             "gap in points": points(row["gap"]),
             "95% interval": f"{points(row['lower'])} to {points(row['upper'])}",
             "beyond chance": "yes" if row["p_holm"] <= 1 - CONFIDENCE else "no",
         }
-        for row in every
+        for row in records(frame)
     )
+    caption = "Errors and gaps are means over clients and seeds; intervals take both into account."
+    if parts:
+        caption += (
+            " Out-of-sample gap: from the seen clients' training data to their own new data; the "
+            "gap to new clients is the participation gap."
+        )
+    return Table("answer-gap", caption, frame, shown, ("model", "beyond chance"))

@@ -1,38 +1,84 @@
-"""What a model is called in sentences: labels are short for files, sentences are for people."""
+"""What models and routes are called in sentences: labels are short for files."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from latecomer.eval.names import method_facts
 from latecomer.reports.frames.comparison import MODEL
 
-__all__ = ["model_called", "named"]
+__all__ = [
+    "PUBLISHED",
+    "ROUTES",
+    "Model",
+    "Names",
+    "RouteWords",
+    "model_called",
+    "model_of",
+    "models_in",
+    "named",
+    "route_of",
+]
 
-CALLED = {
-    "pefll": "PeFLL",
-    "pfedhn": "pFedHN",
-    "pfedhn_pc": "pFedHN-PC",
-    "odpfl_hn": "ODPFL-HN",
-    "fedavg": "FedAvg",
-    "fedprox": "FedProx",
-    "fedma": "FedMA (one-shot matching)",
-    "fedper": "FedPer",
-    "fedrep": "FedRep",
-    "lg_fedavg": "LG-FedAvg",
-    "per_fedavg": "Per-FedAvg",
-    "pfedme": "pFedMe",
-    "knn_per": "kNN-Per",
-    "pfl_sampled": "PFL-sampled",
-    "pfl_nearest": "PFL-nearest",
-    "pfl_ensemble": "PFL-ensemble",
-    "local": "Local training",
+Model = tuple[str, str]
+Names = Mapping[Model, str]
+"""What every (label, predictor) is called."""
+
+
+class RouteWords(NamedTuple):
+    """How sentences speak of a route to a certificate.
+
+    Attributes
+    ----------
+    heading : str
+        Over a column of its certificates.
+    model : str
+        What it makes of a model that it trains itself; empty for routes that take trained ones.
+    about : str
+        What a guarantee by it is about where that is not the one trained system.
+    """
+
+    heading: str
+    model: str = ""
+    about: str = ""
+
+
+ROUTES = {
+    "r0": RouteWords("clients held out (R0)"),
+    "r1": RouteWords(
+        "posterior tuned (R1)", "its posterior tuned (R1)", "of a system drawn at random"
+    ),
+    "r2": RouteWords("own sample, two steps (R2)"),
+    "r3": RouteWords("personal priors (R3)"),
+    "r4": RouteWords(
+        "while training (R4)", "certified while training (R4)", "of a checkpoint drawn at random"
+    ),
+    "r5": RouteWords("update compressed (R5)", "its update compressed (R5)"),
 }
-ROUTED = {
-    "r1": "its posterior tuned (R1)",
-    "r4": "certified while training (R4)",
-    "r5": "its update compressed (R5)",
-}
+PUBLISHED = "published"
 PREDICTED = {"gibbs": "weights drawn anew", "deterministic": "mean weights"}
+
+
+def route_of(bound: str) -> str:
+    """Return the route of a bound's name, or ``published``.
+
+    >>> route_of("r4:product"), route_of("pefll_32")
+    ('r4', 'published')
+    """
+    route = bound.partition(":")[0]
+    return route if route in ROUTES else PUBLISHED
+
+
+@cache
+def _methods_called() -> dict[str, str]:
+    """Map methods to what sentences call them, longest name first: some begin with another."""
+    told = {
+        name: facts.get("called") or facts.get("shown_as") or name
+        for name, facts in method_facts().items()
+    }
+    return dict(sorted(told.items(), key=lambda one: -len(one[0])))
 
 
 def model_called(label: str, predictor: str = "") -> str:
@@ -43,31 +89,38 @@ def model_called(label: str, predictor: str = "") -> str:
     >>> model_called("pefll-stochastic", "gibbs"), model_called("mine")
     ('PeFLL-stochastic, weights drawn anew', 'mine')
     """
-    plain, _, route = label.rpartition(" ")
-    told = ROUTED.get(route.partition(":")[0]) if ":" in route else None
-    words = plain if told else label
-    for name in sorted(CALLED, key=len, reverse=True):
+    plain, _, rule = label.rpartition(" ")
+    route = ROUTES.get(rule.partition(":")[0]) if ":" in rule else None
+    words = plain if route else label
+    for name, called in _methods_called().items():
         if words == name or words.startswith((f"{name} ", f"{name}-")):
-            words = CALLED[name] + words.removeprefix(name)
+            words = called + words.removeprefix(name)
             break
-    if predictor:
-        told = ", ".join(one for one in (told, PREDICTED.get(predictor, predictor)) if one)
-    return f"{words}, {told}" if told else words
+    parts = [words, route.model if route else "", PREDICTED.get(predictor, predictor)]
+    return ", ".join(part for part in parts if part)
 
 
-def named(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """Name every (label, predictor) of a frame; the predictor where a label has two.
+def model_of(row: Mapping[str, Any]) -> Model:
+    """Return the model that a row is about."""
+    return row["label"], row["predictor"]
+
+
+def models_in(frame: pd.DataFrame) -> list[Model]:
+    """List the models of a frame in order of appearance."""
+    return list(dict.fromkeys(frame[MODEL].itertuples(index=False, name=None)))
+
+
+def named(frame: pd.DataFrame) -> dict[Model, str]:
+    """Name every model of a frame; with its predictor where a label has two.
 
     >>> named(pd.DataFrame({"label": ["pefll", "pefll"], "predictor": ["gibbs", "deterministic"]}))
     ... # doctest: +NORMALIZE_WHITESPACE
     {('pefll', 'gibbs'): 'PeFLL, weights drawn anew',
      ('pefll', 'deterministic'): 'PeFLL, mean weights'}
     """
-    pairs: Iterable[tuple[str, str]] = dict.fromkeys(
-        frame[MODEL].itertuples(index=False, name=None)
-    )
-    labels = [label for label, _ in pairs]
+    models = models_in(frame)
+    labels = [label for label, _ in models]
     return {
         (label, predictor): model_called(label, predictor if labels.count(label) > 1 else "")
-        for label, predictor in pairs
+        for label, predictor in models
     }

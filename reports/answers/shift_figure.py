@@ -1,13 +1,12 @@
 """Small multiples: the error of new clients as each shift grows, every model by its name."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from latecomer.eval.names import SHIFTS
+from latecomer.eval.names import SHIFT_AXES
+from latecomer.reports.answers.naming import Names, model_of
 from latecomer.reports.display.drawing import Looks, apart, styled
 from latecomer.reports.display.style import WIDE
 from latecomer.reports.frames.errors import records
@@ -19,11 +18,7 @@ A_ROW = 3
 
 @styled
 def draw_robustness(
-    frame: pd.DataFrame,
-    names: Mapping[tuple[str, str], str],
-    looks: Looks,
-    *,
-    width: float = WIDE,
+    frame: pd.DataFrame, names: Names, looks: Looks, *, width: float = WIDE
 ) -> Figure:
     """Draw a panel a shift: error against severity, with 95% intervals over clients.
 
@@ -33,11 +28,9 @@ def draw_robustness(
     Parameters
     ----------
     frame : pandas.DataFrame
-        ``label predictor shift severity mean lower upper`` with severity 0 for no shift.
-    names : mapping
-        What every (label, predictor) is called.
-    looks : mapping
-        Colour and mark per label.
+        ``label predictor shift severity start place mean lower upper``, as ``curves`` makes it.
+    names, looks : mapping
+        What models are called, and how each label is drawn.
     width : float
         Inches.
     """
@@ -67,38 +60,34 @@ def draw_robustness(
 
 
 def _panel(axes: Axes, own: pd.DataFrame, looks: Looks) -> None:
-    at = sorted(own["severity"].dropna().unique())
-    places = {value: float(place) for place, value in enumerate(at)}
+    """Draw one shift; severities stand at equal distances, its start among them."""
     for label, part in own.groupby("label", sort=False):
-        look = looks[str(label)]
-        x = part["severity"].map(places).to_numpy(dtype=float)
+        look, part = looks[str(label)], part.sort_values("place")
+        x = part["place"].to_numpy(dtype=float)
         axes.plot(
             x, 100 * part["mean"], look.mark, linestyle=look.line, color=look.colour, markersize=3.5
         )
         low, high = 100 * part["lower"], 100 * part["upper"]
         axes.fill_between(x, low, high, color=look.colour, alpha=0.12, linewidth=0)
-    words = ["none" if value == 0 else f"{value:g}" for value in at]
-    axes.set_xticks(range(len(at)), words)
-    told = SHIFTS.get(str(own["shift"].iloc[0]))
-    axes.set_xlabel(told.axis if told is not None and told.axis else "severity", fontsize=7.5)
+    words = {
+        row["place"]: row["start"]
+        or ("all" if np.isnan(row["severity"]) else f"{row['severity']:g}")
+        for row in records(own)
+    }
+    axes.set_xticks(list(words), list(words.values()))
+    axes.set_xlabel(SHIFT_AXES.get(str(own["shift"].iloc[0]), "severity"), fontsize=7.5)
     axes.grid(axis="y")
 
 
 def _names(
-    axes: Axes,
-    own: pd.DataFrame,
-    names: Mapping[tuple[str, str], str],
-    looks: Looks,
-    *,
-    top: float,
-    step: float,
+    axes: Axes, own: pd.DataFrame, names: Names, looks: Looks, *, top: float, step: float
 ) -> None:
-    last = own.groupby(["label", "predictor"], sort=False).tail(1)
+    last = own.sort_values("place").groupby(["label", "predictor"], sort=False).tail(1)
     ends = sorted(records(last), key=lambda row: float(row["mean"]))
     heights = apart([100 * row["mean"] for row in ends], step=step * top, top=top)
     for row, height in zip(ends, np.asarray(heights), strict=True):
         axes.annotate(
-            names[row["label"], row["predictor"]], (1.03, float(height)),
+            names[model_of(row)], (1.03, float(height)),
             xycoords=("axes fraction", "data"), va="center", fontsize=7.5,
             color=looks[row["label"]].colour, annotation_clip=False,
         )  # fmt: skip

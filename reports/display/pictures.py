@@ -1,20 +1,16 @@
 """Figures and tables of a page, drawn and written, and the files that go beside it."""
 
-import base64
-import gzip
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from latecomer.reports.display.blocks import Grid, Picture, download
 from latecomer.reports.display.rendering import pdf_file, png_file, svg_file, svg_inline, svg_of
 from latecomer.reports.display.style import NARROW, WIDE
 from latecomer.reports.display.table import Table
-
-# Bytes of CSV that a link carries as they are.
-LONG = 100_000
 
 
 class Draw(Protocol):
@@ -51,35 +47,6 @@ class Plot:
     small: bool = False
 
 
-@dataclass(frozen=True)
-class Download:
-    """A link that carries its file."""
-
-    name: str
-    href: str
-    title: str
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure in the page: its layouts as inline SVG and its data as CSV."""
-
-    plot: Plot
-    wide: Markup
-    narrow: Markup | None
-    data: Download
-    kind: ClassVar[str] = "picture"
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table in the page, and its data as CSV."""
-
-    table: Table
-    data: Download
-    kind: ClassVar[str] = "grid"
-
-
 class Writer:
     """Draws figures and keeps the files that go beside the page."""
 
@@ -107,16 +74,3 @@ class Writer:
         self.files[f"tables/{table.name}.csv"] = csv
         self.files[f"tables/{table.name}.tex"] = table.latex()
         return Grid(table, download(table.name, csv))
-
-
-def download(name: str, csv: str) -> Download:
-    """Put a CSV file into a link; a long one packed, so that the page stays small."""
-    content = csv.encode("utf-8")
-    if len(content) <= LONG:
-        return Download(f"{name}.csv", _link("text/csv", content), "Data (CSV)")
-    packed = gzip.compress(content, mtime=0)
-    return Download(f"{name}.csv.gz", _link("application/gzip", packed), "Data (CSV, gzip)")
-
-
-def _link(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from latecomer.eval.results.rows import RunRecord
+from latecomer.reports.display.blocks import Facts, Heading, Items, Listing, Text
 from latecomer.reports.display.drawing import Looks
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.style import looks
@@ -23,55 +24,19 @@ from latecomer.reports.frames.errors import (
     shift_frame,
 )
 
-
-@dataclass(frozen=True)
-class Heading:
-    """A heading within a chapter, with an anchor and a tag beside it where these are given."""
-
-    title: str
-    name: str = ""
-    tag: str = ""
-    style: str = ""
-    level: int = 3
-    kind: ClassVar[str] = "heading"
-
-
-@dataclass(frozen=True)
-class Text:
-    """A paragraph; of style ``code``, text to be copied as it is."""
-
-    text: str
-    style: str = ""
-    kind: ClassVar[str] = "text"
-
-
-@dataclass(frozen=True)
-class Items:
-    """A list of lines, each with a bar in its colour where there are colours."""
-
-    lines: Sequence[str]
-    style: str = ""
-    colours: Sequence[str] = ()
-    kind: ClassVar[str] = "items"
-
-
-@dataclass(frozen=True)
-class Listing:
-    """A table of words that has no file; a column is of style word, prose, code or a number."""
-
-    label: str
-    columns: Mapping[str, str]
-    rows: Sequence[Sequence[str]]
-    sortable: bool = False
-    kind: ClassVar[str] = "listing"
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Names and what is to be said of each."""
-
-    pairs: Sequence[tuple[str, str]]
-    kind: ClassVar[str] = "facts"
+__all__ = [
+    "Block",
+    "Facts",
+    "Files",
+    "Group",
+    "Heading",
+    "Items",
+    "Listing",
+    "Material",
+    "Section",
+    "Text",
+    "tabled",
+]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-import seaborn  # type: ignore[import-untyped, unused-ignore]
-
 from latecomer.eval.names import method_facts
 from latecomer.reports.words import shown_names
 
@@ -103,6 +101,8 @@ def _look(place: int) -> Look:
 
 def settings() -> Any:
     """Matplotlib settings for ``matplotlib.rc_context``, a dict."""
+    import seaborn  # type: ignore[import-untyped, unused-ignore]
+
     return {
         **seaborn.axes_style("ticks"),
         **seaborn.plotting_context("paper"),

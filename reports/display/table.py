@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from latecomer.reports.words import DASH, MINUS, points, sort_key
+from latecomer.reports.display.blocks import keyed
+from latecomer.reports.words import DASH, MINUS, points
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
@@ -76,19 +77,15 @@ class Table:
     noun: str = ""
 
     @property
+    def headings(self) -> list[str]:
+        """Headings of its columns."""
+        return list(self.shown.columns)
+
+    @property
     def rows(self) -> list[list[dict[str, object]]]:
         """Cells row by row for the page's template: text, what they sort by, whether marked."""
-        return [
-            [
-                {
-                    "text": text,
-                    "key": text if heading in self.words else sort_key(str(text)),
-                    "bold": (number, heading) in self.bold,
-                }
-                for heading, text in zip(self.shown.columns, row, strict=True)
-            ]
-            for number, row in enumerate(self.shown.itertuples(index=False, name=None))
-        ]
+        lines = self.shown.itertuples(index=False, name=None)
+        return keyed(self.headings, lines, self.words, self.bold)
 
     def csv(self) -> str:
         """Write the numbers, full precision."""
@@ -106,7 +103,7 @@ class Table:
                 ]
                 for row in self.rows
             ],
-            columns=[escape(heading) for heading in self.shown.columns],
+            columns=[escape(heading) for heading in self.headings],
         )
         style = cells.style.hide(axis="index")
         text: str = style.to_latex(
@@ -114,7 +111,7 @@ class Table:
             position_float="centering",
             caption=escape(self.caption),
             label=f"tab:{self.name}",
-            column_format="".join("l" if h in self.words else "r" for h in self.shown.columns),
+            column_format="".join("l" if h in self.words else "r" for h in self.headings),
         )
         return f"% needs \\usepackage{{booktabs}}\n{text}"
 

@@ -17,8 +17,8 @@ from latecomer.reports.display.style import INK, MUTED, WIDE
 from latecomer.reports.display.table import PLUS_MINUS, Table, plus_minus
 from latecomer.reports.frames.artifacts import joined
 from latecomer.reports.frames.errors import GROUPS, in_order, records
-from latecomer.reports.frames.paper import paper_frame, paper_items, within_spread
-from latecomer.reports.words import DASH, listing, percent, points
+from latecomer.reports.frames.paper import RULE, paper_frame, paper_items, with_verdicts
+from latecomer.reports.words import listing, percent, points
 
 _TARGETS = ("label", "seed", "group", "client", "target")
 
@@ -99,10 +99,8 @@ def paper_caption(frame: pd.DataFrame) -> str:
 
 
 def paper_table(frame: pd.DataFrame, labels: Sequence[str], study: Mapping[str, Any]) -> Table:
-    """Set published accuracy beside ours, with the difference."""
-    frame = in_order(frame, labels)
-    full = study.get("scale") == "paper"
-    frame = frame.assign(within_combined_spread=within_spread(frame) if full else None)
+    """Set published accuracy beside ours, with the difference and the verdict."""
+    frame = with_verdicts(in_order(frame, labels), study)
     several = frame["setting"].nunique() > 1
     shown = []
     for row in records(frame):
@@ -116,10 +114,8 @@ def paper_table(frame: pd.DataFrame, labels: Sequence[str], study: Mapping[str, 
             "difference (points)": points(row["difference"]),
             "our clients": str(row["n_clients"]),
             "our seeds": str(row["n_seeds"]),
+            "verdict": row["verdict"],
         }
-        if full:
-            said = {True: "yes", False: "no"}.get(row["within_combined_spread"], DASH)
-            cells["within the combined spread"] = said
         shown.append(cells)
     kinds = ", ".join(dict.fromkeys(k for k in frame["paper_spread_kind"] if k)) or "not published"
     pooled = sorted(set(frame["aggregation"]))
@@ -131,11 +127,17 @@ def paper_table(frame: pd.DataFrame, labels: Sequence[str], study: Mapping[str, 
         else "Ours is the mean over clients."
         for how in pooled
     )
-    if full:
-        caption += " Combined spread: the root of the summed squares of both."
-    words = ("method", "item", "setting", "clients", "within the combined spread")
+    full = study.get("scale") == "paper"
+    caption += f" {RULE}" if full else " Not comparable: not the paper's length."
+    words = ("method", "item", "setting", "clients", "verdict")
     label = "Published accuracy beside ours"
     return Table("paper", caption, frame, pd.DataFrame(shown), words, label=label)
+
+
+def published(material: Material) -> pd.DataFrame:
+    """Return ``paper_frame`` of a run, with the sizes of its target networks, in its order."""
+    sizes = joined(material.tables("target_sizes"), _TARGETS)
+    return material.ordered(paper_frame(material.rows, material.study, sizes))
 
 
 def _paper(material: Material) -> Iterator[Block]:
@@ -154,8 +156,7 @@ def _paper(material: Material) -> Iterator[Block]:
             f"{f' of {rounds} rounds' if rounds else ''}: its numbers cannot confirm or contradict "
             "the published ones."
         )
-    sizes = joined(material.tables("target_sizes"), _TARGETS)
-    frame = material.ordered(paper_frame(material.rows, study, sizes))
+    frame = published(material)
     if frame.empty:
         yield Text(
             f"The study answers to {'; '.join(asked)}, of which no number on record matches this "

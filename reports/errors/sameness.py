@@ -19,11 +19,11 @@ def sameness_frame(rows: pd.DataFrame) -> pd.DataFrame:
     ``warning`` is what the rows of the least spread over seeds say, mostly nothing.
     """
     own = rows[rows["metric"].isin(["model_spread", "swap_cost"])]
-    found = []
+    methods = []
     for label, model in own.groupby("label", sort=False):
         spread, swap = (model[model["metric"] == name] for name in ("model_spread", "swap_cost"))
         warned = [str(text) for text in spread["message"].dropna() if text]
-        found.append(
+        methods.append(
             {
                 "label": label,
                 "protocol": str(model["personalization"].iloc[0]),
@@ -37,7 +37,7 @@ def sameness_frame(rows: pd.DataFrame) -> pd.DataFrame:
             }
         )
     columns = ["label", "protocol", "n_clients", "n_seeds", "model_spread", "spread_sd"]
-    return pd.DataFrame(found, columns=[*columns, "swap_cost", "swap_sd", "warning"])
+    return pd.DataFrame(methods, columns=[*columns, "swap_cost", "swap_sd", "warning"])
 
 
 def say_sameness(frame: pd.DataFrame) -> list[str]:

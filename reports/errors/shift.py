@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from latecomer.eval.names import SHIFTS
+from latecomer.eval.names import SHIFT_AXES, SHIFTS
 from latecomer.reports.display.drawing import (
     Looks,
     apart,
@@ -42,10 +42,11 @@ from latecomer.reports.words import (
     span,
 )
 
-SHIFT_AXES = {name: shift.axis for name, shift in SHIFTS.items() if shift.axis}
-# Severities at which these shifts do nothing: their curves start at the unshifted control.
+# Of shifts with a true scale, where the unshifted control stands.
 SHIFT_STARTS = {
-    name: shift.starts_at for name, shift in SHIFTS.items() if shift.starts_at is not None
+    name: shift.neutral
+    for name, shift in SHIFTS.items()
+    if shift.true_scale and shift.neutral is not None
 }
 
 

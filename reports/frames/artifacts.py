@@ -45,12 +45,12 @@ def joined(
     numbers : sequence of str
         Columns that become floats; what is no number becomes NaN.
     """
-    found = [
+    rows = [
         {**{name: record.get(name, fill) for name in columns}, "label": label, "seed": seed}
         for label, seed, table in tables
         for record in table
     ]
-    frame = pd.DataFrame(found, columns=list(columns))
+    frame = pd.DataFrame(rows, columns=list(columns))
     for name in numbers:
         frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
     return frame
@@ -62,10 +62,10 @@ def stems(labels: Iterable[str]) -> dict[str, str]:
     >>> stems(["a b", "a/b", "a b"])
     {'a b': 'a-b', 'a/b': 'a-b_'}
     """
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for label in dict.fromkeys(labels):
         stem = file_stem(label)
-        while stem in found.values():
+        while stem in named.values():
             stem += "_"
-        found[label] = stem
-    return found
+        named[label] = stem
+    return named

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from latecomer.eval.names import IID_SPLITS
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, client_errors, first_record, group_sizes
 from latecomer.reports.statements import AS_NAMED, statement
@@ -80,7 +81,7 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     known = [None if group in ("tuning", "arriving") else pool for group in frame["group"]]
     frame["pool"] = pd.array(known, dtype="Int64")
     frame = _with_pools(frame, rows)
-    frame["independent"] = (frame["split"] == "environment") | frame["overlap"].notna()
+    frame["independent"] = frame["split"].isin(IID_SPLITS) | frame["overlap"].notna()
     return frame.drop(columns="split").sort_values(
         ["bound", "label", "predictor", *CONDITION, "seed"], kind="stable", ignore_index=True
     )
@@ -203,16 +204,16 @@ def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]
         lists.
     """
     own = ledger[ledger["bound"] == bound]
-    found: dict[str, list[dict[str, Any]]] = {}
+    notes: dict[str, list[dict[str, Any]]] = {}
     if own.empty:
         return {kind: [] for kind in ("assumption", "source", "reason", "delta", "input")}
     for kind in ("assumption", "source", "reason"):
         texts = own.loc[own["kind"] == kind, ["text", "name"]]
         said = texts["text"].where(texts["text"] != "", texts["name"])
-        found[kind] = [{"text": text} for text in dict.fromkeys(said)]
+        notes[kind] = [{"text": text} for text in dict.fromkeys(said)]
     for kind in ("delta", "input"):
         entries = own[own["kind"] == kind]
-        found[kind] = [
+        notes[kind] = [
             {
                 "name": name,
                 "text": _one_of(list(dict.fromkeys(part["text"]))),
@@ -221,7 +222,7 @@ def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]
             }
             for name, part in entries.groupby("name", sort=False)
         ]
-    return found
+    return notes
 
 
 def _range(values: pd.Series) -> str:

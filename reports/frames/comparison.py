@@ -33,14 +33,14 @@ def over_clients_and_seeds(frame: pd.DataFrame, by: list[str], value: str) -> pd
     """
     seeds = frame.groupby([*by, "seed"], dropna=False)[value].mean().groupby(by, dropna=False)
     clients = frame.groupby([*by, "client"], dropna=False)[value].mean().groupby(by, dropna=False)
-    found = {
+    columns = {
         value: seeds.mean(),
         "half": clients.agg(half_width),
         "sd_seeds": seeds.std(ddof=1),
         "n_clients": clients.size(),
         "n_seeds": seeds.size(),
     }
-    return pd.DataFrame(found).reset_index()
+    return pd.DataFrame(columns).reset_index()
 
 
 @cache
@@ -120,7 +120,7 @@ def pair_frame(errors: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     errors : pandas.DataFrame
-        ``client_errors`` of the novel clients without shift.
+        As for :func:`comparison_frame`.
 
     Returns
     -------
@@ -183,8 +183,8 @@ def rank_test_frame(errors: pd.DataFrame, *, alpha: float = 1 - CONFIDENCE) -> p
     if (ranks.nunique(axis=1) == 1).all():
         statistic, p = 0.0, 1.0  # every client ties all models: the test divides 0 by 0
     else:
-        found = stats.friedmanchisquare(*table.to_numpy().T)
-        statistic, p = float(found.statistic), float(found.pvalue)
+        test = stats.friedmanchisquare(*table.to_numpy().T)
+        statistic, p = float(test.statistic), float(test.pvalue)
     quantile = stats.studentized_range.ppf(1 - alpha, n_models, np.inf) / np.sqrt(2)
     frame = ranks.mean().rename("mean_rank").reset_index()
     frame["critical_difference"] = quantile * np.sqrt(n_models * (n_models + 1) / (6 * n_clients))

@@ -36,8 +36,15 @@ def by_model(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["label"], row["predictor"]): row for row in records(frame)}
 
 
-def client_errors(rows: pd.DataFrame) -> pd.DataFrame:
+def client_errors(rows: pd.DataFrame, metric: str = "error") -> pd.DataFrame:
     """Errors of single clients, one row per model, client and condition.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the run.
+    metric : str
+        ``error`` on their query data, or ``training_error``, where a run measured that.
 
     Returns
     -------
@@ -49,7 +56,7 @@ def client_errors(rows: pd.DataFrame) -> pd.DataFrame:
     if "error" in rows:
         return rows
     chosen = (
-        (rows["metric"] == "error")
+        (rows["metric"] == metric)
         & (rows["client"] != "")
         & (rows["method"] != "")
         & (rows["status"] != "failed")
@@ -256,5 +263,5 @@ def group_sizes(rows: pd.DataFrame) -> dict[str, int]:
     """Clients measured per group without shift; a group without rows counts 0."""
     errors = client_errors(rows)
     plain = errors.loc[errors["shift"] == "none", ["group", "client"]]
-    found = plain.drop_duplicates()["group"].value_counts()
-    return {name: int(found.get(name, 0)) for name in GROUPS}
+    counts = plain.drop_duplicates()["group"].value_counts()
+    return {name: int(counts.get(name, 0)) for name in GROUPS}

@@ -13,11 +13,30 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from latecomer.reports.frames.errors import GROUPS, client_errors, primary_predictor, records
 
-__all__ = ["paper_correlations", "paper_frame", "paper_items", "paper_numbers", "within_spread"]
+__all__ = [
+    "NEAR",
+    "NOT_COMPARABLE",
+    "RULE",
+    "paper_correlations",
+    "paper_frame",
+    "paper_items",
+    "paper_numbers",
+    "with_verdicts",
+    "within_spread",
+]
+
+NEAR = 0.02
+RULE = (
+    "Reproduced: within 2 points of accuracy, or within two standard errors of both numbers "
+    "together. Theirs is the published one, or the published standard deviation over seeds by the "
+    "root of 3; ours is over clients or over seeds, whichever is larger."
+)
+NOT_COMPARABLE = "not comparable"
 
 # What the published code of a paper averages over; the others average over clients.
 POOLED = frozenset({"pefll-iclr"})
@@ -28,9 +47,9 @@ SIZES = {
     "lenet-l": "target network size L",
 }
 COLUMNS = (
-    *("item", "label", "group", "aggregation", "setting", "paper", "paper_spread"),
+    *("item", "number", "label", "group", "aggregation", "setting", "paper", "paper_spread"),
     *("paper_spread_kind", "paper_n_clients", "ours", "ours_spread", "difference"),
-    *("n_clients", "n_seeds"),
+    *("n_clients", "n_seeds", "standard_error"),
 )
 
 
@@ -91,16 +110,17 @@ def paper_frame(
     Returns
     -------
     pandas.DataFrame
-        ``item label group aggregation setting paper paper_spread paper_spread_kind paper_n_clients
-        ours ours_spread difference n_clients n_seeds``: accuracies, spreads and differences as
-        fractions; ``ours_spread`` is of the paper's kind (sd over seeds, or standard error over
-        clients), NaN where there is too little to spread.
+        ``item number label group aggregation setting paper paper_spread paper_spread_kind
+        paper_n_clients ours ours_spread difference n_clients n_seeds standard_error``: accuracies,
+        spreads and differences as fractions; ``number`` is the row of `paper_numbers`;
+        ``ours_spread`` is of the paper's kind (sd over seeds, or standard error over clients), NaN
+        where there is too little to spread; ``standard_error`` is of the difference.
     """
     errors = primary_predictor(client_errors(rows))
     plain = errors[errors["shift"] == "none"]
     sizes = plain.groupby("group")["client"].nunique()
     everyone = sum(int(sizes.get(group, 0)) for group in GROUPS)
-    found = []
+    compared = []
     for source, item, words in paper_items(study):
         numbers = _lines(source, item, words, rows)
         for (group, shift), published in numbers.groupby(["group", "shift"], sort=False):
@@ -115,20 +135,28 @@ def paper_frame(
                     theirs = own if words else _with_target(own, str(line["setting"]), targets)
                     if theirs.empty:
                         continue
-                    ours = _ours(theirs, pooled=source in POOLED, kind=line["spread_kind"])
-                    mean = line["mean"] / 100
-                    found.append(
-                        {
-                            "item": f"{source}:{item}", "label": label, "group": group,
-                            "aggregation": "pooled" if source in POOLED else "per-client",
-                            "setting": f"{line['dataset']}, {line['setting']}".rstrip(", "),
-                            "paper": mean, "paper_spread": line["spread"] / 100,
-                            "paper_spread_kind": line["spread_kind"],
-                            "paper_n_clients": int(line["n_clients"]),
-                            "difference": ours["ours"] - mean, **ours,
-                        }
-                    )  # fmt: skip
-    return pd.DataFrame(found, columns=list(COLUMNS))
+                    about = {"item": f"{source}:{item}", "label": label, "group": group}
+                    compared.append({**about, **_beside(line, theirs, pooled=source in POOLED)})
+    return pd.DataFrame(compared, columns=list(COLUMNS))
+
+
+def _beside(line: Mapping[str, Any], own: pd.DataFrame, *, pooled: bool) -> dict[str, Any]:
+    """Set one published line beside our clients' errors."""
+    kind, spread = line["spread_kind"], line["spread"] / 100
+    ours = _ours(own, pooled=pooled, kind=kind)
+    theirs = np.nan_to_num(spread / math.sqrt(3) if "3 seeds" in kind else spread)
+    return {
+        "number": line["number"],
+        "aggregation": "pooled" if pooled else "per-client",
+        "setting": f"{line['dataset']}, {line['setting']}".rstrip(", "),
+        "paper": line["mean"] / 100,
+        "paper_spread": spread,
+        "paper_spread_kind": kind,
+        "paper_n_clients": int(line["n_clients"]),
+        **ours,
+        "difference": ours["ours"] - line["mean"] / 100,
+        "standard_error": math.hypot(ours["standard_error"], theirs),
+    }
 
 
 def paper_correlations(rows: pd.DataFrame, study: Mapping[str, Any]) -> dict[str, float]:
@@ -138,12 +166,12 @@ def paper_correlations(rows: pd.DataFrame, study: Mapping[str, Any]) -> dict[str
     """
     errors = client_errors(rows)
     everyone = errors[errors["shift"] == "none"].groupby("group")["client"].nunique().sum()
-    found = {}
+    means = {}
     for source, item, words in paper_items(study):
         lines = _lines(source, item, words, rows, metric="spearman")
         for label, own in _by_label(errors, lines[lines["n_clients"] == everyone]):
-            found[label] = float(own["mean"].iloc[0])
-    return found
+            means[label] = float(own["mean"].iloc[0])
+    return means
 
 
 def _lines(
@@ -158,7 +186,9 @@ def _lines(
     own = own[text.map(lambda one: _says(one, words)).astype(bool)]
     trained = own["dataset"].map(lambda name: _plain(name.split("->")[0]))
     own = own[trained.isin({_plain(name) for name in set(rows["dataset"])})]
-    return own.assign(shift=own["dataset"].map(lambda name: name.partition("->")[2] or "none"))
+    return own.assign(
+        number=own.index, shift=own["dataset"].map(lambda name: name.partition("->")[2] or "none")
+    )
 
 
 def _with_target(own: pd.DataFrame, setting: str, targets: pd.DataFrame | None) -> pd.DataFrame:
@@ -206,27 +236,42 @@ def _ours(own: pd.DataFrame, *, pooled: bool, kind: str) -> dict[str, Any]:
     by_seed = weighted.groupby("seed")[["accuracy", "weight"]].sum()
     seeds = by_seed["accuracy"] / by_seed["weight"]
     clients = correct.groupby("client")["accuracy"].mean()
-    if "clients" in kind:
-        over = float(clients.std(ddof=1)) / math.sqrt(len(clients))
-    else:
-        over = float(seeds.std(ddof=1))
+    by_clients = float(clients.std(ddof=1)) / math.sqrt(len(clients))
+    over = by_clients if "clients" in kind else float(seeds.std(ddof=1))
+    by_seeds = float(seeds.std(ddof=1)) / math.sqrt(len(seeds))
     return {
         "ours": float(seeds.mean()),
         "ours_spread": over if kind else math.nan,
+        "standard_error": float(np.nan_to_num(np.fmax(by_clients, by_seeds))),
         "n_clients": len(clients),
         "n_seeds": len(seeds),
     }
 
 
 def within_spread(frame: pd.DataFrame) -> pd.Series:
-    """Say whether the two means are as near as their spreads allow.
+    """Say whether the difference is within the root of the summed squares of both spreads.
 
-    True where the difference is at most the root of the summed squares of the two spreads, False
-    where it is more, None where a spread is unknown.
+    None where a spread is unknown.  What reports say is `with_verdicts`.
     """
     combined = (frame["paper_spread"] ** 2 + frame["ours_spread"] ** 2) ** 0.5
     near = (frame["difference"].abs() <= combined).astype(object)
     return near.where(combined.notna(), None)
+
+
+def with_verdicts(frame: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
+    """Say of every number whether it was reproduced, by `RULE`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With ``verdict``: ``reproduced``, ``not reproduced``, or ``not comparable`` where the run is
+        not at the paper's scale; and ``margin``, how far off would still have been reproduced.
+    """
+    margin = (2 * frame["standard_error"]).clip(lower=NEAR)
+    near = frame["difference"].abs() <= margin
+    verdict = near.map({True: "reproduced", False: "not reproduced"}).astype(object)
+    full = study.get("scale") == "paper"
+    return frame.assign(verdict=verdict if full else NOT_COMPARABLE, margin=margin)
 
 
 def _says(text: str, words: str) -> bool:

@@ -90,8 +90,12 @@ def _with_divergences(wide: pd.DataFrame) -> pd.DataFrame:
         return wide
     hyper = sum(wide[f"input {norm}"] / (2 * wide[f"input {v}"]) for norm, v in norms.items())
     own = wide["input sum_theta_squared"] / (2 * wide["input alpha_theta"])
-    found = {"input kl_hyper": hyper, "input sum_kl": own, "input alpha": wide["input alpha_theta"]}
-    for name, values in found.items():
+    divergences = {
+        "input kl_hyper": hyper,
+        "input sum_kl": own,
+        "input alpha": wide["input alpha_theta"],
+    }
+    for name, values in divergences.items():
         wide[name] = wide[name].fillna(values) if name in wide else values
     return wide
 

@@ -51,13 +51,13 @@ def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
             entry = config["certificates"][0]
             routed[label] = label.removesuffix(f" {entry['route']}:{entry['rule']}")
     held_out = any((config.get("split") or {}).get("certify") for config in made)
-    found = dict(whole)
+    matched = dict(whole)
     for label, own in routed.items():
         if own in whole:
-            found[label] = whole[own]
+            matched[label] = whole[own]
         elif own in kinds and not held_out:
-            found[label] = own
-    return found
+            matched[label] = own
+    return matched
 
 
 def slack_frame(
@@ -95,14 +95,14 @@ def slack_frame(
     keys = ["label", "seed", "bound", "predictor", "delta"]
     made_of = {key: part for key, part in terms.groupby(keys, sort=False)}
     facts = ("label", "predictor", "seed", "bound", "rigorous", "vacuous", "value", "measured")
-    found = []
+    slacks = []
     for row in records(bounds):
         start, parts = _paid(made_of.get(tuple(row[name] for name in keys)))
         half = float(halves.get((row["label"], row["predictor"], row["seed"]), np.nan))
         parts["other_clients"] = start - row["measured"]
         parts["given_up"] = row["measured"] - _reference(means, row, reference)
         slack = sum(value for value in parts.values() if not np.isnan(value))
-        found.append(
+        slacks.append(
             {
                 **{name: row[name] for name in facts},
                 "lower": max(row["measured"] - half, 0.0),
@@ -113,7 +113,7 @@ def slack_frame(
             }
         )
     columns = [*facts, "lower", "upper", "n_novel", "slack", *PARTS]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(slacks, columns=columns)
 
 
 def _paid(terms: pd.DataFrame | None) -> tuple[float, dict[str, float]]:
@@ -203,10 +203,10 @@ def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
     bounds = bounds[(bounds["shift"] == "none") & bounds["population"].ne("one-client")]
     gaps = gaps[[*MODEL, "seed", "gap"]].assign(gap=lambda f: -f["gap"])
     both = bounds.merge(gaps, on=[*MODEL, "seed"], how="left")
-    found = []
+    rows = []
     for (bound, delta), part in both.groupby(["bound", "delta"], sort=False):
         gap, error = (part.dropna(subset=[name]) for name in ("gap", "measured"))
-        found.append(
+        rows.append(
             {
                 "bound": bound,
                 "delta": delta,
@@ -220,7 +220,7 @@ def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
             }
         )
     columns = ("bound", "delta", "rigorous", "n_models", "n_vacuous")
-    return pd.DataFrame(found, columns=[*columns, "tau_gap", "n_gap", "tau_error", "n_error"])
+    return pd.DataFrame(rows, columns=[*columns, "tau_gap", "n_gap", "tau_error", "n_error"])
 
 
 def _tau(left: pd.Series, right: pd.Series) -> float:

@@ -80,10 +80,10 @@ def constants_frame(rows: pd.DataFrame) -> pd.DataFrame:
     last = own["round"] == own.groupby(["label", "seed"])["round"].transform("max")
     own = own[last | ~own["metric"].isin(_AT_THE_END)]
     single = own.groupby(["label", "metric", "term", "seed"], sort=False)["value"].max()
-    found = single.groupby(["label", "metric", "term"], sort=False).agg(
+    summary = single.groupby(["label", "metric", "term"], sort=False).agg(
         mean="mean", low="min", high="max", n_seeds="size"
     )
-    return found.reset_index().rename(columns={"metric": "quantity"})[columns]
+    return summary.reset_index().rename(columns={"metric": "quantity"})[columns]
 
 
 def constants_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
@@ -94,7 +94,7 @@ def constants_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         (row["label"], row["quantity"], row["term"]): _range(row)
         for row in frame.to_dict("records")
     }
-    found = set(zip(frame["quantity"], frame["term"], strict=True))
+    present = set(zip(frame["quantity"], frame["term"], strict=True))
     lines = [
         {
             "quantity": f"{words}, {term}" if term else words,
@@ -102,7 +102,7 @@ def constants_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         }
         for quantity, words in _QUANTITIES.items()
         for term in dict.fromkeys(frame.loc[frame["quantity"] == quantity, "term"])
-        if (quantity, term) in found
+        if (quantity, term) in present
     ]
     caption = (
         "Objective, squared gradient norm, both sides and their terms after the last round; the "

@@ -147,11 +147,11 @@ def _with_error(row: Mapping[Any, Any], name: str) -> str:
 
 def best_lengths(frame: pd.DataFrame) -> dict[float, pd.Series]:
     """Map each noise to the row of least mean error of the closed form, on seen clients."""
-    found = {}
+    best = {}
     for noise in frame["noise"].unique().tolist():
         own = frame[frame["noise"] == noise]
-        found[float(noise)] = own.iloc[int(own["principal_components"].to_numpy().argmin())]
-    return found
+        best[float(noise)] = own.iloc[int(own["principal_components"].to_numpy().argmin())]
+    return best
 
 
 def describe_denoising(frame: pd.DataFrame) -> str:

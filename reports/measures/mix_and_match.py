@@ -67,18 +67,18 @@ def mix_and_match_summary(frame: pd.DataFrame) -> pd.DataFrame:
         deviations over clients, of others' bodies after averaging over these; ``best`` counts the
         clients to whom no other body gives more than their own.
     """
-    found = []
+    rows = []
     for (label, seed), part in frame.groupby(["label", "seed"], sort=False):
         same = part["head"] == part["body"]
         own = part[same].set_index("head")["accuracy"]
         rest = part[~same].groupby("head")["accuracy"]
         others = rest.mean().reindex(own.index)
         best = int((own >= rest.max().reindex(own.index)).sum())
-        found.append(
+        rows.append(
             (label, seed, len(own), own.mean(), own.std(), others.mean(), others.std(), best)
         )
     columns = ["label", "seed", "n_clients", "own", "own_sd", "others", "others_sd", "best"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(rows, columns=columns)
 
 
 @styled

@@ -7,16 +7,17 @@ asks the network for nothing and needs no other file.
 import gc
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from latecomer.eval.results.rows import RunRecord, load_run, write_atomic
-from latecomer.reports.display.pictures import Grid, Picture, Plot, Writer
+from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_atomic
+from latecomer.reports.answers import ASKS, asked, asking
+from latecomer.reports.display.blocks import Fold, Grid, Picture
+from latecomer.reports.display.pictures import Plot, Writer
 from latecomer.reports.display.section import Block, Files, Group, Heading, Material, Section
 from latecomer.reports.display.table import Table
+from latecomer.reports.display.template import rendered
 from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
 from latecomer.reports.page.shown_names import under_shown_names
 
@@ -24,25 +25,20 @@ from latecomer.reports.page.shown_names import under_shown_names
 SELDOM = 200_000
 
 
-@dataclass(frozen=True)
-class Fold:
-    """Blocks side by side, or under a summary, as they are shown."""
-
-    blocks: list[tuple["Shown", int]]
-    summary: str
-    kind: ClassVar[str] = "group"
-
-
 Shown = Block | Picture | Grid | Fold
 
 
-def report(directory: str | Path) -> Path:
+def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     """Write ``report.html``, ``figures/``, ``tables/`` and ``cards/`` of a run directory.
+
+    The page of other questions than the study's is named by them: ``report-shift.html``.
 
     Parameters
     ----------
     directory : str or Path
         A run directory with ``study.yaml`` and ``rows.csv``.
+    asks : sequence of str
+        What the page answers first, instead of what the study asks: names in `ASKS`.
 
     Returns
     -------
@@ -52,15 +48,26 @@ def report(directory: str | Path) -> Path:
     Raises
     ------
     InputError
-        When the directory holds no readable run.
+        When the directory holds no readable run, or one that does not answer what is asked.
     """
     with _seldom_searching():
         run, writer = under_shown_names(load_run(directory)), Writer()
+        if asks:
+            run = replace(run, study=asking(run.study, asks))
+            _check_answered(run, asks)
         page = page_of(run, writer)
     for name, content in writer.files.items():
         write_atomic(run.path / name, content)
-    write_atomic(run.path / "report.html", page)
-    return run.path / "report.html"
+    path = run.path / f"{'-'.join(['report', *asks])}.html"
+    write_atomic(path, page)
+    return path
+
+
+def _check_answered(run: RunRecord, asks: Sequence[str]) -> None:
+    material = Material.of(run)
+    for kind in asks:
+        if ASKS[kind](material) is None:
+            raise InputError(f"asks: {run.path} holds nothing that answers {kind}")
 
 
 @contextmanager
@@ -79,14 +86,7 @@ def _seldom_searching() -> Iterator[None]:
 
 def page_of(run: RunRecord, writer: Writer, chapters: tuple[Chapter, ...] = CHAPTERS) -> str:
     """Render the page of a run; files that go beside it end up in ``writer.files``."""
-    environment = Environment(
-        loader=PackageLoader("latecomer.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html").render(content_of(run, writer, chapters))
+    return rendered(content_of(run, writer, chapters))
 
 
 def content_of(
@@ -97,7 +97,7 @@ def content_of(
 
     def shown(listed: Sequence[Section], level: int = 3) -> list[tuple[Shown, int]]:
         laid = [section.blocks(material) for section in listed]
-        return [one for blocks in laid for one in _written(blocks, writer, level)]
+        return [one for blocks in laid for one in written(blocks, writer, level)]
 
     return {
         "title": str(study.get("study", run.path.name)),
@@ -105,15 +105,18 @@ def content_of(
         "reduced": bool(study.get("paper")) and study.get("scale") != "paper",
         "chapters": [
             # The box has no heading: what stands in it comes right below the page's.
-            {"chapter": chapter, "box": shown(box, 2), "blocks": shown(below)}
+            {
+                "chapter": chapter,
+                "folded": chapter.is_folded(asked(study)),
+                "box": shown(box, 2),
+                "blocks": shown(below),
+            }
             for chapter, box, below in placed(chapters, sections())
         ],
     }
 
 
-def _written(
-    blocks: Iterable[Block], writer: Writer, level: int = 3
-) -> Iterator[tuple[Shown, int]]:
+def written(blocks: Iterable[Block], writer: Writer, level: int = 3) -> Iterator[tuple[Shown, int]]:
     """Draw and write what a section lays, each block with the level that its heading has."""
     for block in blocks:
         if isinstance(block, Heading):
@@ -123,7 +126,7 @@ def _written(
         elif isinstance(block, Table):
             yield writer.table(block), level
         elif isinstance(block, Group):
-            inside = list(_written(block.blocks, writer, level))
+            inside = list(written(block.blocks, writer, level))
             yield Fold(inside, block.summary), level
         elif isinstance(block, Files):
             writer.files |= block.content

@@ -1,6 +1,6 @@
 """What stands where on a page: chapters and, by name, the sections in each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
@@ -26,15 +26,20 @@ class Chapter:
         Names of its sections from top to bottom.
     box : tuple of str
         Names of those in the box that it opens with; such a chapter shows no heading.
-    folded : bool
-        Whether it is one click away: what does not answer the question makes a page long.
+    open_for : tuple of str, optional
+        Questions of a study that leave it open; asked others, it is one click away, for what does
+        not answer the question makes a page long.  None: always open.
     """
 
     name: str
     title: str
     sections: tuple[str, ...]
     box: tuple[str, ...] = ()
-    folded: bool = False
+    open_for: tuple[str, ...] | None = None
+
+    def is_folded(self, asked: Sequence[str]) -> bool:
+        """Say whether it is one click away in the page of a study that asks this."""
+        return self.open_for is not None and not set(self.open_for) & set(asked)
 
 
 CHAPTERS = (
@@ -46,27 +51,28 @@ CHAPTERS = (
             *("best", "accuracy", "gap", "sameness", "training", "convergence"),
             *("denoising", "comparison", "serving", "paper"),
         ),
+        open_for=("accuracy", "paper"),
     ),
     Chapter(
         "guarantees",
         "Guarantees",
         (
             *("bounds", "each-bound", "variances", "slack", "bound-order", "prices"),
-            *("certified-shares", "error-distribution"),
+            *("certified-shares", "error-distribution", "next-population"),
         ),
-        folded=True,
+        open_for=(),
     ),
     Chapter(
         "shift",
         "Shift",
         ("answers-under-shift", "shift", "shift-effect", "samples-missing"),
-        folded=True,
+        open_for=(),
     ),
     Chapter(
         "clients",
         "Clients",
         ("classes", "distances", "descriptors", "descriptor-ranks", "mix-and-match"),
-        folded=True,
+        open_for=(),
     ),
     Chapter(
         "method",

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from latecomer.eval.names import IID_SPLITS
 from latecomer.reports.display.section import (
     Block,
     Facts,
@@ -57,7 +58,8 @@ def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str
         which = f" (round {kept[0]} to {kept[-1]} of {rounds})" if kept else ""
         return f"the round with the lowest validation error of the seen clients{which}"
     # What is measured along a training has the round that it was measured in.
-    models = rows.loc[(rows["method"] != "") & (rows["metric"] == "error"), "round"]
+    trained = (rows["method"] != "") & (rows["personalization"] != "given")
+    models = rows.loc[trained & (rows["metric"] == "error"), "round"]
     seen = sorted({int(n) for n in models.dropna()})
     if seen and rounds is not None and seen == [int(rounds)]:
         return "none: every model is the one after the last round"
@@ -169,6 +171,7 @@ def statement(
         "every method and training seed, so methods are compared on the same clients and samples.",
         f"Every method was trained with {count(len(seeds), 'training seed')} "
         f"({', '.join(map(str, seeds))}), which also draw the cohorts: the same for every method.",
+        *_given(rows),
         f"Selection: {selection(rows, rounds, rule)}. No test sample enters a choice.",
         *_tuned(rows),
         f"Masking: {MASKING.get(masking, masking)}.",
@@ -189,6 +192,22 @@ def statement(
         "to one trained model and is never averaged."
     )
     return said
+
+
+def _given(rows: pd.DataFrame) -> list[str]:
+    """Say of systems that this run did not train what that makes of their numbers."""
+    given = [label for label, kind in personalization(rows).items() if kind == "given"]
+    if not given:
+        return []
+    one = len(given) == 1
+    return [
+        f"{listing(given)} {'is a system' if one else 'are systems'} trained elsewhere "
+        "(needs_training: false): nothing above about training is said of "
+        f"{'it' if one else 'them'}, every seed serves the same system, and its gap says how seen "
+        "and novel clients differ unless the seen ones are those that it was trained on. Its user "
+        "vouches that no certification or novel client had part in that; its certificates and "
+        "errors hold only then."
+    ]
 
 
 def _tuned(rows: pd.DataFrame) -> list[str]:
@@ -218,7 +237,7 @@ def _exceptions(study: Mapping[str, Any]) -> list[str]:
         )
     routes = {entry.get("route") for entry in study.get("certificates") or ()}
     own = sorted(routes & {"r1", "r4", "r5"})
-    if own and (study.get("split") or {}).get("kind") == "environment":
+    if own and (study.get("split") or {}).get("kind") in IID_SPLITS:
         named = listing([route.upper() for route in own])
         said.append(
             f"{named} train models of their own, which take the certification clients for the ones "
@@ -294,7 +313,9 @@ def _protocols(material: Material) -> Iterator[Block]:
     columns = {"method": "word", "protocol": "prose", "settings of the study": "prose"}
     told = protocols(material.rows, material.study, material.labels)
     if told:
-        yield Listing("Protocols", columns, [list(one.values()) for one in told], sortable=True)
+        rows = [list(one.values()) for one in told]
+        listed = Listing("Protocols", columns, rows, sortable=True)
+        yield Group([listed], "How each method serves a novel client")
 
 
 def _failures(material: Material) -> Iterator[Block]:
@@ -354,7 +375,7 @@ def _files(material: Material) -> Iterator[Block]:
 
 SET_UP = Section("set-up", _set_up)
 PROTOCOL = Section("protocol", _protocol, title="Protocol")
-PROTOCOLS_SERVED = Section("protocols", _protocols, title="How each method serves a novel client")
+PROTOCOLS_SERVED = Section("protocols", _protocols)
 FAILURES = Section("failures", _failures, title="Failures")
 COMMANDS = Section("commands", _commands, title="The command behind each number")
 CITED = Section("bibtex", _whom_to_cite)

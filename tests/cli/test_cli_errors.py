@@ -48,8 +48,8 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
         (
             ["certify", "x.csv", "--rule", "prodct"],
             "rule must be one of product, chernoff_kl, emp_bernstein, wsr_averaged, wsr_wor,"
-            " product_wor, product_wor_averaged, betting_wor, betting_mixture, conformal, got"
-            " 'prodct'; did you mean 'product'?",
+            " product_wor, product_wor_averaged, betting_wor, betting_mixture, conformal, best_of,"
+            " got 'prodct'; did you mean 'product'?",
         ),
         (
             ["certify", "x.csv", "--rule", "wsr"],
@@ -141,7 +141,7 @@ def test_a_file_in_the_way_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "rows.csv")
 
-    monkeypatch.setattr("latecomer.eval.certificates.from_losses.certify_losses", full)
+    monkeypatch.setattr("latecomer.losses.certified.certify_losses", full)
     assert invoke("certify", "x.csv") == (
         2,
         "",
@@ -153,7 +153,7 @@ def test_a_bug_is_no_input_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("latecomer.eval.certificates.from_losses.certify_losses", broken)
+    monkeypatch.setattr("latecomer.losses.certified.certify_losses", broken)
     result = RUNNER.invoke(app, ["certify", "x.csv"])
     assert isinstance(result.exception, ZeroDivisionError)
 
@@ -163,7 +163,7 @@ def test_interruption_exits_130(monkeypatch: pytest.MonkeyPatch, said: str) -> N
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt(*([said] if said else []))
 
-    monkeypatch.setattr("latecomer.eval.certificates.from_losses.certify_losses", stopped)
+    monkeypatch.setattr("latecomer.losses.certified.certify_losses", stopped)
     assert invoke("certify", "x.csv") == (130, "", f"latecomer: {said or 'interrupted'}\n")
 
 

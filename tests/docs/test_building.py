@@ -9,9 +9,11 @@ import pytest
 
 import latecomer.bounds
 from latecomer.eval.studies.shipped import shipped_studies
+from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILDING = ROOT / "docs" / "building"
+sys.path.append(str(BUILDING))  # as MkDocs has it: the hooks import one another
 
 
 def loaded(name):
@@ -22,7 +24,7 @@ def loaded(name):
     return module
 
 
-@pytest.mark.parametrize("name", ["facts", "resources"])
+@pytest.mark.parametrize("name", ["facts", "gallery", "published", "resources"])
 def test_examples_of_docstrings(name):
     assert doctest.testmod(loaded(name)).failed == 0
 
@@ -86,3 +88,22 @@ def test_every_study_of_a_paper_is_on_the_page_with_what_it_follows():
             assert all(f"`{name}`" in made for name in study.variants)
     for job in ("generalization-gap", "shift-robustness", "bound-vs-accuracy"):
         assert f"`{job}`" in page
+
+
+def test_every_published_number_has_a_verdict_and_readme_counts_them():
+    published = loaded("published")
+    judged = published.verdicts()
+    assert len(judged) == len(paper_numbers())
+    assert set(judged["verdict"]) <= {"reproduced", "not reproduced", NOT_COMPARABLE}
+    named = judged[judged["run"] != ""]
+    assert named["ours"].notna().all()
+    assert {"full", "rounds"}.isdisjoint(judged)
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    page = (ROOT / "docs" / "pages" / "published.md").read_text("utf-8")
+    for paper in published.PAPERS:
+        assert published.count_sentence(paper) in readme
+        assert f"{{{{ published {paper} }}}}" in page
+        assert (
+            len(published.published_table(paper).splitlines())
+            == 4 + (judged["source"] == paper).sum()
+        )

@@ -13,8 +13,8 @@ EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 QUICK = {"certify_your_losses", "certify_a_secret_sum"}
 
 
-def test_there_are_six():
-    assert len(EXAMPLES) == 6
+def test_there_are_seven():
+    assert len(EXAMPLES) == 7
     for path in EXAMPLES:
         page = (ROOT / "docs" / "pages" / "examples" / f"{path.stem}.md").read_text("utf-8")
         assert f'--8<-- "{path.name}"' in page
@@ -51,3 +51,6 @@ def test_disagreement_is_found(disagreement):
     assert disagreement("c took ... s\na 0.10 b", printed) == "a 0.10 b"
     assert disagreement("a 0.10", printed) == "a 0.10"
     assert disagreement("d", printed) == "d"
+    assert disagreement("5.4% of them", "6.0% of them") == ""
+    assert disagreement("5.4% of them", "16.0% of them") == "5.4% of them"
+    assert disagreement("0.05", "0.05%") == "0.05"

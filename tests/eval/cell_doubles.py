@@ -1,5 +1,6 @@
 """Stand-ins for the work of a cell, importable by worker processes; they load no torch."""
 
+import contextlib
 import os
 import signal
 import time
@@ -81,6 +82,13 @@ def waits(config, on_round, checkpoints=None):
     return Outcome([])
 
 
+def deaf(config, on_round, checkpoints=None):
+    """Be asked to stop where Python drops what is raised, as it does in a finaliser."""
+    while True:
+        with contextlib.suppress(SystemExit):
+            waits(config, on_round)
+
+
 def waits_once(config, on_round, checkpoints=None):
     if note(config) == 1:
         time.sleep(60)
@@ -89,6 +97,12 @@ def waits_once(config, on_round, checkpoints=None):
 
 def threads(config, on_round, checkpoints=None):
     return Outcome([{"metric": "error", "value": float(os.environ["OMP_NUM_THREADS"])}])
+
+
+def gpu_seen(config, on_round, checkpoints=None):
+    time.sleep(0.5)  # so that nobody is done before all have begun
+    seen = float(os.environ.get("CUDA_VISIBLE_DEVICES", "-1"))
+    return Outcome([{"metric": "error", "value": seen}])
 
 
 def memory_kept(config, on_round, checkpoints=None):

@@ -64,7 +64,7 @@ def package(tmp_path):
     home = tmp_path / "latecomer"
     home.mkdir()
     for path in (ROOT / "cli").iterdir():
-        if path.suffix in (".py", ".typed"):
+        if path.name != "__pycache__":
             (home / path.name).symlink_to(path)
     for layer in LAYERS:
         (home / layer).symlink_to(ROOT / layer)

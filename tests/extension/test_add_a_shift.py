@@ -24,7 +24,7 @@ SHIFTS = (
         high=1.0,
         function=_invert,
         axis="inversion (share of the negative)",
-        starts_at=0.0,
+        true_scale=True,
     ),
 )
 '''

@@ -36,10 +36,15 @@ BY_HAND = {
     # name: floats down, floats up, numbers kept
     "local": (0, 0, WEIGHTS),
     "fedavg": (WEIGHTS, WEIGHTS, 0),
+    "fedavg_ft": (WEIGHTS, WEIGHTS, 0),
     "fedprox": (WEIGHTS, WEIGHTS, 0),
+    "scaffold": (2 * WEIGHTS, 2 * WEIGHTS, WEIGHTS),  # control variates go and come too
+    "ditto": (WEIGHTS, WEIGHTS, WEIGHTS),
+    "apfl": (WEIGHTS, WEIGHTS, WEIGHTS + 1),  # and how much the own weights count
     "per_fedavg": (WEIGHTS, WEIGHTS, 0),
     "fedper": (WEIGHTS - HEAD, WEIGHTS - HEAD, HEAD),
     "fedrep": (WEIGHTS - HEAD, WEIGHTS - HEAD, HEAD),
+    "fedbabu": (WEIGHTS - HEAD, WEIGHTS - HEAD, HEAD),  # the one head that everyone holds
     "pfedhn": (WEIGHTS, WEIGHTS, 2 * DIM),  # an embedding and its momentum
     "pfedhn_pc": (WEIGHTS - HEAD, WEIGHTS - HEAD, 2 * DIM + HEAD),
     # encoder down, its slope up, descriptor up, its slope down

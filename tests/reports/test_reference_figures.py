@@ -14,6 +14,10 @@ import pytest
 import yaml
 from scipy import stats
 
+from latecomer.eval.results.rows import load_run
+from latecomer.reports.answers import ASKS
+from latecomer.reports.display.section import Material
+
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "reports" / "reference"
 PAGE = (ROOT / "README.md").read_text("utf-8")
@@ -181,16 +185,31 @@ def odpfl_figure3b():
     yield f"the round that validation picks ({picked}%, as in the table)"
 
 
-def pefll_table1_cifar10():
-    seen, novel = (right("pefll-table1-cifar10", "pefll", group) for group in ("seen", "novel"))
+def published_pefll():
+    """Accuracy of PeFLL in its Table 1, CIFAR-10 with 100 clients, by group."""
     with (ROOT / "reports" / "paper_results.csv").open(encoding="utf-8", newline="") as file:
-        paper = {
+        return {
             row["group"]: float(row["mean"]) / 100
             for row in csv.DictReader(file)
             if (row["source"], row["dataset"], row["method"]) == ("pefll-iclr", "cifar10", "PeFLL")
             and row["item"].startswith("Table 1")
             and row["n_clients"] in ("90", "100")
         }
+
+
+def pefll_table1_at_length():
+    run, paper = "pefll-table1-5000-rounds", published_pefll()
+    seen, novel = (right(run, "pefll", group) for group in ("seen", "novel"))
+    row = errors(run)[("pefll", "0", "novel", "deterministic", "none", "")]
+    low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
+    yield f"seen clients {rate(seen)} (paper {rate(paper['seen'])})"
+    yield f"novel ones {rate(novel)}, 95% interval {low} to {high} over these ten (paper "
+    yield f"{rate(paper['novel'])})"
+
+
+def pefll_table1_cifar10():
+    seen, novel = (right("pefll-table1-cifar10", "pefll", group) for group in ("seen", "novel"))
+    paper = published_pefll()
     yield f"90 seen clients {rate(seen)}, of 10 novel ones {rate(novel)} (paper, "
     yield f"full length: {rate(paper['seen'])} and {rate(paper['novel'])})"
 
@@ -279,6 +298,25 @@ def certificates_without_holding_out():
     yield f"R1's Gaussian {mean('pefll r1:product', 'novel', 'gibbs')})"
 
 
+def all_methods():
+    run, seeds = "digits-all-methods", ("0", "1", "2")
+
+    def by_seed(label, group="novel"):
+        return [right(run, label, group, seed=seed) for seed in seeds]
+
+    def mean(label, group="novel"):
+        return sum(by_seed(label, group)) / len(seeds)
+
+    # Below, by no more than SCAFFOLD's seeds differ, though by more than half of FedAvg's range.
+    behind = mean("fedavg") - mean("scaffold")
+    spread = [max(by_seed(label)) - min(by_seed(label)) for label in ("fedavg", "scaffold")]
+    assert 0.5 * spread[0] < behind < 1.5 * spread[0] < spread[1]
+    yield f"FedAvg {rates(by_seed('fedavg'), ' and ')} (mean {rate(mean('fedavg'))})"
+    yield f"fine-tuned {rate(mean('fedavg_ft'))}, FedBABU {rate(mean('fedbabu'))}"
+    yield f"APFL {rate(mean('apfl'))}, Ditto {rate(mean('ditto'))}"
+    yield f"SCAFFOLD {rates(by_seed('scaffold'), ' and ')} (mean {rate(mean('scaffold'))})"
+
+
 # Passages in the README's order, by their beginnings; each ends where the next begins.
 QUOTES = {
     "- **pFedHN's newcomers**": newcomers_of_pfedhn,
@@ -287,8 +325,9 @@ QUOTES = {
     "**PeFLL, Figure 4**": pefll_figure4,
     "**OD-PFL, Table 1, ": tuple,
     "**OD-PFL, Figure 3b**": odpfl_figure3b,
-    "- `digits-all-methods`": tuple,
+    "- `digits-all-methods`": all_methods,
     "- `pefll-table1-cifar10`": pefll_table1_cifar10,
+    "- `pefll-table1-5000-rounds`": pefll_table1_at_length,
     "- `bound-vs-accuracy-digits`": tuple,
     "- `certificates-independent-cifar10`": independent_clients,
     "- `certificates-independent-mnist-500`": independent_mnist,
@@ -323,3 +362,36 @@ def test_no_passage_is_left_out():
     first = PAGE.index(next(iter(QUOTES)))
     assert list(QUOTES) == sorted(QUOTES, key=PAGE.index)
     assert not NUMBER.findall(PAGE[begin:first])
+
+
+@pytest.mark.parametrize(
+    ("run", "asks"),
+    [
+        ("bound-vs-accuracy-digits", "bounds"),
+        ("shift-robustness-digits", "shift"),
+        ("generalization-gap-digits", "gap"),
+        ("newcomers-cifar10", "bounds"),
+        ("newcomers-cifar10", "shift"),
+        ("newcomers-cifar10", "gap"),
+    ],
+)
+def test_the_readme_says_what_the_three_jobs_answer(run: str, asks: str) -> None:
+    """Answers themselves are recomputed from rows by plain pandas in ``answers/``."""
+    answer = ASKS[asks](Material.of(load_run(REFERENCE / run)))
+    assert answer is not None
+    assert answer.sentence in " ".join(PAGE.split())
+    assert (REFERENCE / run / "figures" / f"answer-{asks}.svg").is_file()
+
+
+def test_on_cifar10_pefll_errs_least_at_the_severest_of_three_shifts() -> None:
+    rows = load_run(REFERENCE / "newcomers-cifar10").rows
+    means = rows[(rows["metric"] == "error") & (rows["aggregation"] == "per-client")]
+    novel = means[(means["group"] == "novel") & (means["client"] == "")]
+    severest = {"blur": 2.0, "rotation": 45.0, "extrapolation": 1.0, "photographs": None}
+    best = {}
+    for shift, severity in severest.items():
+        own = novel[novel["shift"] == shift]
+        own = own if severity is None else own[own["severity"] == severity]
+        best[shift] = own.set_index("label")["value"].idxmin()
+    assert best == {**dict.fromkeys(severest, "pefll"), "extrapolation": "fedavg"}
+    assert "PeFLL still errs least under three of them" in " ".join(PAGE.split())

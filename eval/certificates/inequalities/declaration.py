@@ -9,7 +9,7 @@ from latecomer.bounds.certificate import Certificate
 __all__ = ["Asked", "Calculator", "Door", "Rule", "States"]
 
 Door = Literal["r0", "table", "r4"]
-States = Literal["mean", "next", "share", "curve"]
+States = Literal["mean", "next", "share", "curve", "populations"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Rule:
         and ``r4``, where its proof has to cover systems that change in response to the scores.
     states : str
         What it bounds: the ``mean``, the ``next`` client's score, the ``share`` of clients above a
-        threshold, or the ``curve`` of these shares.
+        threshold, the ``curve`` of these shares, or the mean over other ``populations``.
     level : str
         The setting that holds its probability: ``delta``, or ``alpha`` for a quantile.
     finite_pool, iid : bool

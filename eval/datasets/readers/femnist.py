@@ -128,23 +128,23 @@ def _writers(shard: Path) -> Iterator[tuple[str, NDArray[np.uint8], NDArray[np.i
         with shard.open("rb") as stream:
             expected = _announced(stream)
             stream.seek(0)
-            found = set()
+            writers = set()
             for writer, data in ijson.kvitems(stream, "user_data", use_float=True):
                 x, y = _samples(writer, data)
                 if expected is not None and expected.get(writer) != len(y):
                     said = expected.get(writer)
                     raise InputError(f"writer {writer} has {len(y)} images, but {said} announced")
                 if len(y):
-                    found.add(writer)
+                    writers.add(writer)
                     yield writer, x, y
     except ijson.IncompleteJSONError as error:
         raise InputError(f"is no JSON, or cut short ({_one_line(error)})") from error
     except ijson.JSONError as error:
         raise InputError(f"is no JSON ({_one_line(error)})") from error
-    if not found:
+    if not writers:
         raise InputError("has no user_data with images: it is no LEAF shard")
-    if expected is not None and set(expected) - found - {w for w, n in expected.items() if not n}:
-        missing = sorted(set(expected) - found)[0]
+    if expected is not None and set(expected) - writers - {w for w, n in expected.items() if not n}:
+        missing = sorted(set(expected) - writers)[0]
         raise InputError(f"announces writer {missing}, whose images are not there")
 
 

@@ -110,12 +110,12 @@ def read_idx(file: Path, n_axes: int) -> NDArray[np.uint8]:
             header = stream.read(4 + 4 * n_axes)
             if len(header) < 4:
                 raise InputError(f"holds {len(header)} bytes, less than a header")
-            found = struct.unpack(">I", header[:4])[0]
-            if found != magic:
-                known = _KINDS.get(found - 0x800)
+            number = struct.unpack(">I", header[:4])[0]
+            if number != magic:
+                known = _KINDS.get(number - 0x800)
                 hint = f", that of {known}: were files swapped?" if known else ""
                 raise InputError(
-                    f"must start with magic number {magic} ({_KINDS[n_axes]}), got {found}{hint}"
+                    f"must start with magic number {magic} ({_KINDS[n_axes]}), got {number}{hint}"
                 )
             if len(header) < 4 + 4 * n_axes:
                 raise InputError("is cut short within its header")

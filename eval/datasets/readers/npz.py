@@ -1,4 +1,4 @@
-"""A user's own data: any npz file with arrays x, y and, optionally, client."""
+"""A user's own data: any npz file with arrays x, y and, optionally, client and class_names."""
 
 import lzma
 import tokenize
@@ -12,18 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.locations import given_path
+from latecomer.eval.datasets.pictures import LAYOUTS, channels_first
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.errors import InputError
 
-__all__ = ["LAYOUTS", "READERS", "read_arrays", "read_npz"]
+__all__ = ["READERS", "read_arrays", "read_npz"]
 
-LAYOUTS: dict[str, str] = {
-    "vector": "[N, D]",
-    "hw": "[N, H, W]",
-    "chw": "[N, C, H, W]",
-    "hwc": "[N, H, W, C]",
-}
-_CHANNELS = (1, 3)
 # What zipfile, its decompressors and NumPy's header parser raise on bytes that make no sense.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, MemoryError),
@@ -33,7 +28,7 @@ _DAMAGE = (
 
 
 def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
-    """Read ``x``, ``y`` and optional ``client`` from an npz file; other arrays are not touched.
+    """Read ``x``, ``y`` and optional ``client``, ``class_names``; other arrays are not touched.
 
     Parameters
     ----------
@@ -46,7 +41,7 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
     Returns
     -------
     Dataset
-        Images as [N, C, H, W]. ``n_classes`` is the largest label + 1.
+        Images as [N, C, H, W]. ``n_classes`` is the largest label + 1, or the number of names.
 
     Raises
     ------
@@ -55,23 +50,25 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
         the layout does not fit; or :func:`~latecomer.eval.datasets.make_dataset` refuses the
         arrays. Nothing in the file is ever executed.
     """
-    if not isinstance(path, str | Path) or not str(path):
-        raise InputError(f"data.path must be the path of an npz file, got {path!r}")
+    file = given_path(path, "an npz file")
     if layout is not None and layout not in LAYOUTS:
         raise InputError(f"data.layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
-    file = Path(path).expanduser()
     if not file.exists():
         raise InputError(f"data.path: there is no file {file}")
     if not file.is_file():
         raise InputError(f"data.path: {file} is not a file")
     try:
         with file.open("rb") as stream:
-            arrays = read_arrays(stream, ("x", "y"), ("client",))
+            arrays = read_arrays(stream, ("x", "y"), ("client", "class_names"))
+        names = arrays.get("class_names", np.array([], np.str_))
+        if names.ndim != 1 or names.dtype.kind != "U":
+            raise InputError(f"class_names must be one string a class, got {names.dtype}")
         return make_dataset(
             file.stem,
-            _as_channels_first(arrays["x"], layout),
+            channels_first(arrays["x"], layout),
             arrays["y"],
             client=arrays.get("client"),
+            class_names=tuple(names.tolist()),
             provenance=f"npz file {file}",
         )
     except InputError as error:
@@ -120,39 +117,6 @@ def _read_one(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
-
-
-def _as_channels_first(x: NDArray[Any], layout: str | None) -> NDArray[Any]:
-    fits = _fitting(x.shape)
-    if layout is not None and layout not in fits:
-        raise InputError(
-            f"data.layout={layout} wants x as {LAYOUTS[layout]} with C = 1 or 3, "
-            f"got shape {list(x.shape)}"
-        )
-    if not fits:
-        raise InputError(
-            f"x must have shape {', '.join(LAYOUTS.values())} with C = 1 or 3, got {list(x.shape)}"
-        )
-    if layout is None and len(fits) > 1:
-        raise InputError(
-            f"x of shape {list(x.shape)} fits {' and '.join(fits)}: say which with data.layout"
-        )
-    chosen = layout or fits[0]
-    if chosen == "hw":
-        return x[:, np.newaxis]
-    return np.moveaxis(x, 3, 1) if chosen == "hwc" else x
-
-
-def _fitting(shape: tuple[int, ...]) -> list[str]:
-    if len(shape) in (2, 3):
-        return ["vector" if len(shape) == 2 else "hw"]
-    if len(shape) != 4:
-        return []
-    return [
-        layout
-        for layout, channels in (("chw", shape[1]), ("hwc", shape[3]))
-        if channels in _CHANNELS
-    ]
 
 
 READERS = (

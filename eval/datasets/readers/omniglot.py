@@ -93,16 +93,16 @@ def _check_options(clients: str, labels: str, size: int) -> None:
 def _images(folder: Path, name: str) -> Iterator[tuple[tuple[str, str, str], Path, bytes]]:
     """Yield (alphabet, character, drawer), the file it is in, and the image's bytes, sorted."""
     opened, archive = folder / name, folder / f"{name}.zip"
-    found = 0
+    n_images = 0
     if opened.exists():
         for file in sorted(opened.glob("*/character*/*.png")):
             match = _PLACE.fullmatch(file.as_posix())
             if match:
                 with reading(file):
                     content = read_bytes(file)
-                found += 1
+                n_images += 1
                 yield _key(match), file, content
-        if not found:
+        if not n_images:
             with reading(opened):
                 raise InputError("holds no <alphabet>/character<nn>/<nnnn>_<dd>.png")
         return
@@ -118,9 +118,9 @@ def _images(folder: Path, name: str) -> Iterator[tuple[tuple[str, str, str], Pat
                     continue
                 if member.file_size > _MOST_BYTES:
                     raise InputError(f"{member.filename} is larger than {_MOST_BYTES:,} bytes")
-                found += 1
+                n_images += 1
                 yield _key(match), archive, held.read(member)
-        if not found:
+        if not n_images:
             raise InputError("holds no <alphabet>/character<nn>/<nnnn>_<dd>.png")
 
 

@@ -38,9 +38,11 @@ class Shift:
         Why certification clients cannot be certified under it; empty where each is moved by itself.
     axis : str
         What a figure writes at its severities; made from the name unless given.
-    starts_at : float or None
-        Severity at which nothing happens: a figure then starts there and has a true scale. None
-        sets severities at equal distances, beside the unshifted control.
+    neutral : float or None
+        Severity at which nothing happens, and from which a shift grows; None where there is none.
+    true_scale : bool
+        Whether a figure starts at ``neutral`` and sets severities apart as they are; else they
+        stand at equal distances, beside the unshifted control.
     """
 
     name: str
@@ -53,7 +55,8 @@ class Shift:
     images: bool = True
     joint: str = ""
     axis: str = ""
-    starts_at: float | None = None
+    neutral: float | None = 0.0
+    true_scale: bool = False
 
     def checked(self, severity: Any) -> float:
         """Return ``severity`` as a float, refusing what the range excludes.

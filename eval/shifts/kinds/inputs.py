@@ -148,7 +148,7 @@ _BLUR = Shift(
     above_zero=True,
     function=lambda x, s, _: blur(x, s),
     axis="Gaussian blur, sigma (pixels)",
-    starts_at=0.0,
+    true_scale=True,
 )
 _ROTATION = Shift(
     name="rotation",
@@ -158,7 +158,7 @@ _ROTATION = Shift(
     high=360.0,
     function=lambda x, s, _: rotate(x, s),
     axis="rotation (degrees)",
-    starts_at=0.0,
+    true_scale=True,
 )
 _NOISE = Shift(
     name="noise",
@@ -169,6 +169,7 @@ _NOISE = Shift(
     above_zero=True,
     function=noise,
     images=False,
+    axis="Gaussian noise, standard deviation",
 )
 _CONTRAST = Shift(
     name="contrast",
@@ -176,6 +177,8 @@ _CONTRAST = Shift(
     unit="factor",
     low=0.0,
     high=10.0,
+    neutral=1.0,
+    axis="contrast, factor",
     function=lambda x, s, _: contrast(x, s),
 )
 _BRIGHTNESS = Shift(
@@ -185,5 +188,6 @@ _BRIGHTNESS = Shift(
     low=-1.0,
     high=1.0,
     function=lambda x, s, _: brightness(x, s),
+    axis="brightness added (white is 1)",
 )
 SHIFTS = (_BLUR, _ROTATION, _NOISE, _CONTRAST, _BRIGHTNESS)

@@ -12,6 +12,7 @@ SHIFTS = (
         low=1e-4,
         high=1e6,
         above_zero=True,
+        neutral=None,
         images=False,
         joint="draws other clients, so that the certified ones are no sample of a pool",
         axis="Dirichlet alpha of the new clients",

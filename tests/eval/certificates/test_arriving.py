@@ -158,8 +158,8 @@ def test_once_takes_a_last_line_without_its_end(tmp_path):
     ("text", "said"),
     [
         ("client,loss\nann,0.1\nann,0.2\n", "line 3: client 'ann' occurs twice"),
-        ("client,loss\nann,1.5\n", "line 2: loss 1.5 lies outside [0, 1]"),
-        ("client,loss\nann,-1\n", "line 2: loss -1 is negative"),
+        ("client,loss\nann,1.5\n", "line 2: loss must lie in [0, 1], got 1.5"),
+        ("client,loss\nann,-1\n", "line 2: loss must lie in [0, 1], got -1.0"),
         ("client,loss\nann,x\n", "line 2: loss must be a finite number"),
         ("client,los\nann,1\n", "no column 'loss'"),
         ("client,loss\n", "holds no clients"),

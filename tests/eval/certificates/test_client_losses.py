@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from latecomer.bounds.held_out.losses import product
 from latecomer.bounds.held_out.pool_betting import product_wor_averaged
 from latecomer.eval.certificates.from_losses import FILE_RULES, certify_losses
+from latecomer.eval.certificates.further_losses import certify_groups
 from latecomer.eval.certificates.loss_table import read_losses
 from latecomer.eval.certificates.rules import RULES
 from latecomer.eval.errors import InputError
@@ -55,6 +56,87 @@ def test_sources_agree(tmp_path: Path) -> None:
     assert certify_losses(csv(tmp_path, text)).to_dict() == expected
     assert certify_losses(str(csv(tmp_path, text))).to_dict() == expected
     assert certify_losses(frame).to_dict() == expected
+
+
+def as_parquet(tmp_path: Path, frame: pd.DataFrame) -> Path:
+    path = tmp_path / "losses.parquet"
+    frame.to_parquet(path)
+    return path
+
+
+def test_every_kind_of_source_gives_the_same_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(5)
+    frame = pd.DataFrame(
+        {
+            "client": [f"c{i % 40}" for i in range(90)],
+            "loss": [rng.random() for _ in range(90)],
+            "weight": [rng.random() for _ in range(90)],
+            "site": [("x", "y")[i % 40 % 2] for i in range(90)],
+        }
+    )
+    records, columns = frame.to_dict("records"), frame.to_dict("list")
+    path = csv(tmp_path, frame.to_csv(index=False))
+    monkeypatch.setattr(pd, "read_parquet", lambda path: frame)
+    sources = {
+        "frame": frame,
+        "bytes": path.read_bytes(),
+        "records": json.dumps(records).encode(),
+        "columns": json.dumps(columns, indent=1).encode(),
+        "parquet": str(tmp_path / "losses.parquet"),
+    }
+    for rule in ("product", "wsr_averaged"):
+        expected = certify_losses(path, rule=rule).to_dict()
+        for name, source in sources.items():
+            assert certify_losses(source, rule=rule).to_dict() == expected, name
+    groups = {name: one.to_dict() for name, one in certify_groups(path, "site").items()}
+    for name, source in sources.items():
+        found = certify_groups(source, "site")
+        assert {group: one.to_dict() for group, one in found.items()} == groups, name
+    one_each = certify_losses(dict(enumerate(frame["loss"]))).to_dict()
+    losses = frame["loss"]
+    for source in (losses, losses.to_numpy(), losses.tolist(), tuple(losses)):
+        assert certify_losses(source).to_dict() == one_each
+    assert certify_losses(json.dumps(dict(enumerate(losses))).encode()).to_dict() == one_each
+
+
+def test_parquet_without_its_reader_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(path: str) -> None:
+        raise ImportError("Unable to find a usable engine")
+
+    monkeypatch.setattr(pd, "read_parquet", lacking)
+    assert "not installed: pip install pandas pyarrow" in refusal(tmp_path / "losses.parquet")
+
+
+def test_parquet_as_it_is_written(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"client": list(FIVE), "loss": list(FIVE.values())})
+    assert certify_losses(as_parquet(tmp_path, frame)).to_dict() == certify_losses(FIVE).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[", "standard input: not JSON: "),
+        ("[" * 100_000, "standard input: not JSON: "),
+        ("[]", "standard input: holds no clients"),
+        ("{}", "standard input: holds no clients"),
+        ('[["a", 0.1]]', "record 0: must hold client and loss by name, got ['a', 0.1]"),
+        ('[{"client": "a"}]', "record 0: no 'loss' among client"),
+        ('[{"client": null, "loss": 0.1}]', "record 0: no client id"),
+        ('[{"client": "a", "loss": NaN}]', "record 0: loss must be a finite number, got nan"),
+        ('[{"client": "a", "loss": null}]', "record 0: loss must be a finite number, got None"),
+        ('[{"client": "a", "loss": 1.2}]', "record 0: loss must lie in [0, 1], got 1.2"),
+        ('{"client": ["a", "b"], "loss": [0.1]}', "lists of one length, got client 2, loss 1"),
+        ('{"a": 0.1, "a": 0.2}', "not JSON: 'a' occurs twice"),
+        ('{"a": [0.1]}', "client 'a': loss must be a finite number, got [0.1]"),
+    ],
+)
+def test_bad_json_is_refused_in_one_line(text: str, said: str) -> None:
+    assert said in refusal(text.encode())
 
 
 def pool_of(rule: str) -> dict[str, int]:
@@ -232,14 +314,14 @@ def test_dict_is_json() -> None:
         ("client,loss\na,\n", "line 2: loss must be a finite number, got ''"),
         ("client,loss\na,0_1\n", "line 2: loss must be a finite number, got '0_1'"),
         ("client,loss\n,.1\n", "line 2: no client id"),
-        ("client,loss\na,-.1\n", "line 2: loss -0.1 is negative"),
+        ("client,loss\na,-.1\n", "line 2: loss must lie in [0, 1], got -0.1"),
         (
             "client,loss\n\na,1.5\n",
-            "line 3: loss 1.5 lies outside [0, 1]; losses that can be larger need",
+            "line 3: loss must lie in [0, 1], got 1.5; divide losses that can be larger by",
         ),
         ("client,loss\na,.1\nb,.1,.2\n", "line 3: 3 values, but the header has 2 columns"),
         ("client,loss\na\n", "line 2: 1 values, but the header has 2 columns"),
-        ("client,loss,weight\na,.1,-1\n", "line 2: weight -1 is negative"),
+        ("client,loss,weight\na,.1,-1\n", "line 2: weight must be at least 0, got -1.0"),
         ("client,loss,weight\na,.1,0\na,.2,0\n", "line 2: the weights of client 'a' are all 0"),
         ("client,loss,weight\na,.1,\n", "line 2: weight must be a finite number, got ''"),
         ('client,loss\na,.1\n"b,.1\n', "line 3: a quotation mark is never closed"),
@@ -286,7 +368,10 @@ def test_bad_frames_and_mappings() -> None:
     assert "client '1' occurs twice" in refusal({1: 0.1, "1": 0.2})
     assert "client 'a': loss must be" in refusal({"a": [0.1]})
     assert refusal({}) == "losses: holds no clients"
-    assert "got list" in refusal([0.1, 0.2])
+    assert "got set" in refusal({0.1, 0.2})
+    assert "client '1': loss must be a finite number, got nan" in refusal([0.1, math.nan])
+    assert "got ndarray" in refusal(np.zeros((2, 2)))
+    assert "client 'a' occurs twice" in refusal(pd.Series([0.1, 0.2], index=["a", "a"]))
 
 
 def test_ids_of_any_type_order_alike() -> None:

@@ -68,14 +68,14 @@ def test_layouts(write):
 def test_layout_decides_where_both_fit(write):
     x = np.arange(6 * 3 * 2 * 3, dtype=np.uint8).reshape(6, 3, 2, 3)
     path = write(x=x, y=Y)
-    assert "fits chw and hwc: say which with data.layout" in refusal(path)
+    assert "fits chw and hwc: say which with layout" in refusal(path)
     np.testing.assert_array_equal(read(path, layout="chw").x, x)
     np.testing.assert_array_equal(read(path, layout="hwc").x, np.moveaxis(x, 3, 1))
 
 
 def test_unfit_layouts(write):
     path = write(x=X, y=Y)
-    assert "data.layout=hwc wants x as [N, H, W, C]" in refusal(path, layout="hwc")
+    assert "layout=hwc wants x as [N, H, W, C]" in refusal(path, layout="hwc")
     assert "data.layout must be one of vector, hw, chw, hwc" in refusal(path, layout="nchw")
     assert "must have shape" in refusal(write(x=np.zeros((6, 2, 4, 5)), y=Y))
     assert "must have shape" in refusal(write(x=np.zeros(6), y=Y))

@@ -40,7 +40,7 @@ def test_what_makes_no_sense_is_refused(name, settings, said):
 def test_an_extra_that_is_absent_is_named(monkeypatch):
     monkeypatch.setattr("latecomer.eval.executors.registry.find_spec", lambda name: None)
     for name in ("slurm", "ray"):
-        with pytest.raises(InputError, match=rf"pip install 'latecomer\[{name}\]'$"):
+        with pytest.raises(InputError, match=rf'pip install "latecomer\[{name}\]"$'):
             make_executor(name, {})
     assert make_executor("local", {}) == LocalExecutor()
 

@@ -7,11 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
+from latecomer.eval.devices import visible_gpus
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors import LocalExecutor
 from latecomer.eval.executors.contract import ONE_THREAD, worker_variables
 from latecomer.eval.jobs.job import Job, is_done
+from latecomer.eval.jobs.lock import owner_of
 from latecomer.eval.results.rows import read_rows
 from latecomer.eval.studies.cells import Cell
 
@@ -139,6 +142,28 @@ def test_workers_have_one_thread_and_this_process_keeps_its_own(make_jobs, monke
     assert "MKL_NUM_THREADS" not in os.environ
 
 
+@pytest.mark.parametrize(
+    ("gpus", "seen"), [(("3", "5"), [3.0, 3.0, 5.0]), ((), [-1.0, -1.0, -1.0])]
+)
+def test_cells_spread_over_the_gpus(make_jobs, monkeypatch, gpus, seen):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    jobs = make_jobs("gpu_seen", ("local", "fedavg", "pefll"))
+    LocalExecutor(3, gpus=gpus).run(jobs, lambda report: None)
+    found = sorted(read_rows(job.folder / "rows.csv")["value"].item() for job in jobs)
+    assert found == seen
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_gpus_are_named_as_the_process_sees_them(monkeypatch):
+    assert visible_gpus() == () or torch.cuda.is_available()
+    monkeypatch.setattr("latecomer.eval.devices.lacking", lambda device: "")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert visible_gpus() == ("0", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-7")
+    assert visible_gpus() == ("4", "GPU-7")
+
+
 def test_workers_keep_freed_memory_unless_the_user_says_otherwise(make_jobs, monkeypatch):
     monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "4096")
@@ -184,6 +209,22 @@ def test_leaving_early_ends_the_workers(make_jobs):
     left = set(children.read_text().split()) - before
     commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
     assert not [command for command in commands if b"spawn_main" in command]
+
+
+def test_a_worker_that_does_not_stop_in_time_leaves_no_lock(make_jobs, monkeypatch):
+    monkeypatch.setattr("latecomer.eval.executors.local.GRACE_SECONDS", 0.3)
+    jobs = make_jobs("deaf", ("local",))
+
+    def stop(report):
+        if report.kind == "round":
+            assert owner_of(jobs[0].folder)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LocalExecutor(1).run(jobs, stop)
+    assert jobs[0].folder.exists()
+    assert owner_of(jobs[0].folder) is None
+    assert not is_done(jobs[0].folder)
 
 
 def test_workers_end_with_a_killed_parent(make_jobs, tmp_path):

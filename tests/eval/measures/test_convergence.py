@@ -17,7 +17,7 @@ from latecomer.eval.studies.checking import parse_study
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import initial_state, train
 from latecomer.models.generators import generation
-from latecomer.models.methods.pefll import PeFLL
+from latecomer.models.methods.hypernetworks.pefll import PeFLL
 from latecomer.models.task.task import Clients, make_task
 
 RAW = {

@@ -13,8 +13,11 @@ from latecomer.eval.measures.descriptors import (
     rank_correlations,
 )
 from latecomer.eval.protocol.evaluate import evaluate_cell
-from latecomer.eval.settings.cell import federation_settings
+from latecomer.eval.routes.cells import read_cell
+from latecomer.eval.settings.cell import TrainingCell, federation_settings
 from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.training.setup import setup_of
+from latecomer.models.engine.training import train
 from latecomer.models.task.task import make_task
 
 RAW = {
@@ -171,3 +174,27 @@ def test_what_a_method_with_an_encoder_sends():
 def test_no_timing_is_in_the_rows():
     found = outcome("fedavg", ["serving_cost"])
     assert not [row for row in found.rows if "second" in row["metric"]]
+
+
+def test_the_error_on_training_data_is_that_of_the_served_model_on_its_support():
+    """FedAvg serves its weights: one model, scored by hand on each seen client's support."""
+    found = outcome("fedavg", ["training_error"])
+    told = [row for row in found.rows if row["metric"] == "training_error"]
+    assert [row["group"] for row in told] == ["seen"] * SEEN
+    study = parse_study({**RAW, "methods": ["fedavg"]})
+    config = next(cell.config for cell in study.cells() if cell.kind == "method")
+    cell = read_cell(config)
+    assert isinstance(cell, TrainingCell)
+    setup = setup_of(cell)
+    clients = setup.federation.seen.clients
+    state = train(setup.method, setup.task, clients, setup.budget, seed=setup.seed)
+    model = setup.method.serve(
+        setup.task, state, 0, clients.support_of(0), predictor="deterministic",
+        generator=torch.Generator(),
+    )  # fmt: skip
+    for index, row in enumerate(told):
+        support = clients.support_of(index)
+        with torch.no_grad():
+            wrong = model(support.x).argmax(dim=1) != support.labels()
+        assert row["value"] == pytest.approx(wrong.double().mean().item())
+        assert row["n_query"] == len(support)

@@ -9,6 +9,7 @@ import pytest
 from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
 from latecomer.bounds.held_out.losses import product
 from latecomer.bounds.held_out.pool_curve import pool_band
+from latecomer.bounds.shift.ball_mixture import ball_mixture, breaking_radius
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.federation import groups as federations
 from latecomer.eval.protocol.evaluate import evaluate_cell
@@ -204,6 +205,42 @@ def test_tails_of_a_pool_are_exact() -> None:
     capped = np.minimum(1, own.sampled + width.value)
     assert own.upper.tolist() == np.where(own.threshold < 1, capped, 0).tolist()
     assert not (rows[rows.bound.str.startswith("r0:")].metric == "certificate").any()
+
+
+@pytest.mark.parametrize("kind", ["by_class", "environment"])
+def test_other_populations_have_a_row_a_radius_and_a_curve(kind: str) -> None:
+    kl = {**R0, "rule": "kl_ball", "radii": [0.1, 0.05], "delta": 0.1}
+    entries = (
+        {**kl, "target": 0.9, "per_seed": "union", "n_seeds": 2},
+        {**R0, "rule": "subgroup", "shares": [0.5], "delta": 0.05, "target": 0.01},
+    )
+    split = {k: v for k, v in SPLIT.items() if k != "reserve"} | {"kind": kind}
+    rows, artifacts = run(*entries, split=split)
+    scores = errors(rows, "gibbs")
+    for radius in (0.05, 0.1):
+        found = totals(rows, f"r0:kl_ball@{radius:g}").loc["gibbs"]
+        bound = ball_mixture(losses=scores, radius=radius, delta=0.05, ball="kl")
+        assert (found.metric, found.value) == ("certified_population", float(bound))
+        assert (found.delta, found.rigorous) == (0.05, True), "a seed's half, all of it each radius"
+    third = totals(rows, "r0:subgroup@0.5").loc["gibbs"]
+    worst = ball_mixture(losses=scores, radius=0.5, delta=0.05, ball="subgroup")
+    assert third.value == float(worst)
+    broken = rows[(rows.metric == "breaking_radius") & (rows.predictor == "gibbs")]
+    broken = broken.set_index("bound")
+    reach = breaking_radius(losses=scores, target=0.9, delta=0.05, ball="kl")
+    assert broken.value["r0:kl_ball"] == float(reach)
+    assert broken.term["r0:kl_ball"] == "target=0.9"
+    assert broken.value["r0:subgroup"] == ""
+    assert broken.message["r0:subgroup"] == "not below the target without any shift"
+    curve = pd.DataFrame(artifacts["population_curve"].table)
+    assert set(curve.bound) == {"r0:kl_ball", "r0:subgroup"}
+    own = curve[(curve.ball == "kl") & (curve.predictor == "gibbs")].set_index("radius").value
+    assert own.index[0] == 0
+    assert own.is_monotonic_increasing
+    assert own[0.05] == totals(rows, "r0:kl_ball@0.05").loc["gibbs"].value
+    assert (own[:-1][own[:-1].index > 0.1] < 1).all(), "it ends where it says nothing"
+    # Nobody takes them for bounds of the clients that were scored.
+    assert not (rows.metric == "certificate").any()
 
 
 def test_tails_of_independent_clients() -> None:

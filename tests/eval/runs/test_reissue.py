@@ -138,7 +138,7 @@ def test_other_routes_and_published_bounds_stay_as_they_are(source: Path) -> Non
         ({**PRODUCT, "rule": "wsr_averaged"}, "wsr_averaged needs independent clients"),
         ({**PRODUCT, "rule": "prodct"}, "did you mean 'product'?"),
         ({**PRODUCT, "shifts": ["blur"]}, "certificates.0.shifts must name shifts of the study"),
-        ({"route": "r2"}, "are of route r0, and none is declared"),
+        ({"route": "r2"}, "only certificates of route r0 can be re-issued"),
     ],
 )
 def test_entries_that_the_scores_do_not_fit_are_refused(source: Path, entry, said: str) -> None:

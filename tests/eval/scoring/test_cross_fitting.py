@@ -136,8 +136,8 @@ def test_every_method_is_cross_fitted(federation, trained, name: str) -> None:
 
 
 def spied(federation, monkeypatch, seen):
-    """Make ``personalize`` of FedAvg note the support it is given."""
-    method = make_method("fedavg")
+    """Make ``personalize`` of Local note the support it is given."""
+    method = make_method("local")
     honest = type(method).personalize
 
     def noting(self, task, state, support, **options):
@@ -148,7 +148,7 @@ def spied(federation, monkeypatch, seen):
 
 
 def test_serving_sees_the_folds_support_alone(federation, trained, monkeypatch) -> None:
-    score, seen = trained("fedavg", classes="all"), []
+    score, seen = trained("local", classes="all"), []
     spied(federation, monkeypatch, seen)
     group = federation.certification
     cross_fitted(score, group, folds=4, seed=0)

@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from latecomer.eval.federation.groups import build_federation
+from latecomer.eval.scoring import one_after_another
 from latecomer.eval.scoring.serving import MASKS, client_generator, score_group
 from latecomer.eval.scoring.side_by_side import score_side_by_side
 from latecomer.eval.settings.cell import FederationSettings
+from latecomer.models.engine.method import versions
 from latecomer.models.engine.training import TrainConfig, train
 from latecomer.models.methods import METHODS, make_method
-from latecomer.models.task.task import make_task
+from latecomer.models.task.task import Clients, make_task
 
 CONFIG = {
     "data": {"name": "digits"},
@@ -141,6 +143,64 @@ def test_support_scores_are_measured_on_the_support(federation, task, trained) -
     assert all(score.n_query == score.n_support for score in scores)
 
 
+def one_by_one(method, task, state, group, predictor):
+    """Serve every client by itself."""
+
+    def serve(places, supports):
+        for index, support in zip(places, supports, strict=True):
+            generator = client_generator(0, int(group.clients.ids[index]))
+            options = {"predictor": predictor, "generator": generator}
+            if group.name == "seen":
+                yield method.serve(task, state, index, support, **options)
+            else:
+                yield method.personalize(task, state, support, **options)
+
+    return serve
+
+
+@pytest.mark.parametrize("together", [1, 30, 1_000])
+@pytest.mark.parametrize("classes", ["all", "zero"])
+@pytest.mark.parametrize("name", list(METHODS))
+def test_scores_are_those_of_each_client_by_itself(
+    federation, task, trained, monkeypatch: pytest.MonkeyPatch, name: str, classes, together: int
+) -> None:
+    monkeypatch.setattr(one_after_another, "_PREDICTED", together)
+    method, state = trained[name]
+    for group, on_support in ((federation.seen, True), (federation.novel, False)):
+        clients = group.clients
+        serve = one_by_one(method, task, state, group, method.predictors[0])
+        measured_on = "support" if on_support else "query"
+        options = {"classes": classes, "measured_on": measured_on}
+        for place, score in enumerate(scores_of(trained, task, group, name, **options)):
+            support = clients.support_of(place)
+            measured = support if on_support else clients.query_of(place)
+            known = torch.zeros(10, dtype=torch.bool)
+            known[support.labels()] = True
+            (model,) = serve([place], [support])
+            y, made = measured.labels(), [one(measured.x) for one in versions(model)]
+            wrong = [int((MASKS[classes](one, known).argmax(1) != y).sum()) for one in made]
+            losses = [torch.nn.functional.cross_entropy(one, y).item() for one in made]
+            # To the last digit: rows of a run do not hang on who is scored beside whom.
+            assert (score.n_wrong, score.loss) == tuple(sum(m) / len(m) for m in (wrong, losses))
+            assert (score.n_support, score.n_query) == (len(support), len(measured))
+
+
+def test_a_shared_model_never_reads_a_support(
+    federation, task, trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def watched(clients, rows, inputs=Clients.inputs):
+        read.extend(rows.flatten().tolist())
+        return inputs(clients, rows)
+
+    monkeypatch.setattr(Clients, "inputs", watched)
+    clients = federation.novel.clients
+    scores_of(trained, task, federation.novel, "fedavg")
+    queried = [clients.query[i, :size].tolist() for i, size in enumerate(clients.query_sizes)]
+    assert read == [row for rows in queried for row in rows]
+
+
 @pytest.mark.parametrize(
     ("name", "classes", "at_most"),
     [
@@ -156,14 +216,7 @@ def test_scores_side_by_side_are_those_one_after_another(
     method, state = trained[name]
     predictor = method.predictors[0]
     for group, on_support in ((federation.seen, True), (federation.novel, False)):
-
-        def serve(index, support, group=group):
-            generator = client_generator(0, int(group.clients.ids[index]))
-            options = {"predictor": predictor, "generator": generator}
-            if group.name == "seen":
-                return method.serve(task, state, index, support, **options)
-            return method.personalize(task, state, support, **options)
-
+        serve = one_by_one(method, task, state, group, predictor)
         measured_on = "support" if on_support else "query"
         options = {"classes": classes, "measured_on": measured_on}
         expected = scores_of(trained, task, group, name, **options)

@@ -31,7 +31,7 @@ def said(settings, config):
                 if isinstance(expected, dict):
                     said(one, {k: v for k, v in expected.items() if k != "n_seeds"})
                 else:
-                    assert one == expected, key
+                    assert one == (tuple(expected) if isinstance(expected, list) else expected), key
         else:
             assert found == value, key
 

@@ -111,7 +111,7 @@ MISTAKES = [
     ("absent.module:Mine", "", "methods.0: there is no module absent.module"),
     ("absent.py:Mine", "", "methods.0: there is no file absent.py, looked for from "),
     ("server_step.py:Absent", "", "methods.0: there is no Absent of "),
-    ("math:sqrt", "", "sqrt of math is not a subclass of latecomer.models.Method"),
+    ("math:sqrt", "", "math:sqrt is not a subclass of latecomer.models.Method"),
     ("server_step.py:", "", "method must read module:Class or file.py:Class"),
     ("bad.py:Mine", "import nowhere_at_all", "failed: ModuleNotFoundError: No module named"),
     ("bad.py:Mine", "1 / 0", "failed: ZeroDivisionError: division by zero"),

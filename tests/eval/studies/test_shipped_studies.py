@@ -22,10 +22,13 @@ FILES = {
 }
 STUDIES = [study.name for study in shipped_studies() if study.paper]
 JOBS = ["bound-vs-accuracy", "generalization-gap", "shift-robustness"]
+# Says which classes its data have.
+ONE = ["population-shift"]
 ARTIFACTS = {
     "pefll-descriptors": {"descriptors", "training_curve"},
     "pefll-theorem31": {"training_curve"},
     "pefll-serving-cost": {"serving_cost"},
+    "population-shift": {"population_curve"},
     "pfedhn-denoising": {"linear_denoising"},
     "pfedhn-figure3": {"mix_and_match"},
     "pfedhn-figure4": {"descriptors"},
@@ -60,7 +63,7 @@ def data(small_files, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*STUDIES, *JOBS])
+@pytest.mark.parametrize("name", [*STUDIES, *JOBS, *ONE])
 def test_study_at_scale_smoke(name, data, tmp_path):
     plain = load_study(name, scale="smoke")
     study = load_study(name, data(plain), scale="smoke")

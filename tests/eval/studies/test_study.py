@@ -30,8 +30,15 @@ def write(tmp_path):
     return written
 
 
+# Of a finite pool, as most splits are; the study's own clients are independent.
+POOL = (
+    "split={kind: by_class, clients: 60, certify: 0.2, novel: 0.2, classes_per_client: 2, "
+    "validation: 0.0}"
+)
+
+
 def quickstart(*overrides):
-    return load_study("quickstart", overrides)
+    return load_study("quickstart", (POOL, *overrides))
 
 
 def mistake(*overrides):
@@ -309,6 +316,19 @@ def test_a_route_whose_numbers_changed_makes_new_cells_of_its_own_only():
         assert last["routes"] == version
         assert "r3" not in last, "nothing of the entries of other cells"
         assert all("routes" not in other for other in others)
+
+
+def test_a_rule_is_listed_once():
+    """Rows tell certificates apart by route and rule."""
+    product = "{route: r0, rule: product}"
+    for second in (product, "{route: r0, rule: product, delta: 0.1}"):
+        with pytest.raises(InputError, match=r"certificates\.1 must be of another route or rule"):
+            quickstart(f"certificates=[{product}, {second}]")
+    own = "{route: r4, first: 20, clients: 16, methods: [%s]}"
+    both = f"certificates=[{product}, {own % 'pefll'}, {own % 'fedavg'}]"
+    assert len(quickstart(both).certificates) == 3
+    with pytest.raises(InputError, match="got r4 product again"):
+        quickstart(f"certificates=[{own % 'pefll'}, {own % 'pefll, fedavg'}]")
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), st.randoms())

@@ -77,7 +77,8 @@ def test_methods_whose_newcomers_do_not_train_are_as_they_are():
     assert "novel_lr" not in {row["metric"] for row in rows}
     trains = {name for name in METHODS if make_method(name).trains_newcomers}
     tuned = {"pfedhn", "pfedhn_pc", "fedper", "fedrep", "lg_fedavg", "per_fedavg", "pfedme"}
-    assert trains == {*tuned, "local"}
+    newer = {"fedavg_ft", "fedbabu", "ditto", "apfl"}
+    assert trains == {*tuned, *newer, "local"}
     assert not make_method("pfedhn", descriptors="class_proportions").trains_newcomers
 
 

@@ -115,5 +115,5 @@ def test_refusals(make_population: Callable[..., Clients]) -> None:
         Schedule(0, make_population((4, 4)), CONFIG)
     with pytest.raises(ValueError, match="seed must be at least 0, got seed=-1"):
         Schedule(-1, make_population(), CONFIG)
-    with pytest.raises(ValueError, match=r"rounds must be a whole number >= 1, got rounds=1\.5"):
+    with pytest.raises(ValueError, match=r"rounds must be a whole number >= 0, got rounds=1\.5"):
         TrainConfig(rounds=1.5)  # type: ignore[arg-type]

@@ -15,8 +15,8 @@ from latecomer.models.engine.schedule import Cohort
 from latecomer.models.engine.training import one_round
 from latecomer.models.families.embedding_table import moved
 from latecomer.models.generators import generation
-from latecomer.models.methods.pefll import PeFLL
-from latecomer.models.methods.pfedhn import PFedHN
+from latecomer.models.methods.hypernetworks.pefll import PeFLL
+from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
 from latecomer.models.task.state import Params, State, nest, part
 from latecomer.models.task.task import Clients, Task, make_task
 

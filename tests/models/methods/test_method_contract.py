@@ -28,13 +28,18 @@ CONFIG = TrainConfig(rounds=60, cohort=4, local_steps=5, batch_size=6)
 QUICK = {
     "local": {"local_lr": 0.05, "novel_steps": 60},
     "fedavg": {"local_lr": 0.05},
+    "fedavg_ft": {"local_lr": 0.05, "finetune_steps": 40},
     "fedprox": {"local_lr": 0.05, "mu": 0.1},
+    "scaffold": {"local_lr": 0.05},
     "fedma": {"local_lr": 0.05},
     "fedper": {"local_lr": 0.05, "novel_steps": 40},
     "fedrep": {"local_lr": 0.05, "novel_steps": 40},
+    "fedbabu": {"local_lr": 0.05, "novel_steps": 40},
     "lg_fedavg": {"local_lr": 0.05, "novel_steps": 10},
     "per_fedavg": {"outer_lr": 0.05, "inner_lr": 0.05},
     "pfedme": {"local_lr": 0.05, "inner_lr": 0.03, "finetune_steps": 40},
+    "ditto": {"local_lr": 0.05, "finetune_steps": 40},
+    "apfl": {"local_lr": 0.05, "finetune_steps": 40},
     "knn_per": {"local_lr": 0.05},
     # At 0.1 the last bits decide whether newcomers are served well.
     "pfedhn": {"local_lr": 0.05, "server_lr": 0.05, "novel_rounds": 10, "novel_steps": 5},
@@ -53,7 +58,13 @@ PREDICTOR = {"pfl_sampled": "gibbs"}
 # A method at the end of its range, and what it is then: (name, settings, parent, settings, and
 # whether newcomers too are served alike, given the same generator).
 DEGENERATE: list[tuple[str, dict[str, Any], str, dict[str, Any], bool]] = [
+    ("fedavg_ft", {"finetune_steps": 0}, "fedavg", {}, True),
     ("fedprox", {"mu": 0}, "fedavg", {}, True),
+    ("fedbabu", {"head_layers": 0, "novel_steps": 0}, "fedavg", {}, True),
+    ("fedbabu", {"head_layers": 0, "novel_steps": 9}, "fedavg_ft", {"finetune_steps": 9}, True),
+    ("ditto", {"lam": 0}, "local", {}, False),
+    ("apfl", {"alpha": 0, "mixture": "fixed"}, "fedavg", {}, True),
+    ("apfl", {"alpha": 1, "mixture": "fixed"}, "local", {}, False),
     ("fedper", {"head_layers": 0}, "fedavg", {}, True),
     ("fedper", {"head_layers": 3}, "local", {}, False),
     ("fedrep", {"head_layers": 0}, "fedavg", {}, True),
@@ -89,7 +100,7 @@ def short(task: Task, make_population: Callable[..., Clients]) -> Trained:
 
 
 def test_every_method_file_is_registered() -> None:
-    files = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")}
+    files = {path.stem for path in Path(str(package.__file__)).parent.rglob("*.py")}
     assert files - {"__init__", "registry"} == set(METHODS)
     assert all(METHODS[name].name == name for name in METHODS)
 
@@ -364,5 +375,5 @@ def test_names_are_listed_without_torch() -> None:
 def test_what_a_file_says_in_literals_is_what_the_class_says(name: str) -> None:
     """Reports read it from the file: a value that is computed would be lost on them."""
     cls, told = METHODS[name], method_facts()[name]
-    for fact in ("cites", "shown_as", "look"):
+    for fact in ("cites", "called", "shown_as", "look"):
         assert told.get(fact, getattr(Method, fact)) == getattr(cls, fact)

@@ -10,7 +10,7 @@ from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
 from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.generators.set_encoders import deep_sets
-from latecomer.models.methods.odpfl_hn import ODPFLHN
+from latecomer.models.methods.hypernetworks.odpfl_hn import ODPFLHN
 from latecomer.models.task.state import State, part, row
 from latecomer.models.task.task import Clients, Samples, Task, make_task
 

@@ -14,8 +14,8 @@ from latecomer.models.families import embedding_phases
 from latecomer.models.generators.private_descriptors import noise_sd, unit_deep_sets, with_noise
 from latecomer.models.generators.unlabelled_encoders import SET_ENCODERS, set_encoder_named
 from latecomer.models.methods.fedavg import FedAvg
-from latecomer.models.methods.odpfl_hn import ODPFLHN
-from latecomer.models.methods.pfedhn import PFedHN
+from latecomer.models.methods.hypernetworks.odpfl_hn import ODPFLHN
+from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
 from latecomer.models.task.state import State, part
 from latecomer.models.task.task import Clients, Samples, Task, make_task
 from latecomer.models.traffic import traffic
@@ -240,7 +240,7 @@ def test_newcomers_alone_are_served_with_that_noise(
         given.append(sd)
         return with_noise(descriptors, sd, draw)
 
-    monkeypatch.setattr("latecomer.models.methods.odpfl_hn.with_noise", watched)
+    monkeypatch.setattr("latecomer.models.methods.hypernetworks.odpfl_hn.with_noise", watched)
     clients = make_population()
     state = train(ODPFLHN(**PRIVATE), task, clients, CONFIG, seed=0)
     support, x = clients.support_of(0), clients.query_of(0).x

@@ -11,7 +11,7 @@ from torch import Tensor
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.generators.generation import describe, generate_one
-from latecomer.models.methods.pefll import PeFLL
+from latecomer.models.methods.hypernetworks.pefll import PeFLL
 from latecomer.models.task.state import Params, State, part, row, subtract
 from latecomer.models.task.task import Clients, Samples, Task, make_task
 

@@ -1,4 +1,4 @@
-"""FedPer, FedRep and LG-FedAvg: what is shared, what is personal, who trains what."""
+"""FedPer, FedRep, FedBABU and LG-FedAvg: what is shared, what is personal, who trains what."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
-from latecomer.models.engine.training import train
+from latecomer.models.engine.training import initial_state, train
 from latecomer.models.methods import make_method
 from latecomer.models.task.state import State, part, row
 from latecomer.models.task.task import Clients, Task
@@ -83,6 +83,31 @@ def test_a_newcomer_trains_a_head_of_its_own_on_the_body_as_it_is(
     # With a dead body, frozen, only the bias of the head can differ: the same logits everywhere.
     logits = served(State(dead, state.clients), 0)
     assert torch.equal(logits, logits[:1].expand_as(logits))
+
+
+@pytest.mark.parametrize("finetuned", ["whole", "head"])
+def test_fedbabu_trains_no_head_before_somebody_is_served(
+    task: Task, make_population: Callable[..., Clients], finetuned: str
+) -> None:
+    clients, method = make_population(), make_method("fedbabu", local_lr=0.05, finetuned=finetuned)
+    begun = initial_state(method, task, clients, CONFIG, seed=0)
+    state = train(method, task, clients, CONFIG, seed=0)
+    assert set(part(state.server, "head")) == set(state.clients) == HEAD
+    for name in HEAD:
+        assert torch.equal(state.server[f"head.{name}"], begun.server[f"head.{name}"])
+        assert torch.equal(state.clients[name], begun.clients[name])
+    assert not any(torch.equal(state.server[f"body.{k}"], begun.server[f"body.{k}"]) for k in BODY)
+    support = make_population(seed=1).support_of(0)
+    # Under a dead body the trained head alone can tell: the same logits for every input.
+    dead = {k: v * 0 if k.startswith("body") else v for k, v in state.server.items()}
+    served = method.personalize(task, State(dead, state.clients), support, generator=generator())
+    logits = served(support.x)
+    assert bool(logits.any())
+    frozen = torch.equal(logits, logits[:1].expand_as(logits))
+    assert frozen or finetuned == "whole"
+    seen = method.serve(task, state, 0, support, generator=generator())(support.x)
+    novel = method.personalize(task, state, support, generator=generator())(support.x)
+    assert torch.equal(seen, novel)
 
 
 def test_lg_fedavg_is_fedavg_and_then_trains_bodies_under_a_shared_head(

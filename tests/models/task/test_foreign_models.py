@@ -11,9 +11,9 @@ from latecomer.models.engine.method import versions
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.domain_distance import proxy_a_distance
-from latecomer.models.methods.pfl_ensemble import PFLEnsemble
-from latecomer.models.methods.pfl_nearest import PFLNearest
-from latecomer.models.methods.pfl_sampled import PFLSampled
+from latecomer.models.methods.hypernetworks.pfl_ensemble import PFLEnsemble
+from latecomer.models.methods.hypernetworks.pfl_nearest import PFLNearest
+from latecomer.models.methods.hypernetworks.pfl_sampled import PFLSampled
 from latecomer.models.task.task import Clients, Samples, Task
 
 CONFIG = TrainConfig(rounds=20, cohort=4, local_steps=4, batch_size=5)

@@ -7,8 +7,13 @@ from torch.func import functional_call
 
 from latecomer.models.generators.encoders import ENCODERS, encoder
 from latecomer.models.generators.hypernetworks import Hypernetwork, embedding_length, hypernetwork
-from latecomer.models.task.targets import apply, build, choose
+from latecomer.models.task.targets import apply, apply_to_parts, build, choose
 from latecomer.models.task.task import make_task
+
+
+def inputs(n: int, shape: tuple[int, ...]) -> torch.Tensor:
+    x = torch.randn(n, *shape, generator=generator(5))
+    return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -298,3 +303,50 @@ def test_a_large_set_is_described_alike_in_blocks(shape: tuple[int, ...]) -> Non
     with torch.no_grad():
         torch.testing.assert_close(found(params, x, y), whole, rtol=1e-12, atol=1e-14)
         torch.testing.assert_close(found(params, laid, y), whole, rtol=1e-12, atol=1e-14)
+
+
+IMAGES = [
+    ("small", (1, 8, 8)),
+    ("small", (3, 27, 20)),
+    ("small", (1, 1, 1)),
+    ("lenet", (3, 32, 32)),
+]
+NETS = [*IMAGES, ("lenet-s", (1, 28, 28)), ("four-conv", (1, 28, 28)), ("dense", (7,))]
+
+
+@pytest.mark.parametrize(("name", "shape"), NETS)
+def test_parts_are_given_what_each_alone_is(name: str, shape: tuple[int, ...]) -> None:
+    net, sizes = build(name, shape, 10), (3, 10, 2, 25)
+    params = make_task(input_shape=shape, n_classes=10, target=name).initial(generator())
+    x = inputs(sum(sizes), shape)
+    for these in (sizes, (1, 39)):
+        with torch.no_grad():
+            found = apply_to_parts(net, params, x, these)
+            alone = [apply(net, params, part) for part in torch.split(x, these)]
+        assert all(torch.equal(*pair) for pair in zip(found, alone, strict=True))
+
+
+@pytest.mark.parametrize(("name", "shape"), NETS)
+def test_nets_give_the_same_with_and_without_gradients(name: str, shape: tuple[int, ...]) -> None:
+    net = build(name, shape, 10)
+    params = make_task(input_shape=shape, n_classes=10, target=name).initial(generator())
+    x = inputs(11, shape)
+    kept = x.clone()
+    with_gradients = apply(net, params, x)
+    with torch.no_grad():
+        assert torch.equal(apply(net, params, x), with_gradients)
+    assert torch.equal(x, kept)
+
+
+@pytest.mark.parametrize("spectral", [False, True])
+def test_hypernetworks_make_each_client_what_it_is_made_alone(spectral: bool) -> None:
+    # Heads larger than the part that is used for everyone before the next, and of odd sizes.
+    shapes = (("large", (3, 1_771)), ("small", (7,)), ("one", (1,)))
+    network = Hypernetwork(shapes, dim=5, width=100, spectral=spectral)
+    params = network.initial(generator())
+    descriptors = torch.randn(9, 5, generator=generator(1)).split(1)
+    with torch.no_grad():
+        made = list(network.each(params, descriptors))
+        for one, descriptor in zip(made, descriptors, strict=True):
+            alone = network(params, descriptor)
+            assert all(torch.equal(one[key], alone[key]) for key in alone)

@@ -16,7 +16,7 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
-from latecomer.models.methods.pefll import PeFLL
+from latecomer.models.methods.hypernetworks.pefll import PeFLL
 from latecomer.models.task import targets
 from latecomer.models.task.precision import tf32_products
 from latecomer.models.task.state import State, part

@@ -1,5 +1,6 @@
 """The numbers of every answer, recomputed from ``rows.csv`` by plain pandas."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.answers import ASKS, Answer, answers, asked
+from latecomer.reports.answers.certificate import declared_certificates
+from latecomer.reports.display.section import Material
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 MODEL = ["label", "predictor"]
@@ -17,7 +20,7 @@ MODEL = ["label", "predictor"]
 def answered(name: str, asks: str) -> tuple[Answer, pd.DataFrame]:
     run = load_run(REFERENCE / name)
     rows = pd.read_csv(REFERENCE / name / "rows.csv", keep_default_na=False)
-    return ASKS[asks](run), rows
+    return ASKS[asks](Material.of(run)), rows
 
 
 def errors_of(rows: pd.DataFrame, group: str) -> pd.DataFrame:
@@ -42,6 +45,9 @@ def test_a_gap_is_the_novel_minus_the_seen_error() -> None:
     assert answer.numbers["least_gap"] == pytest.approx(gaps.iloc[0], abs=1e-12)
     assert answer.numbers["most_gap"] == pytest.approx(gaps.iloc[-1], abs=1e-12)
     assert answer.numbers["least_lower"] < gaps.iloc[0] < answer.numbers["least_upper"]
+    trained = rows[rows["metric"] == "training_error"].astype({"value": float})
+    own = means["seen"] - trained.groupby("label")["value"].mean()
+    assert answer.numbers["most_out_of_sample"] == pytest.approx(own.max(), abs=1e-12)
     assert "loses least" in answer.sentence
     assert f"{100 * gaps.iloc[0]:.1f}".replace("-", "\N{MINUS SIGN}") in answer.sentence
 
@@ -103,6 +109,16 @@ def test_the_best_model_on_new_clients() -> None:
     assert f"{100 * means.iloc[0]:.1f}%" in answer.sentence
 
 
+def test_of_several_certificates_the_one_declared_first_counts() -> None:
+    bounds = Material.of(load_run(REFERENCE / "bound-vs-accuracy-digits")).bounds
+    own = bounds[(bounds["label"] == "pefll-stochastic") & (bounds["predictor"] == "gibbs")]
+    entries = [{"route": "r0", "rule": "product"}, {"route": "r2", "rule": "two_step_kl"}]
+    for declared in (entries, entries[::-1]):
+        kept = declared_certificates(own, {"certificates": declared})
+        assert set(kept["bound"]) == {"{route}:{rule}".format(**declared[0])}
+        assert sorted(kept["seed"]) == [0, 1, 2]
+
+
 def test_the_declared_certificate_and_what_it_leaves() -> None:
     answer, rows = answered("certificates-cifar10", "certificate")
     proved = rows[
@@ -118,6 +134,38 @@ def test_the_declared_certificate_and_what_it_leaves() -> None:
     ]
     assert answer.numbers["value"] == pytest.approx(max(left), abs=1e-9)
     assert answer.numbers["n_clients"] == 30
+
+
+def test_breaking_radii_are_of_the_seed_that_breaks_first_and_on_the_safe_side() -> None:
+    answer, rows = answered("population-shift-digits", "certificate")
+    proved = rows[(rows["metric"] == "certificate") & (rows["bound"] == "r0:product")]
+    proved = proved[(proved["term"] == "") & proved["shift"].isin(["", "none"])]
+    best = proved.astype({"value": float}).groupby("label")["value"].max().idxmin()
+    own = rows[(rows["metric"] == "breaking_radius") & (rows["label"] == best)]
+    by_ball = own.astype({"value": float}).groupby("bound")["value"]
+    (told,) = [one for one in answer.more if "How different" in one]
+    assert "with at most 30.0% still certified" in told
+    for words, ball in (("KL at most", "kl_ball"), ("total variation at most", "tv_ball")):
+        radius = float(told.split(f"{words} ")[1].split()[0].rstrip(",."))
+        least = by_ball.min()[f"r0:{ball}"]
+        assert least - 0.001 < radius <= least
+    share = float(told.split("groups of a share of at least ")[1].split()[0].rstrip(",."))
+    assert by_ball.max()["r0:subgroup"] <= share < by_ball.max()["r0:subgroup"] + 0.001
+
+
+def test_targets_are_told_apart() -> None:
+    """Two certificates may have targets of their own: neither radius is said of the other's."""
+    run = load_run(REFERENCE / "population-shift-digits")
+    other = (run.rows["metric"] == "breaking_radius") & (run.rows["bound"] == "r0:tv_ball")
+    rows = run.rows.assign(term=run.rows["term"].where(~other, "target=0.4"))
+    answer = ASKS["certificate"](Material.of(replace(run, rows=rows)))
+    assert answer is not None
+    (told,) = [one for one in answer.more if "How different" in one]
+    first, second = told.split("How different")[1:]
+    assert "30.0%" in first
+    assert "total variation" not in first
+    assert "40.0%" in second
+    assert "total variation" in second
 
 
 def test_published_numbers_beside_ours() -> None:
@@ -155,7 +203,7 @@ def test_what_a_study_asks_is_said_or_guessed(
 
 def test_answers_are_short() -> None:
     for name in ("digits-all-methods", "certificates-cifar10", "pefll-table1-reduced"):
-        for answer in answers(load_run(REFERENCE / name)):
+        for answer in answers(Material.of(load_run(REFERENCE / name))):
             assert answer.sentence.endswith((".", ")."))
             assert len(answer.more) <= 3
             assert all(np.isfinite(list(map(float, answer.numbers.values()))))

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from latecomer.reports.answers.gap import gap_intervals
 
@@ -40,8 +41,6 @@ def test_a_gap_and_its_parts() -> None:
     seeds = errors["novel"].mean(axis=1) - errors["seen"].mean(axis=1)
     pieces = [seen.var(ddof=1) / 3, novel.var(ddof=1) / 2, seeds.var(ddof=1) / 2]
     freedom = sum(pieces) ** 2 / sum(p**2 / n for p, n in zip(pieces, (2, 1, 1), strict=True))
-    from scipy import stats
-
     half = stats.t.ppf(0.975, freedom) * sum(pieces) ** 0.5
     assert frame["upper"][0] - frame["gap"][0] == pytest.approx(half)
 

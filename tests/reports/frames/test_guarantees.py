@@ -16,7 +16,7 @@ from latecomer.reports.frames.bounds import (
     status,
 )
 from latecomer.reports.frames.errors import accuracy_frame
-from latecomer.reports.page.answers import answers, shared_terms
+from latecomer.reports.page.answer_box import answers, shared_terms
 
 MODEL = {"method": "pefll", "label": "a", "seed": 0, "predictor": "deterministic", "shift": "none"}
 PRODUCT = {"metric": "certificate", "bound": "r0:product", "population": "unseen-client",

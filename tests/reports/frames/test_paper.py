@@ -11,9 +11,11 @@ from latecomer.reports import paper_figure, paper_frame
 from latecomer.reports.display.style import looks
 from latecomer.reports.errors.paper import describe_paper, one_number_each, paper_table
 from latecomer.reports.frames.paper import (
+    NOT_COMPARABLE,
     paper_correlations,
     paper_items,
     paper_numbers,
+    with_verdicts,
     within_spread,
 )
 from latecomer.reports.measures.correlation import agreement_table
@@ -189,15 +191,41 @@ def test_within_spread_needs_both_spreads():
     assert within_spread(frame).tolist() == [True, False, None]
 
 
+def test_the_rule_is_two_points_or_two_standard_errors():
+    frame = pd.DataFrame(
+        {"difference": [0.019, -0.021, 0.03, -0.041], "standard_error": [0.0, 0.0, 0.02, 0.02]}
+    )
+    judged = with_verdicts(frame, {"scale": "paper"})
+    assert judged["verdict"].tolist() == ["reproduced", "not reproduced"] * 2
+    assert judged["margin"].tolist() == [0.02, 0.02, 0.04, 0.04]
+    assert set(with_verdicts(frame, {"scale": "reduced"})["verdict"]) == {NOT_COMPARABLE}
+
+
+def test_the_standard_error_is_of_both_numbers(make):
+    """Ours over clients or over seeds, the larger; a sd over three seeds by the root of 3."""
+    rows = make({("pefll", "pefll"): 0.0}, seeds=(0, 1))
+    lost = (pd.to_numeric(rows["client"]) % 2 == 0) & (rows["group"] == "novel")
+    rows.loc[lost, "value"] = 0.5
+    frame = paper_frame(rows, TABLE).set_index("group")
+    line = paper_numbers().loc[frame.loc["novel", "number"]]
+    assert (line["method"], line["group"], line["n_clients"]) == ("PeFLL", "novel", 90)
+    ours = np.std([0.5, 1.0] * 5, ddof=1) / math.sqrt(10)
+    theirs = line["spread"] / 100 / math.sqrt(3)
+    assert frame.loc["novel", "standard_error"] == pytest.approx(math.hypot(ours, theirs))
+    rows.loc[rows["seed"] == 1, "value"] = 0.9
+    seeds = paper_frame(rows, TABLE).set_index("group").loc["seen", "standard_error"]
+    seen = paper_numbers().loc[frame.loc["seen", "number"], "spread"] / 100 / math.sqrt(3)
+    assert seeds == pytest.approx(math.hypot(0.9 / math.sqrt(2) / math.sqrt(2), seen))
+
+
 @pytest.mark.parametrize(("scale", "said"), [("paper", True), ("reduced", False), (None, False)])
-def test_within_is_said_at_the_papers_scale_only(make, scale, said):
+def test_a_verdict_is_given_at_the_papers_scale_only(make, scale, said):
     rows = make({("pefll", "pefll"): 0.1})
     study = {**TABLE, "scale": scale}
     table = paper_table(paper_frame(rows, study), ["pefll"], study)
-    assert ("within the combined spread" in table.shown.columns) is said
-    assert ("ombined spread" in table.caption) is said
-    if said:
-        assert set(table.shown["within the combined spread"]) <= {"yes", "no"}
+    judged = {"reproduced", "not reproduced"}
+    assert (set(table.shown["verdict"]) <= judged) is said
+    assert ("two standard errors" in table.caption) is said
 
 
 def test_items_without_numbers_or_rows_give_an_empty_frame(make):

@@ -12,7 +12,7 @@ from latecomer.reports.errors.shift import severity_places, shift_caption
 from latecomer.reports.errors.training import describe_training
 from latecomer.reports.guarantees.distribution import describe_distribution
 from latecomer.reports.guarantees.shares import curve_frame, fraction_table, price_table
-from latecomer.reports.page.answers import shift_answers
+from latecomer.reports.page.answer_box import shift_answers
 from latecomer.reports.words import MINUS
 
 

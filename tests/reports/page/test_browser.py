@@ -43,6 +43,21 @@ def browser():
         opened.close()
 
 
+JOBS = ("bound-vs-accuracy-digits", "shift-robustness-digits", "generalization-gap-digits")
+# Of the screen a page is made for, and the most that it may scroll without a click, in pixels.
+SCREEN, LONGEST = 900, 6000
+OVERLAPPING = """() => {
+    const shown = [...document.querySelectorAll('.card figure svg text')]
+        .filter(text => text.getClientRects().length && text.textContent.trim())
+        .map(text => [text.textContent.trim(), text.closest('svg'), text.getBoundingClientRect()]);
+    const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+    return shown.flatMap(([one, svg, box], i) => shown.slice(i + 1)
+        .filter(([, other, second]) => svg === other && over(box, second))
+        .map(([other]) => `${one} / ${other}`));
+}"""
+
+
 class Visit:
     """A page that was opened, and all it said or asked for meanwhile."""
 
@@ -178,7 +193,7 @@ def test_fold_outs_and_navigation_work(visit):
 
 
 def test_a_link_unfolds_the_chapter_that_it_leads_to(visit, page_file):
-    assert visit.folded == 3
+    assert visit.folded == 4
     page = visit.page
     opened = "document.querySelector('#guarantees > details').open"
     for act in (
@@ -203,8 +218,10 @@ def column(page, number):
     )
 
 
-def test_tables_sort_by_mouse_and_keyboard_and_say_so(visit):
+def test_tables_sort_by_mouse_and_keyboard_and_say_so(visit, page_file):
     page = visit.page
+    page.goto("about:blank")
+    page.goto(f"{page_file.as_uri()}#accuracy")
     head = page.locator("#accuracy table").first.locator("thead th")
     given = column(page, 2)
     novel = head.nth(2)
@@ -247,7 +264,8 @@ def test_cells_without_a_value_sort_last_both_ways(visit):
 
 def test_downloads_carry_the_data(visit, page_file):
     page = visit.page
-    page.goto(page_file.as_uri())
+    page.goto("about:blank")
+    page.goto(f"{page_file.as_uri()}#figure-gap")
     with page.expect_download() as waiting:
         page.locator("#figure-gap a[download]").click()
     text = waiting.value.path().read_text("utf-8")
@@ -272,3 +290,51 @@ def test_print_leaves_out_what_only_a_screen_can_use(visit):
     assert not page.locator("nav").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     page.emulate_media(media="screen")
+
+
+@pytest.fixture(scope="module")
+def job_pages(tmp_path_factory) -> dict[str, Path]:
+    pages = {}
+    for name in JOBS:
+        run = tmp_path_factory.mktemp(name) / name
+        shutil.copytree(Path(reports.__file__).parent / "reference" / name, run)
+        pages[name] = report(run)
+    return pages
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_is_answered_on_the_first_screen(browser, job_pages, name, width):
+    job = Visit(browser, job_pages[name], width, "light")
+    page = job.page
+    page.goto(f"{job_pages[name].as_uri()}?anew")
+    if width == 1280:
+        figure = page.locator(".card figure").first.locator(".wide").bounding_box()
+        assert figure["y"] + figure["height"] <= SCREEN
+        assert page.evaluate("document.documentElement.scrollHeight") <= LONGEST
+    assert page.evaluate(OVERLAPPING) == []
+    beyond = page.evaluate(
+        """() => [...document.querySelectorAll('.card .scroll')]
+            .filter(box => box.scrollWidth > box.clientWidth + 1)
+            .map(box => box.getAttribute('aria-label'))"""
+    )
+    assert beyond == []
+    legends = page.evaluate(
+        """() => [...document.querySelectorAll('.card figure svg [id^=legend]')]
+            .map(legend => legend.querySelectorAll('text').length)"""
+    )
+    assert max(legends, default=0) <= 8
+    job.context.close()
+
+
+def test_a_job_on_paper_keeps_within_its_margins(browser, job_pages):
+    """A4 less 16 mm a side is 672 pixels of 1/96 inch; what is folded is printed open."""
+    for path in job_pages.values():
+        job = Visit(browser, path, 672, "dark")
+        page = job.page
+        page.emulate_media(media="print", color_scheme="dark")
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 672
+        assert page.locator("details:not([open])").count() == 0
+        assert page.pdf(format="A4").startswith(b"%PDF")
+        job.context.close()

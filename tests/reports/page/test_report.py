@@ -5,6 +5,7 @@ import html.parser
 import importlib
 import io
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -17,6 +18,7 @@ from markupsafe import Markup
 
 from latecomer.eval.results.rows import InputError, load_run, make_row
 from latecomer.reports import report
+from latecomer.reports.answers import QUESTIONS
 from latecomer.reports.display.pictures import Picture, Writer, download
 from latecomer.reports.display.style import NARROW
 from latecomer.reports.page.html import page_of
@@ -263,7 +265,7 @@ ONE_SIZE = "pfedhn:Appendix C.5:trainable"
         ({}, "no number on record matches"),
         ({"paper": ["pefll-iclr:Figure 4"]}, "no number on record matches"),
         ({"paper": [ONE_SIZE]}, "of 150 rounds: its numbers cannot confirm"),
-        ({"paper": [ONE_SIZE], "scale": "paper"}, "within the combined spread"),
+        ({"paper": [ONE_SIZE], "scale": "paper"}, "two standard errors"),
     ],
     ids=["sizes", "figure", "reduced", "paper"],
 )
@@ -362,3 +364,22 @@ def test_importing_and_reporting_loads_no_torch(run_writer, tmp_path):
 def test_examples_in_docstrings(module):
     found = importlib.import_module(f"latecomer.reports.{module}")
     assert doctest.testmod(found).failed == 0
+
+
+@pytest.mark.slow
+def test_a_run_answers_another_question_on_a_page_of_its_own(tmp_path):
+    kept = REPORTS / "reference" / "generalization-gap-digits"
+    out = shutil.copytree(kept, tmp_path / "run")
+    path = report(out, asks=["accuracy"])
+    assert path.name == "report-accuracy.html"
+    text = path.read_text("utf-8")
+    assert QUESTIONS["accuracy"] in text
+    assert "answer-accuracy" in text
+    assert load_run(out).study["question"] not in text
+    assert not (out / "report.html").exists()
+    for asks, said in (
+        (["shifts"], "asks must be among bounds, shift, gap, accuracy, paper, certificate, got"),
+        (["paper"], "holds nothing that answers paper"),
+    ):
+        with pytest.raises(InputError, match=said):
+            report(out, asks=asks)

@@ -1,0 +1,84 @@
+"""What an install without extras leaves out, and the line that brings it.
+
+A module that is absent is an ``ImportError``, as everywhere in Python: nothing that a caller gave
+is illegal, and code that can do without it asks for that error.  The command line makes one line
+and exit code 2 of it.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+__all__ = ["TRAIN", "advice", "first_use", "needed", "require"]
+
+# What the extra "train" brings, by the names that are imported.
+TRAIN = (
+    *("torch", "pandas", "sklearn", "matplotlib", "seaborn", "pydantic", "PIL", "safetensors"),
+    *("threadpoolctl", "pooch", "requests", "ijson"),
+)
+
+
+def advice(error: ModuleNotFoundError) -> str:
+    """Say in one line what to install; nothing where it is no module of an extra that is absent.
+
+    Examples
+    --------
+    >>> advice(ModuleNotFoundError(name="no_such_module"))
+    ''
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in TRAIN or find_spec(module) is not None:
+        return ""
+    return (
+        f"{module} is not installed; training, data sets and reports of runs need"
+        ' pip install "latecomer[train]"'
+    )
+
+
+def first_use(module: str, name: str) -> Any:
+    """Import a name from where it lies.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        With the line that says what to install where an extra is missing.
+    """
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if line := advice(error):
+            raise ModuleNotFoundError(line, name=error.name) from error
+        raise
+
+
+def require(*modules: str) -> None:
+    """Refuse to begin what would fail halfway without these, or any, modules of the extra "train".
+
+    Raises
+    ------
+    ModuleNotFoundError
+        With the line that says what to install.
+    """
+    for module in modules or TRAIN:
+        if find_spec(module) is None:
+            raise ModuleNotFoundError(advice(ModuleNotFoundError(name=module)), name=module)
+
+
+def needed(module: str, what: str) -> Any:
+    """Import a module that one thing alone needs, or say so.
+
+    Raises
+    ------
+    ModuleNotFoundError
+
+    Examples
+    --------
+    >>> needed("no_such_module", "a table")
+    Traceback (most recent call last):
+    ModuleNotFoundError: a table needs no_such_module, which is not installed: pip install \
+no_such_module
+    """
+    if find_spec(module) is None:
+        line = f"{what} needs {module}, which is not installed: pip install {module}"
+        raise ModuleNotFoundError(line, name=module)
+    return import_module(module)

@@ -1,0 +1,93 @@
+"""What ``latecomer certify`` prints for people."""
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.eval.certificates.from_losses import LossCertificate
+from latecomer.eval.certificates.rules import RULES, Rule, best_of_rule
+from latecomer.losses.certified import CertifiedLosses
+from latecomer.losses.statements import loss_statements, shown_up, topics
+from latecomer.render import ledger, number
+
+__all__ = ["certified_lines", "loss_certificate_lines"]
+
+
+def certified_lines(found: CertifiedLosses) -> list[str]:
+    """Show what the losses of untrained clients prove, and everything else that was asked."""
+    lines = loss_certificate_lines(found)
+    for topic in topics(found):
+        lines += [topic.heading, *(one.line for one in topic.said), *topic.sentences]
+    return lines
+
+
+def loss_certificate_lines(proved: LossCertificate) -> list[str]:
+    """Show what the losses of untrained clients prove, in words, and the plan that proves it."""
+    clients = "1 client" if proved.n_clients == 1 else f"{proved.n_clients} clients"
+    spread = f" (sd {number(proved.sd, decimals=3)})" if proved.n_clients > 1 else ""
+    lines = [
+        f"{clients}, mean loss {number(proved.mean, decimals=3)}{spread}",
+        f"Plan, to be fixed before the first loss is seen: {_plan(proved)}.",
+    ]
+    spent = []
+    if proved.certificate is not None and proved.price_paid is not None:
+        lines += _mean_lines(proved, proved.certificate, clients)
+        spent.append(f"{ledger(proved.certificate)} for the mean loss")
+    which = (
+        f"conformal quantile (rank {proved.rank} of {proved.n_clients})"
+        if proved.rank <= proved.n_clients
+        else f"says nothing: needs {proved.clients_needed} clients or more at this alpha"
+    )
+    lines.append(f"  {'loss of the next client':<34} <= {shown_up(proved.next_client)}   {which}")
+    spent.append(f"{proved.alpha:g} on the next client (alpha), a statement of its own")
+    lines += loss_statements(proved)
+    held = [proved.certificate] if proved.certificate is not None else []
+    assumed = dict.fromkeys(a for c in [*held, proved.next_client] for a in c.assumptions)
+    return [
+        *lines,
+        f"Holds if: {'; '.join(assumed)}.",
+        f"Failure probability: {'; '.join(spent)}.",
+        "Does not say: anything about a different kind of client, or about the model after"
+        " further training.",
+    ]
+
+
+def _plan(proved: LossCertificate) -> str:
+    parts = f" of {', '.join(proved.best_of)}" if proved.best_of else ""
+    told = [f"rule {proved.rule}{parts}"]
+    if proved.certificate is not None:
+        told.append(f"delta {float(proved.certificate.delta_total):g}")
+    told.append(f"alpha {proved.alpha:g}")
+    if proved.orders:
+        orders = "1 order" if proved.orders == 1 else f"{proved.orders} orders"
+        told.append(f"{orders} of the losses drawn by seed {proved.seed}")
+    if proved.pool_size is not None:
+        told.append(f"a pool of {proved.pool_size} clients")
+    return ", ".join(told)
+
+
+def _mean_lines(proved: LossCertificate, issued: Certificate, clients: str) -> list[str]:
+    pool = proved.pool_size
+    who = "clients like these" if pool is None else f"the pool of {pool} clients"
+    paid = float(proved.price_paid or 0.0)
+    # What equal losses of independent clients cost at least; a pool can be had for less.
+    least = number(proved.reference_price, decimals=3)
+    rule = _rule(proved)
+    reference = f" reference price for {clients} {least}," if pool is None else ""
+    lines = [
+        f"  {f'mean loss of {who}':<34} <= {shown_up(issued)}"
+        f"   {rule.certify_words or rule.words};{reference}"
+        f" paid {number(paid, decimals=3)}{_empty(issued)}"
+    ]
+    if proved.others is not None:
+        whose = f"mean loss of the {(pool or 0) - proved.n_clients} not scored"
+        lines.append(
+            f"  {whose:<34} <= {number(proved.others, decimals=3, up=True)}   what the line above"
+            " leaves for them"
+        )
+    return lines
+
+
+def _rule(proved: LossCertificate) -> Rule:
+    return best_of_rule(proved.best_of) if proved.best_of else RULES[proved.rule]
+
+
+def _empty(bound: Certificate) -> str:
+    return "; says nothing: it is the largest loss" if bool(bound.vacuous) else ""

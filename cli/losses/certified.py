@@ -1,0 +1,274 @@
+"""All that is asked of a table of losses, certified at once: what ``latecomer certify`` shows."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from os import PathLike, fspath
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.eval.certificates.from_losses import (
+    LossCertificate,
+    certificate_dict,
+    check_options,
+)
+from latecomer.eval.certificates.from_losses import certify_losses as certify_mean
+from latecomer.eval.certificates.further_losses import (
+    Compared,
+    Step,
+    certify_above,
+    certify_against,
+    certify_curve,
+    certify_groups,
+)
+from latecomer.eval.certificates.loss_table import LossTable, Source, read_losses
+from latecomer.eval.certificates.shifted_losses import Shifted, certify_shifted
+from latecomer.eval.errors import InputError
+from latecomer.losses.shown import Shown
+from latecomer.losses.statements import loss_statements, of_ball, statement_rows, tails
+from latecomer.render import plain
+
+__all__ = ["CertifiedLosses", "certify_losses"]
+
+_BALLS = ("kl", "tv", "chi2", "subgroup")
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedLosses(LossCertificate, Shown):
+    """A `LossCertificate`, and what else was asked of the same losses.
+
+    Attributes
+    ----------
+    delta : float
+        Failure probability of the mean, and of every further statement.
+    losses : tuple of float
+        One a client, the smallest first.
+    radii : mapping of str to sequence of float
+        Radii that were asked for, by ball.
+    shifts : mapping of str to Shifted
+        Other populations, by ball.
+    above : mapping of float to Certificate
+        Share of clients above each threshold.
+    curve : tuple or None
+        Width and steps of the share of clients above every threshold.
+    by : str
+        Column that names the groups.
+    groups : mapping of str to LossCertificate
+        By name of the group.
+    against : Compared or None
+        This model against another one.
+    other : str
+        What the other model's losses are called.
+    """
+
+    delta: float = 0.05
+    losses: tuple[float, ...] = ()
+    radii: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    shifts: Mapping[str, Shifted] = field(default_factory=dict)
+    above: Mapping[float, Certificate] = field(default_factory=dict)
+    curve: tuple[Certificate, list[Step]] | None = None
+    by: str = ""
+    groups: Mapping[str, LossCertificate] = field(default_factory=dict)
+    against: Compared | None = None
+    other: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings, lists and dicts: what was asked for and no more."""
+        told: dict[str, Any] = {
+            "shifts": [self._shift(ball) for ball in self.shifts],
+            "tails": self._tails(),
+            "groups": {name: one.to_dict() for name, one in self.groups.items()},
+            "against": _compared(self.against),
+        }
+        asked = {name: record for name, record in told.items() if record}
+        found: dict[str, Any] = plain(
+            LossCertificate.to_dict(self) | {"statements": loss_statements(self)} | asked
+        )
+        return found
+
+    def __str__(self) -> str:
+        """Return what ``latecomer certify`` prints."""
+        from latecomer.losses.certificate_lines import certified_lines
+
+        return "\n".join(certified_lines(self))
+
+    @property
+    def sentence(self) -> str:
+        """What is proved of the mean loss, or of the next client's under the rule conformal."""
+        return loss_statements(self)[0]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a record a statement: topic, what is bounded, by how much, and what it says."""
+        return statement_rows(self)
+
+    def report(self, path: str | PathLike[str], *, source: str = "losses") -> Path:
+        """Write a page about it, one HTML file; ``source`` is what the losses are called there."""
+        from latecomer.losses.report import write_report
+
+        return write_report(self, path, source=source)
+
+    def _shift(self, ball: str) -> dict[str, Any]:
+        found = self.shifts[ball]
+        said = [one.sentence for one in of_ball(self, ball) if one.sentence]
+        record: dict[str, Any] = {"ball": ball, "statements": said}
+        if self.radii[ball]:
+            record["radii"] = list(found.radii)
+            record["certificate"] = certificate_dict(found.certificate)
+        if found.breaking is not None:
+            breaking = None if math.isnan(found.breaking) else found.breaking
+            record |= {"target": found.target, "breaking": breaking}
+        return record
+
+    def _tails(self) -> dict[str, Any]:
+        if not self.above and self.curve is None:
+            return {}
+        record: dict[str, Any] = {}
+        if self.above:
+            record["above"] = {f"{t:g}": certificate_dict(one) for t, one in self.above.items()}
+        if self.curve is not None:
+            width, steps = self.curve
+            names = ("threshold", "sampled", "upper")
+            record["curve"] = {
+                "certificate": certificate_dict(width),
+                "steps": [dict(zip(names, step, strict=True)) for step in steps],
+            }
+        return record | {"statements": tails(self).sentences}
+
+
+def _compared(found: Compared | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {
+        "difference": found.difference,
+        "certificate": certificate_dict(found.certificate),
+        "worse": certificate_dict(found.worse) | {"n_worse": found.n_worse},
+    }
+
+
+def certify_losses(
+    losses: Source,
+    *,
+    delta: float = 0.05,
+    rule: str = "product",
+    alpha: float = 0.1,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+    seed: int = 0,
+    best_of: Sequence[str] = (),
+    shifts: Mapping[str, Sequence[float]] = _NOTHING,
+    target: float | None = None,
+    above: Sequence[float] = (),
+    curve: bool = False,
+    by: str | None = None,
+    against: Source | None = None,
+) -> CertifiedLosses:
+    """Certify the mean loss of clients like these, the next one's, and what else is asked.
+
+    Parameters
+    ----------
+    losses, delta, rule, alpha, pool_size, loss_max, seed, best_of
+        As for :func:`latecomer.eval.certificates.from_losses.certify_losses`; what goes beyond
+        the mean is a statement of its own each, at the same ``delta``.
+    shifts : mapping of str to sequence of float
+        Radii by ball (``kl``, ``tv``, ``chi2``), and shares of a ``subgroup``.
+    target : float, optional
+        Mean loss to stay below: how far may clients shift?  By every ball where none is named.
+    above : sequence of float
+        Thresholds that a client's loss should not exceed.
+    curve : bool
+        Whether to bound the share of clients above every threshold at once.
+    by : str, optional
+        Column that names each client's group.
+    against : path, DataFrame or mapping, optional
+        Another model's losses on the same clients.
+
+    Raises
+    ------
+    InputError
+        One line naming the argument, or the file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> found = certify_losses({f"client {i}": 0.1 for i in range(30)}, above=[0.2])
+    >>> round(float(found.certificate), 3), round(float(found.above[0.2]), 3)
+    (0.186, 0.095)
+    """
+    drawn: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "delta": delta}
+    betting: dict[str, Any] = {"rule": rule, "best_of": best_of, "seed": seed}
+    check_options(alpha=alpha, **drawn, **betting)
+    further: dict[str, Any] = {
+        "balls": asked_balls(shifts, target),
+        "target": target,
+        "above": above,
+    }
+    further |= {"curve": curve, "by": by, "against": against}
+    table = read_losses(losses, loss_max=float(loss_max), by=by)
+    return _certified(table, alpha, drawn, betting, **further)
+
+
+def _certified(
+    table: LossTable,
+    alpha: float,
+    drawn: dict[str, Any],
+    betting: dict[str, Any],
+    *,
+    balls: Mapping[str, tuple[float, ...]],
+    target: float | None,
+    above: Sequence[float],
+    curve: bool,
+    by: str | None,
+    against: Source | None,
+) -> CertifiedLosses:
+    mean = certify_mean(table, alpha=alpha, **drawn, **betting)
+    return CertifiedLosses(
+        **{one.name: getattr(mean, one.name) for one in fields(LossCertificate)},
+        delta=float(drawn["delta"]),
+        losses=table.losses,
+        radii=balls,
+        shifts={
+            ball: certify_shifted(table, ball=ball, radii=reach, target=target, **drawn, **betting)
+            for ball, reach in balls.items()
+        },
+        above=certify_above(table, above, **drawn) if len(above) else {},
+        curve=certify_curve(table, **drawn) if curve else None,
+        by=by or "",
+        groups=_groups(table, by, alpha, **drawn, **betting),
+        **_other(table, against, seed=betting["seed"], **drawn),
+    )
+
+
+def _other(table: LossTable, against: Source | None, **asked: Any) -> dict[str, Any]:
+    if against is None:
+        return {}
+    named = str(fspath(against)) if isinstance(against, str | PathLike) else "another model"
+    return {"against": certify_against(table, against, **asked), "other": named}
+
+
+def asked_balls(
+    shifts: Mapping[str, Sequence[float]], target: float | None
+) -> dict[str, tuple[float, ...]]:
+    """Return the radii by ball; every ball where a target alone is given.
+
+    Examples
+    --------
+    >>> asked_balls({"kl": [0.1]}, 0.3), list(asked_balls({}, 0.3))
+    ({'kl': (0.1,)}, ['kl', 'tv', 'chi2', 'subgroup'])
+    """
+    if target is not None and not shifts:
+        return {ball: () for ball in _BALLS}
+    return {ball: tuple(radii) for ball, radii in shifts.items()}
+
+
+def _groups(
+    table: LossTable, by: str | None, alpha: float, *, pool_size: int | None, **asked: Any
+) -> Mapping[str, LossCertificate]:
+    if by is None:
+        return {}
+    if pool_size is not None:
+        raise InputError(
+            "--by needs independent clients: the groups' parts of a pool are not known"
+        )
+    return certify_groups(table, by, alpha=alpha, **asked)

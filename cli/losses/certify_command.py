@@ -1,0 +1,143 @@
+"""``latecomer certify``: what the losses of clients that took no part in training prove."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from latecomer.arguments import Json, numbers, real_option, whole_option
+from latecomer.eval.errors import InputError, nearest
+
+__all__ = ["certify_file"]
+
+_BALLS = ("kl", "tv", "chi2")
+File = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE", help="CSV, JSON or Parquet: client, loss, maybe weight; - is stdin."
+    ),
+]
+Delta = Annotated[float, real_option("--delta", "Failure probability for the mean loss.")]
+RuleName = Annotated[
+    str, typer.Option("--rule", help="How the mean is bounded. Choose beforehand.")
+]
+BestOf = Annotated[
+    str | None,
+    typer.Option(metavar="RULES", help="Of which best_of takes the tightest, with commas."),
+]
+Alpha = Annotated[float, real_option("--alpha", "Failure probability for the next client.")]
+PoolSize = Annotated[
+    int | None, whole_option("--pool-size", "Untrained clients these were drawn from, if finite.")
+]
+LossMax = Annotated[float, real_option("--loss-max", "Largest possible loss.")]
+Seed = Annotated[
+    int, whole_option("--seed", "Draws the orders that some rules bet along; choose beforehand.")
+]
+Shift = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="kl=RADII",
+        help="Certify other populations: kl=, tv= or chi2= with radii, as in kl=0.05,0.1.",
+    ),
+]
+Subgroup = Annotated[
+    str | None,
+    typer.Option(metavar="SHARES", help="Certify every group of at least these shares."),
+]
+Target = Annotated[
+    float | None, real_option("--target", "How far may clients shift before this loss breaks?")
+]
+Above = Annotated[
+    str | None,
+    typer.Option(metavar="LOSSES", help="Certify the share of clients above these losses."),
+]
+Curve = Annotated[bool, typer.Option("--curve", help="Certify the share above every loss at once.")]
+By = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Certify every group of this column.")
+]
+Against = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Another model's losses, same clients.")
+]
+Report = Annotated[str | None, typer.Option(metavar="FILE", help="Write a page, one HTML file.")]
+LogSum = Annotated[
+    float | None,
+    real_option("--log-sum", "In place of FILE: sum of -ln(1 - (1 - gamma) loss)."),
+]
+Clients = Annotated[int | None, whole_option("--clients", "Clients behind --log-sum.")]
+Gamma = Annotated[float | None, real_option("--gamma", "Of --log-sum; 1/CLIENTS if not.")]
+
+
+def certify_file(
+    file: File = None,
+    delta: Delta = 0.05,
+    rule: RuleName = "product",
+    best_of: BestOf = None,
+    alpha: Alpha = 0.1,
+    pool_size: PoolSize = None,
+    loss_max: LossMax = 1.0,
+    seed: Seed = 0,
+    shift: Shift = None,
+    subgroup: Subgroup = None,
+    target: Target = None,
+    above: Above = None,
+    curve: Curve = False,
+    by: By = None,
+    against: Against = None,
+    report: Report = None,
+    log_sum: LogSum = None,
+    clients: Clients = None,
+    gamma: Gamma = None,
+    as_json: Json = False,
+) -> None:
+    """Certify any model from its losses on new clients.
+
+    The clients must have played no part in training.  Rows of one client are averaged.  What is
+    asked for beyond the mean is a statement of its own each, at the same delta.
+    """
+    if log_sum is not None or clients is not None or gamma is not None:
+        from latecomer.losses.secret_sum import certify_sum
+
+        asked = {"FILE": file, "--shift": shift, "--subgroup": subgroup, "--target": target}
+        asked |= {"--above": above, "--curve": curve, "--by": by, "--against": against}
+        asked |= {"--pool-size": pool_size, "--best-of": best_of, "--report": report}
+        beside = [option for option, value in asked.items() if value]
+        certify_sum(log_sum, clients, gamma, delta=delta, beside=beside, as_json=as_json)
+        return
+    if file is None:
+        raise InputError("missing argument 'FILE'")
+    from latecomer.losses.certified import certify_losses
+
+    found = certify_losses(
+        sys.stdin.buffer.read() if file == "-" else file,
+        delta=delta,
+        rule=rule,
+        best_of=best_of.split(",") if best_of else (),
+        alpha=alpha,
+        pool_size=pool_size,
+        loss_max=loss_max,
+        seed=seed,
+        shifts=_balls(shift or [], subgroup),
+        target=target,
+        above=numbers("--above", above),
+        curve=curve,
+        by=by,
+        against=against,
+    )
+    if report is not None:
+        found.report(report, source="standard input" if file == "-" else file)
+    typer.echo(found.to_json() if as_json else str(found))
+
+
+def _balls(shifts: list[str], subgroup: str | None) -> dict[str, list[float]]:
+    """Return the radii by ball."""
+    found: dict[str, list[float]] = {}
+    for text in shifts:
+        ball, equals, radii = text.partition("=")
+        if ball not in _BALLS or not equals:
+            raise InputError(
+                f"--shift must be kl=, tv= or chi2= with radii, got {text!r}{nearest(ball, _BALLS)}"
+            )
+        found[ball] = found.get(ball, []) + numbers(f"--shift {ball}", radii)
+    if subgroup is not None:
+        found["subgroup"] = numbers("--subgroup", subgroup)
+    return found

@@ -1,0 +1,39 @@
+"""``latecomer plan``: how many clients to hold out."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from latecomer.arguments import Json, real_option, whole_option
+
+__all__ = ["plan_hold_out"]
+
+
+def plan_hold_out(
+    target: Annotated[float, real_option("--target", "The certificate is to be at most this.")],
+    expect: Annotated[
+        float | None, real_option("--expect", "Mean loss that clients are expected to have.")
+    ] = None,
+    sd: Annotated[float | None, real_option("--sd", "Standard deviation of their losses.")] = None,
+    pilot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV of losses to take mean and deviation from."),
+    ] = None,
+    clients: Annotated[int, whole_option("--clients", "Most that can be held out.")] = 500,
+    delta: Annotated[
+        float, real_option("--delta", "Failure probability of the certificate.")
+    ] = 0.05,
+    rule: Annotated[str, typer.Option(help="product, chernoff_kl or betting_mixture.")] = "product",
+    seed: Annotated[int, whole_option("--seed", "Draws the simulated losses.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Plan how many clients to hold out for a certificate.
+
+    Losses are simulated with a Beta law of the expected mean and deviation, or of a pilot's.
+    """
+    from latecomer.losses.planned import plan_hold_out as planned
+
+    asked: dict[str, Any] = {"clients": clients, "delta": delta, "rule": rule, "seed": seed}
+    found = planned(target, expect=expect, sd=sd, pilot=pilot, **asked)
+    typer.echo(found.to_json() if as_json else str(found))

@@ -1,0 +1,55 @@
+"""How a result shows itself in Python: a table, a sentence, JSON, and a page of a notebook."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from latecomer.extras import needed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Shown"]
+
+
+class Shown(ABC):
+    """A result that shows what the terminal shows."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a record a statement."""
+
+    def table(self) -> "pd.DataFrame":
+        """Return a row a statement; needs pandas."""
+        frame: pd.DataFrame = needed("pandas", "a table").DataFrame(self.rows())
+        return frame
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """What it says in one sentence."""
+
+    def to_json(self) -> str:
+        """Return JSON without NaN or infinity, as the terminal prints it with ``--json``."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        lines = [_line(rows[0], "th"), *(_line(row.values(), "td") for row in rows)]
+        return f"<p>{escape(self.sentence)}</p>\n<table>{''.join(lines)}</table>"
+
+
+def _line(cells: Iterable[Any], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(_text(cell))}</{tag}>' for cell in cells)}</tr>"
+
+
+def _text(cell: Any) -> str:
+    if cell is None or cell != cell:
+        return ""
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)

@@ -1,0 +1,264 @@
+"""What a certificate of a table of losses states: a line, a number and a sentence each."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.eval.certificates.from_losses import LossCertificate
+from latecomer.eval.certificates.shifted_losses import Shifted
+from latecomer.render import number
+from latecomer.reports.statements import FILE, statement
+from latecomer.reports.words import inward
+
+if TYPE_CHECKING:
+    from latecomer.losses.certified import CertifiedLosses
+
+__all__ = [
+    "Said",
+    "Topic",
+    "loss_statements",
+    "of_ball",
+    "shown_up",
+    "statement_rows",
+    "tails",
+    "topics",
+]
+
+_ABOUT = {
+    "kl": "mean loss within KL {}",
+    "tv": "mean loss within TV {}",
+    "chi2": "mean loss within chi-squared {}",
+    "subgroup": "mean loss of any group of share {}",
+}
+_MOST_STEPS = 12
+
+
+@dataclass(frozen=True)
+class Said:
+    """One statement.
+
+    Attributes
+    ----------
+    about : str
+        What is bounded.
+    value : float
+        The bound, or the radius at which a target breaks.
+    shown : str
+        The same as text, rounded to the side on which it holds.
+    note : str
+        What stands beside it.
+    sentence : str
+        What it says in full; empty where its topic says it.
+    sign : str
+        What stands between: two letters.
+    """
+
+    about: str
+    value: float
+    shown: str
+    note: str = ""
+    sentence: str = ""
+    sign: str = "<="
+
+    @property
+    def line(self) -> str:
+        """Line of the terminal."""
+        return f"  {self.about:<34} {self.sign} {self.shown}   {self.note}".rstrip()
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Statements of one kind, with what stands above and below them."""
+
+    name: str
+    heading: str
+    said: tuple[Said, ...]
+    closing: str = ""
+
+    @property
+    def sentences(self) -> list[str]:
+        """What it says in full."""
+        told = [*(one.sentence for one in self.said), self.closing]
+        return [sentence for sentence in told if sentence]
+
+
+def shown_up(bound: Certificate) -> str:
+    """Show a bound, rounded up."""
+    return number(float(bound), decimals=3, up=True)
+
+
+def _sentence(
+    issued: Certificate, bound: str, value: str, n_clients: int, pool_size: int | None
+) -> str:
+    """Say in one sentence what a certificate from a table states."""
+    return statement(
+        {
+            "bound": f"{FILE}:{bound}",
+            "population": issued.population,
+            "sampling": issued.sampling,
+            "predictor": issued.predictor,
+            "rigorous": issued.rigorous,
+            "reason": issued.reason,
+            "delta": float(issued.delta_total),
+            "n_clients": n_clients,
+            "pool": pool_size,
+        },
+        value,
+    )
+
+
+def loss_statements(proved: LossCertificate) -> list[str]:
+    """Say in a sentence each what is proved of the mean loss and of the next client's."""
+    sizes = (proved.n_clients, proved.pool_size)
+    said = []
+    if proved.certificate is not None:
+        one = proved.certificate
+        left = "" if proved.others is None else f" {_left(proved, proved.others)}."
+        said.append(_sentence(one, proved.rule, shown_up(one), *sizes) + left)
+    following = proved.next_client
+    return [*said, _sentence(following, "conformal", shown_up(following), *sizes)]
+
+
+def _left(proved: LossCertificate, others: float) -> str:
+    left = (proved.pool_size or 0) - proved.n_clients
+    whom = "the 1 client" if left == 1 else f"the {left} clients"
+    return f"For {whom} of the pool that were not scored it leaves a mean of at most " + number(
+        others, decimals=3, up=True
+    )
+
+
+def statement_rows(found: "CertifiedLosses") -> list[dict[str, Any]]:
+    """Return every statement as a record: the mean's and the next client's first."""
+    said = loss_statements(found)
+    following = Said("loss of the next client", float(found.next_client), "", "", said[-1])
+    first = [Topic("next client", "", (following,))]
+    if found.certificate is not None:
+        mean = Said("mean loss", float(found.certificate), "", "", said[0])
+        first.insert(0, Topic("mean", "", (mean,)))
+    return [
+        {
+            "topic": topic.name,
+            "about": one.about,
+            "bound": one.value,
+            "note": one.note,
+            "sentence": one.sentence or topic.closing,
+        }
+        for topic in [*first, *topics(found)]
+        for one in topic.said
+    ]
+
+
+def topics(found: "CertifiedLosses") -> list[Topic]:
+    """List what was asked beyond the mean and the next client, by topic."""
+    listed = [_shifts(found), tails(found), _groups(found), _against(found)]
+    return [topic for topic in listed if topic.said]
+
+
+def _shifts(found: "CertifiedLosses") -> Topic:
+    return Topic(
+        "shifts",
+        "Other populations; each way to compare them is a statement of its own:",
+        tuple(said for ball in found.shifts for said in of_ball(found, ball)),
+    )
+
+
+def of_ball(found: "CertifiedLosses", ball: str) -> Iterator[Said]:
+    """Yield what is stated of populations within the radii of one ball, and where it breaks."""
+    shifted = found.shifts[ball]
+
+    def sentence(radius: str, value: str) -> str:
+        bound = f"{found.rule}@{ball}={radius}"
+        return _sentence(shifted.certificate, bound, value, found.n_clients, found.pool_size)
+
+    if found.radii[ball]:
+        for radius, value in zip(
+            shifted.radii, shifted.certificate.value.ravel().tolist(), strict=True
+        ):
+            shown = number(value, decimals=3, up=True)
+            empty = "says nothing" if value >= shifted.certificate.loss_max else ""
+            about = _ABOUT[ball].format(f"{radius:g}")
+            yield Said(about, value, shown, empty, sentence(f"{radius:g}", shown))
+    if shifted.breaking is not None and shifted.target is not None:
+        yield from _breaking(shifted, shifted.breaking, f"{shifted.target:g}", sentence)
+
+
+def _breaking(
+    shifted: Shifted, radius: float, target: str, sentence: Callable[[str, str], str]
+) -> Iterator[Said]:
+    group = shifted.ball == "subgroup"
+    about = "smallest share of any group" if group else f"breaking radius, {shifted.ball}"
+    if math.isnan(radius):
+        yield Said(about, radius, "none ", f"above {target} without any shift", sign="  ")
+        return
+    shown = inward(radius, up=group)
+    note = f"so far the mean loss is certified to stay below {target}"
+    yield Said(about, radius, shown, note, sentence(shown, target), sign=" =")
+
+
+def tails(found: "CertifiedLosses") -> Topic:
+    """Say what is stated of clients with large losses."""
+    n, pool, said = found.n_clients, found.pool_size, []
+    for threshold, issued in found.above.items():
+        shown = shown_up(issued)
+        bad = sum(loss > threshold for loss in found.losses)
+        said.append(
+            Said(
+                f"share of clients above {threshold:g}",
+                float(issued),
+                shown,
+                f"{bad} of {n} sampled",
+                _sentence(issued, f"fraction_above@{threshold:g}", shown, n, pool),
+            )
+        )
+    closing = ""
+    if found.curve is not None:
+        width, steps = found.curve
+        # A dozen steps at most; JSON has all of them.
+        for threshold, sampled, upper in steps[:: max(1, -(-len(steps) // _MOST_STEPS))]:
+            shown = number(upper, decimals=3, up=True)
+            said.append(Said(f"share above {threshold:g}", upper, shown, f"sampled {sampled:.3f}"))
+        closing = _sentence(width, "error_curve", shown_up(width), n, pool)
+    return Topic("tails", "Clients with large losses:", tuple(said), closing)
+
+
+def _groups(found: "CertifiedLosses") -> Topic:
+    heading = (
+        f"Groups by {found.by}: the {len(found.groups)} share delta and alpha, all bounds hold at"
+        f" once with probability {100 * (1 - found.delta):g}% (next clients"
+        f" {100 * (1 - found.alpha):g}%):"
+    )
+    said = tuple(_group(name, one) for name, one in found.groups.items())
+    return Topic("groups", heading, said)
+
+
+def _group(name: str, one: LossCertificate) -> Said:
+    return Said(
+        f"mean loss of {name}",
+        math.nan if one.certificate is None else float(one.certificate),
+        "-" if one.certificate is None else shown_up(one.certificate),
+        f"{one.n_clients} clients, mean {number(one.mean, decimals=3)}; next client"
+        f" <= {shown_up(one.next_client)}",
+    )
+
+
+def _against(found: "CertifiedLosses") -> Topic:
+    if found.against is None:
+        return Topic("against", "", ())
+    one = found.against
+    heading = (
+        f"Against {found.other}, on the same {one.n_clients} clients, each statement at delta"
+        f" {found.delta:g}:"
+    )
+    difference, worse = shown_up(one.certificate), shown_up(one.worse)
+    said = (
+        Said(
+            "mean difference of losses",
+            float(one.certificate),
+            difference,
+            f"sampled {one.difference:+.3f}",
+        ),
+        Said("share of clients served worse", float(one.worse), worse, f"{one.n_worse} sampled"),
+    )
+    return Topic("against", heading, said, f"Holds if: {'; '.join(one.certificate.assumptions)}.")

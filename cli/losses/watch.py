@@ -1,0 +1,240 @@
+"""What ``latecomer watch`` and ``latecomer verify`` show: a line a client, then what is proved."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from latecomer.eval.certificates.arriving import (
+    Arrival,
+    Moment,
+    WatchPlan,
+    arrivals_of,
+    first_alarm,
+    moments_after,
+    read_plan,
+    watch_plan,
+)
+from latecomer.eval.certificates.ledger import (
+    Ledger,
+    appended,
+    read_ledger,
+    verify_ledger,
+    writing,
+)
+from latecomer.eval.errors import InputError
+from latecomer.render import number
+from latecomer.reports.statements import WATCH, statement
+from latecomer.tables import show_json
+
+__all__ = ["end_lines", "plan_of", "said_of_last", "show_verified", "watch_file"]
+
+_RULER = 40
+
+
+def plan_of(path: Path | None, options: Mapping[str, Any]) -> WatchPlan:
+    """Return the plan of a file, or of the options; not of both."""
+    if path is None:
+        return watch_plan(**options)
+    if options:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        raise InputError(f"{path} is the plan: leave {named} out")
+    return read_plan(path)
+
+
+def watch_file(
+    file: Path, plan: WatchPlan, *, ledger: Path | None, once: bool, as_json: bool
+) -> None:
+    """Show what stands after every client, now and as the file grows; keep it in a ledger.
+
+    A client is shown once its line of the ledger is on the disk.
+    """
+    moments: tuple[Moment, ...] = ()
+    rung: frozenset[str] = frozenset()
+    with ExitStack() as held:
+        handle, kept = (
+            held.enter_context(writing(ledger, plan)) if ledger is not None else (-1, None)
+        )
+        try:
+            for arrivals in arrivals_of(file, loss_max=plan.loss_max, once=once):
+                if kept is not None and not moments:
+                    _check_same(file, kept.moments, arrivals)
+                    moments = kept.moments
+                    rung = _show_rows(plan, 0, moments, rung, as_json)
+                for moment in moments_after(plan, moments, arrivals):
+                    if kept is not None:
+                        kept = appended(handle, kept, moment)
+                    moments = (*moments, moment)
+                    rung = _show_rows(plan, len(moments) - 1, (moment,), rung, as_json)
+        except KeyboardInterrupt:
+            if ledger is not None:
+                # It may have come between the disk and this: the file knows.
+                kept = read_ledger(ledger)
+                moments = kept.moments
+            _show_end(plan, moments, kept, as_json)
+            raise KeyboardInterrupt(f"stopped after {_clients(len(moments))}") from None
+        _show_end(plan, moments, kept, as_json)
+
+
+def show_verified(path: Path, *, as_json: bool) -> None:
+    """Show that a ledger holds, or refuse it in one line."""
+    found = verify_ledger(path)
+    if as_json:
+        show_json(
+            {
+                "n_clients": len(found.moments),
+                "plan": found.plan.to_dict(),
+                "plan_hash": found.plan_hash,
+                "last_hash": found.last_hash,
+                "certificate": found.moments[-1].certificate if found.moments else None,
+                "alarms": first_alarm(found.plan, found.moments),
+            }
+        )
+        return
+    typer.echo(f"{path}: {_clients(len(found.moments))}; chain, plan and every number hold.")
+    for line in end_lines(found.plan, found.moments, found):
+        typer.echo(line)
+
+
+def _check_same(file: Path, kept: Sequence[Moment], arrivals: Sequence[Arrival]) -> None:
+    if len(arrivals) < len(kept):
+        raise InputError(
+            f"{file}: holds {_clients(len(arrivals))}, the ledger has {len(kept)} already"
+        )
+    for place, (moment, (client, loss)) in enumerate(zip(kept, arrivals, strict=False), start=1):
+        if (moment.client, moment.loss) != (client, loss):
+            raise InputError(
+                f"{file}: client {place} is {client!r} with loss {loss:g}, in the ledger it is"
+                f" {moment.client!r} with loss {moment.loss:g}"
+            )
+
+
+def _clients(count: int) -> str:
+    return "1 client" if count == 1 else f"{count} clients"
+
+
+def _show_rows(
+    plan: WatchPlan, first: int, new: Sequence[Moment], rung: frozenset[str], as_json: bool
+) -> frozenset[str]:
+    """Print a line for each new client, and what rings at it; return what has rung by then."""
+    for place, moment in enumerate(new, start=first + 1):
+        whole, restarted = first_alarm(plan, (moment,))
+        now = {"drift": whole, "restarted": restarted}
+        rings = [name for name, at in now.items() if at is not None and name not in rung]
+        rung = rung.union(rings)
+        if as_json:
+            told = {"n": place, **asdict(moment), "rings": rings}
+            typer.echo(json.dumps(told, allow_nan=False))
+            continue
+        if place == 1:
+            typer.echo(_header(plan))
+        typer.echo(_row(plan, moment))
+        for name in rings:
+            typer.echo(f"DRIFT ALARM ({name}) at client {place}, {moment.client}")
+    return rung
+
+
+def _header(plan: WatchPlan) -> str:
+    alarms = f"{'evidence':>10} {'restarted':>10}  " if plan.threshold is not None else ""
+    marks = "o mean, | certificate" + (", : threshold" if plan.threshold is not None else "")
+    return f"{'client':<12} {'loss':>6} {'mean':>6} {'next <=':>8}  {alarms}{marks}"
+
+
+def _row(plan: WatchPlan, moment: Moment) -> str:
+    name = moment.client if len(moment.client) <= 12 else f"{moment.client[:11]}~"
+    plain = "".join(c if c.isprintable() else "?" for c in name)
+    alarms = ""
+    if moment.evidence is not None and moment.restarted is not None:
+        alarms = f"{moment.evidence:>10.3g} {moment.restarted:>10.3g}  "
+    marks = {"o": moment.mean, "|": moment.certificate}
+    if plan.threshold is not None:
+        marks = {":": plan.threshold} | marks
+    ruler = [" "] * (_RULER + 1)
+    for mark, value in marks.items():
+        ruler[round(_RULER * value / plan.loss_max)] = mark
+    return (
+        f"{plain:<12} {number(moment.loss, decimals=3):>6} {number(moment.mean, decimals=3):>6}"
+        f" {number(moment.certificate, decimals=3, up=True):>8}  {alarms}{''.join(ruler)}".rstrip()
+    )
+
+
+def _show_end(
+    plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None, as_json: bool
+) -> None:
+    if not as_json:
+        for line in end_lines(plan, moments, kept):
+            typer.echo(line)
+
+
+def end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None) -> list[str]:
+    """Say what was planned, what is proved by now, and what has to hold."""
+    lines = [f"Plan, to be fixed before the first loss is seen: {_settled(plan)}."]
+    if moments:
+        lines.append(said_of_last(plan, moments[-1]))
+    if plan.threshold is not None:
+        lines += _alarm_lines(plan, plan.threshold, moments)
+    lines.append(
+        "Holds if: the clients arrive independently from one population and none is left out (in a"
+        " finite pool a newcomer makes up for those before); they played no part in training or in"
+        f" choosing the model; losses lie in [0, {plan.loss_max:g}]."
+    )
+    if kept is not None:
+        lines += [
+            f"Plan's hash {kept.plan_hash}",
+            f"Last hash   {kept.last_hash}",
+            "Who can write a ledger can write it anew: the plan's hash, given away before the first"
+            " client, proves that the plan came first; the last hash, that nothing was taken off.",
+        ]
+    return lines
+
+
+def _settled(plan: WatchPlan) -> str:
+    told = [f"rule {plan.rule}", f"delta {plan.delta:g}"]
+    if plan.threshold is not None:
+        bets = " ".join(f"{bet:g}" for bet in plan.bets)
+        told.append(
+            f"threshold {plan.threshold:g} (alpha {plan.alpha:g}, run length {plan.run_length},"
+            f" bets {bets})"
+        )
+    if plan.trained_on:
+        told.append(f"trained on {plan.trained_on}")
+    return ", ".join(told)
+
+
+def said_of_last(plan: WatchPlan, last: Moment) -> str:
+    """Say in a sentence what stands after the last client."""
+    certificate = {
+        "bound": f"{WATCH}:{plan.rule}",
+        "population": "unseen-client",
+        "sampling": "iid",
+        "predictor": "any",
+        "rigorous": True,
+        "reason": "",
+        "delta": plan.delta,
+        "n_clients": 1,
+    }
+    return statement(certificate, number(last.certificate, decimals=3, up=True))
+
+
+def _alarm_lines(plan: WatchPlan, threshold: float, moments: Sequence[Moment]) -> list[str]:
+    level = 1.0 / plan.alpha
+    promises = (
+        f"Alarm at evidence {level:.6g}: ever rings with probability at most {plan.alpha:g}",
+        f"Restarted alarm at {plan.run_length}: rings after {plan.run_length} clients or more on"
+        " average",
+    )
+    lines = []
+    for promise, rung in zip(promises, first_alarm(plan, moments), strict=True):
+        state = "has not rung" if rung is None else f"RANG AT CLIENT {rung}"
+        lines.append(
+            f"{promise} while newcomers score at most {threshold:g} in expectation; {state}."
+        )
+    if any(rung is not None for rung in first_alarm(plan, moments)):
+        lines.append(
+            "After an alarm clients may be of another population: the certificates are about one."
+        )
+    return lines

@@ -1,0 +1,81 @@
+"""``latecomer watch`` and ``latecomer verify``: clients that keep arriving."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from latecomer.arguments import Json, real_option, whole_option
+from latecomer.eval.errors import InputError
+
+__all__ = ["verify", "watch"]
+
+
+def watch(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV with columns client and loss; may grow.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="Read what is there and stop.")] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="YAML with the options below; writes a ledger."),
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of a plan; FILE.ledger unless given.")
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="product (unless given) or betting_mixture.")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        real_option("--delta", "Failure probability of all certificates together; .05."),
+    ] = None,
+    loss_max: Annotated[
+        float | None, real_option("--loss-max", "Largest possible loss; 1.")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        real_option("--threshold", "Ring when newcomers score above this in expectation."),
+    ] = None,
+    alpha: Annotated[
+        float | None, real_option("--alpha", "Probability that the alarm ever rings falsely; .05.")
+    ] = None,
+    run_length: Annotated[
+        int | None,
+        whole_option("--run-length", "Clients between false alarms of the restarted alarm; 1000."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Certify clients that keep arriving, after every one of them.
+
+    The clients must be independent and have played no part in training.  Goes on as lines are
+    appended to the file, until Ctrl-C.  With --plan every line is kept in a ledger that can be
+    verified.
+    """
+    from latecomer.losses.watch import plan_of, watch_file
+
+    given = {
+        "rule": rule,
+        "delta": delta,
+        "loss_max": loss_max,
+        "threshold": threshold,
+        "alpha": alpha,
+        "run_length": run_length,
+    }
+    settled = plan_of(plan, {name: value for name, value in given.items() if value is not None})
+    if ledger is not None and plan is None:
+        raise InputError("--ledger needs --plan: a ledger has the plan on top")
+    place = ledger or (file.with_name(f"{file.name}.ledger") if plan is not None else None)
+    watch_file(file, settled, ledger=place, once=once, as_json=as_json)
+
+
+def verify(
+    ledger: Annotated[
+        Path, typer.Argument(metavar="LEDGER", help="Of 'latecomer watch --plan'; only read.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Verify a ledger: its chain, its plan and every number, from the file alone."""
+    from latecomer.losses.watch import show_verified
+
+    show_verified(ledger, as_json=as_json)

@@ -1,0 +1,86 @@
+"""Clients that arrive one after another, from Python: what ``latecomer watch --once`` shows."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from latecomer.eval.certificates.arriving import (
+    Moment,
+    WatchPlan,
+    first_alarm,
+    moments_after,
+    watch_plan,
+)
+from latecomer.eval.certificates.loss_table import Source, read_in_order
+from latecomer.losses.shown import Shown
+from latecomer.losses.watch import end_lines, said_of_last
+
+__all__ = ["Watched", "watch_losses"]
+
+
+@dataclass(frozen=True)
+class Watched(Shown):
+    """What stands after every client.
+
+    Attributes
+    ----------
+    plan : WatchPlan
+        What was settled before the first loss.
+    moments : tuple of Moment
+        One a client, in the order of arrival.
+    """
+
+    plan: WatchPlan
+    moments: tuple[Moment, ...]
+
+    def __iter__(self) -> Iterator[Moment]:
+        return iter(self.moments)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plan, clients and alarms as plain data."""
+        return {
+            "plan": self.plan.to_dict(),
+            "clients": [asdict(moment) for moment in self.moments],
+            "alarms": first_alarm(self.plan, self.moments),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a record a client."""
+        return [asdict(moment) for moment in self.moments]
+
+    @property
+    def sentence(self) -> str:
+        """What is certified after the last client."""
+        return said_of_last(self.plan, self.moments[-1])
+
+    def __str__(self) -> str:
+        """Return what ``latecomer watch`` ends with."""
+        return "\n".join(end_lines(self.plan, self.moments, None))
+
+
+def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any) -> Watched:
+    """Certify clients in the order of their arrival, after every one of them.
+
+    Parameters
+    ----------
+    losses : path, DataFrame, mapping or sequence
+        One loss a client, in that order.
+    plan : WatchPlan, optional
+        What was settled before the first loss.
+    **settings
+        Fields of a plan, in place of one.
+
+    Raises
+    ------
+    InputError
+        One line naming the setting, or file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> watched = watch_losses({"ann": 0.0, "bob": 0.1}, delta=0.1)
+    >>> watched.table()["certificate"].round(3).tolist()
+    [0.9, 0.7]
+    """
+    settled = watch_plan(**settings) if plan is None else plan
+    arrivals = read_in_order(losses, loss_max=settled.loss_max)
+    return Watched(settled, moments_after(settled, (), arrivals))

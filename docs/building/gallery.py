@@ -1,0 +1,76 @@
+"""The gallery: reports of kept runs, rendered from their rows while the site is built."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from latecomer.eval.results.rows import load_run
+from latecomer.reports.answers import answers
+from latecomer.reports.display.pictures import Writer
+from latecomer.reports.display.section import Material
+from latecomer.reports.page.html import page_of
+from latecomer.reports.page.shown_names import under_shown_names
+
+__all__ = ["GALLERY", "Shown", "entry_list", "gallery_pages", "shown_run"]
+
+REFERENCE = Path(__file__).resolve().parents[2] / "reports" / "reference"
+GALLERY = (
+    "bound-vs-accuracy-digits",
+    "shift-robustness-digits",
+    "generalization-gap-digits",
+    "newcomers-cifar10",
+    "digits-all-methods",
+    "population-shift-digits",
+    "population-shift-dirichlet",
+    "certificates-cifar10-50",
+    "without-labels-digits",
+    "pefll-table1-reduced",
+    "odpfl-figure3b-reduced",
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A report of the gallery.
+
+    Attributes
+    ----------
+    name : str
+        Of the kept run.
+    question, answer : str
+        What the study asks, and the first sentence of the report.
+    """
+
+    name: str
+    question: str
+    answer: str
+
+
+@cache
+def shown_run(name: str) -> Shown:
+    """Return what a kept run asks and answers."""
+    run = under_shown_names(load_run(REFERENCE / name))
+    (first, *_) = answers(Material.of(run))
+    return Shown(name, str(run.study.get("question") or ""), first.sentence)
+
+
+def entry_list() -> str:
+    """Return the gallery's entries as Markdown: question, answer, and the report to open.
+
+    Examples
+    --------
+    >>> entry_list().count("](gallery/") == len(GALLERY)
+    True
+    """
+    lines = []
+    for one in map(shown_run, GALLERY):
+        lines += [f"### {one.question}", "", one.answer, ""]
+        lines += [f"[The report of `{one.name}`](gallery/{one.name}.html)", ""]
+    return "\n".join(lines)
+
+
+def gallery_pages() -> Iterator[tuple[str, str]]:
+    """Yield name and HTML of every report; each is one file that holds everything."""
+    for name in GALLERY:
+        yield name, page_of(under_shown_names(load_run(REFERENCE / name)), Writer())

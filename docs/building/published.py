@@ -1,0 +1,103 @@
+"""Every published number, beside what the kept runs say of it."""
+
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from latecomer.eval.results.rows import load_run
+from latecomer.eval.studies.loading import load_study
+from latecomer.reports.display.section import Material
+from latecomer.reports.errors.paper import published
+from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers, with_verdicts
+
+__all__ = ["PAPERS", "count_sentence", "published_table", "verdicts"]
+
+REFERENCE = Path(__file__).resolve().parents[2] / "reports" / "reference"
+PAPERS = {"pefll-iclr": "PeFLL", "pfedhn": "pFedHN", "odpfl": "OD-PFL"}
+COLUMNS = (
+    *("item", "data", "setting", "clients", "method", "published", "ours", "off by", "at most"),
+    *("verdict", "why"),
+)
+UNTRAINED = "not trained here at its length"
+
+
+@cache
+def verdicts() -> pd.DataFrame:
+    """Return the papers' numbers with ``ours``, ``margin``, ``verdict``, ``run`` and ``reason``.
+
+    Of several runs the one at the paper's scale counts, else the one that trained longest.
+    """
+    compared = pd.concat([_of_run(path.parent) for path in REFERENCE.glob("*/study.yaml")])
+    best = compared.sort_values(["full", "rounds"]).drop_duplicates("number", keep="last")
+    columns = ["ours", "difference", "margin", "verdict", "run", "reason"]
+    numbers = paper_numbers().join(best.set_index("number")[columns])
+    return numbers.fillna({"verdict": NOT_COMPARABLE, "run": "", "reason": UNTRAINED})
+
+
+def _of_run(folder: Path) -> pd.DataFrame:
+    """Compare one kept run with the numbers it answers to, if it answers to any."""
+    if not (folder / "rows.csv").is_file() or "\npaper:" not in (folder / "study.yaml").read_text():
+        return pd.DataFrame()
+    material = Material.of(load_run(folder))
+    study, rounds = material.study, int(material.study["train"]["rounds"])
+    full = study.get("scale") == "paper"
+    wanted = load_study(study["study"]).train.rounds
+    short = f"{rounds} of {wanted} rounds" if rounds < wanted else "another setting"
+    frame = with_verdicts(published(material), study)
+    told = frame["verdict"] == "reproduced"
+    seeds = frame["n_seeds"].map(lambda n: f"{n} seed{'' if n == 1 else 's'}")
+    return frame.assign(
+        **{"run": folder.name, "rounds": rounds, "full": full},
+        reason=seeds.where(told, "the cause was not looked for yet") if full else short,
+    )
+
+
+def count_sentence(paper: str) -> str:
+    """Count a paper's verdicts.
+
+    Examples
+    --------
+    >>> count_sentence("odpfl").startswith("OD-PFL: ")
+    True
+    """
+    own = verdicts()
+    counts = own.loc[own["source"] == paper, "verdict"].value_counts()
+    reproduced, off, rest = (
+        int(counts.get(name, 0)) for name in ("reproduced", "not reproduced", NOT_COMPARABLE)
+    )
+    return (
+        f"{PAPERS[paper]}: {reproduced} reproduced, {off} not, {rest} not comparable, "
+        f"of {len(own[own['source'] == paper])}."
+    )
+
+
+def published_table(paper: str) -> str:
+    """Return a paper's numbers and their verdicts as a Markdown table.
+
+    Examples
+    --------
+    >>> "| Table 1a |" in published_table("pefll-iclr")
+    True
+    """
+    lines = [
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
+    ]
+    own = verdicts()
+    for row in own[own["source"] == paper].to_dict("records"):
+        percent = row["metric"] == "accuracy_percent"
+        measured = percent and pd.notna(row["ours"])
+        cells = (
+            *(row["item"], row["dataset"], row["setting"]),
+            f"{row['group']}, {row['n_clients']:.0f}",
+            row["method"],
+            f"{row['mean']:.1f}%" if percent else f"{row['mean']:g}",
+            f"{100 * row['ours']:.1f}%" if measured else "",
+            f"{100 * row['difference']:+.1f}" if measured else "",
+            f"{100 * row['margin']:.1f}" if measured and row["verdict"] != NOT_COMPARABLE else "",
+            row["verdict"],
+            f"{row['reason']} (`{row['run']}`)" if row["run"] else row["reason"],
+        )
+        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join([count_sentence(paper), "", *lines])

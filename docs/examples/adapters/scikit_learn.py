@@ -1,0 +1,25 @@
+"""scikit-learn: certify a fitted model, or a recipe that fits one for every client."""
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from latecomer import certify_predictor
+
+# Sixty people, each with some thirty digits of their own; the first thirty people train.
+x, y = load_digits(return_X_y=True)
+person = np.random.default_rng(0).permutation(len(x)) % 60
+fitted = LogisticRegression(max_iter=500).fit(x[person < 30], y[person < 30])
+
+# --8<-- [start:user]
+clients = {}  # a person who did not train -> (support, query), both (x, y)
+for i in range(30, 60):
+    mine = np.flatnonzero(person == i)
+    clients[i] = ((x[mine[:15]], y[mine[:15]]), (x[mine[15:]], y[mine[15:]]))
+found = certify_predictor(lambda support, query_x: fitted.predict(query_x), clients)
+print(f"one model for all: error {found.mean:.2f}, certified {float(found.certificate):.2f}")
+own = KNeighborsClassifier(n_neighbors=1)
+found = certify_predictor(lambda support, query_x: own.fit(*support).predict(query_x), clients)
+print(f"one model a client: error {found.mean:.2f}, certified {float(found.certificate):.2f}")
+# --8<-- [end:user]

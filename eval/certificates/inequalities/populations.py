@@ -1,0 +1,22 @@
+"""Bounds of the mean over every population of clients near the one that was scored.
+
+A rule is named as its calculator in :mod:`latecomer.bounds.shift.balls`.  Its radii hold all at
+once at one delta, for bets of the product rule: these cover independent clients and pools,
+errors as measured and expected ones.
+"""
+
+from latecomer.eval.certificates.inequalities.declaration import Rule
+
+__all__ = ["RULES"]
+
+
+def _rule(name: str, words: str) -> Rule:
+    return Rule(name=name, words=words, doors=("r0",), states="populations")
+
+
+RULES = (
+    _rule("tv_ball", "populations within a total variation"),
+    _rule("kl_ball", "populations within a KL divergence"),
+    _rule("chi2_ball", "populations within a chi-squared distance"),
+    _rule("subgroup", "every group of clients of at least a share"),
+)

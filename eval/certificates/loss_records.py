@@ -1,0 +1,91 @@
+"""Losses that do not come as CSV: JSON, Parquet, sequences; each turned into rows or columns."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from latecomer.eval.errors import InputError
+
+__all__ = ["is_json", "json_rows", "parquet_frame"]
+
+Record = dict[str, Any]
+
+
+def is_json(data: bytes) -> bool:
+    """Whether a file's content is JSON: no table of losses begins with a bracket."""
+    return data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{")
+
+
+def json_rows(path: str, text: str) -> Iterator[tuple[str, Record]]:
+    """Yield where each row stands, and its values by column.
+
+    Legal are a list of records, a list per column, and client: loss.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> list(json_rows("stdin", '{"ann": 0.1}'))
+    [("stdin, client 'ann'", {'client': 'ann', 'loss': 0.1})]
+    """
+    try:
+        held = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}") from error
+    if isinstance(held, list):
+        yield from ((f"{path}, record {i}", _record(path, i, one)) for i, one in enumerate(held))
+    elif isinstance(held.get("client"), list):
+        yield from _columns(path, held)
+    else:
+        for client, loss in held.items():
+            yield f"{path}, client {client!r}", {"client": client, "loss": loss}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Record:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} occurs twice")
+    return found
+
+
+def _record(path: str, number: int, one: Any) -> Record:
+    if not isinstance(one, dict):
+        raise InputError(
+            f"{path}, record {number}: must hold client and loss by name, got {one!r:.60}"
+        )
+    return one
+
+
+def _columns(path: str, held: Record) -> Iterator[tuple[str, Record]]:
+    lengths = {name: len(one) if isinstance(one, list) else None for name, one in held.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} {length or 'no list'}" for name, length in lengths.items())
+        raise InputError(f"{path}: columns must be lists of one length, got {told}")
+    for number, values in enumerate(zip(*held.values(), strict=True)):
+        yield f"{path}, record {number}", dict(zip(held, values, strict=True))
+
+
+def parquet_frame(path: str) -> Any:
+    """Read a Parquet file as a DataFrame, where pandas can.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        import pandas as pd
+
+        return pd.read_parquet(path)
+    except ImportError as error:
+        raise InputError(
+            f"{path}: Parquet is read by pandas with pyarrow or fastparquet, and these are not"
+            " installed: pip install pandas pyarrow, or write CSV"
+        ) from error
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as Parquet: {error}") from error

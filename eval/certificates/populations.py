@@ -1,0 +1,125 @@
+"""Certificates of held-out clients for populations other than the one they were drawn from.
+
+Clients to come need not be drawn as the certified ones were.  One certificate bounds the mean error
+over every population within a radius of theirs, for all radii at once, so that it is a curve and a
+target has a breaking radius.  :mod:`latecomer.bounds.shift.duals` has the proofs.  The bets are
+those of the product rule: scores Z of a point of the grid are convex in the error, so that what
+covers the mean of Z as measured covers clients' expected errors as well.
+"""
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.shift.ball_mixture import ball_mixture, breaking_radius
+from latecomer.bounds.shift.duals import DUALS
+from latecomer.eval.certificates.held_out import Scored
+from latecomer.eval.certificates.rules import RULES
+
+__all__ = ["Populations", "ball_of", "certify_populations"]
+
+# Places of a curve's radii between no shift (0) and any (1); each ball has radii of its own there.
+_PLACES = np.arange(46) / 50
+
+
+@dataclass(frozen=True, eq=False)
+class Populations:
+    """One certificate for populations within every radius of the scored one.
+
+    Attributes
+    ----------
+    at : dict of float to Certificate
+        By radius asked for (a share, for ``subgroup``).
+    curve : list of dict
+        ``radius value``, from no shift outwards until nothing is certified any more.
+    breaking : float or None
+        Largest radius (smallest share) at which the target holds; NaN where it does not without any
+        shift, None without a target.
+    """
+
+    at: dict[float, Certificate]
+    curve: list[dict[str, Any]]
+    breaking: float | None = None
+
+
+def ball_of(rule: str) -> str:
+    """Return how a rule compares populations.
+
+    Examples
+    --------
+    >>> ball_of("kl_ball"), ball_of("subgroup")
+    ('kl', 'subgroup')
+    """
+    return rule.removesuffix("_ball")
+
+
+def certify_populations(
+    scored: Scored,
+    *,
+    rule: str,
+    radii: tuple[float, ...],
+    delta: float,
+    target: float | None = None,
+) -> Populations:
+    """Bound the mean error over every population within each radius, all with probability 1-delta.
+
+    Parameters
+    ----------
+    scored : Scored
+    rule : {"tv_ball", "kl_ball", "chi2_ball", "subgroup"}
+    radii : tuple of float
+        Of the ball; for ``subgroup`` shares of clients.
+    delta : float
+        Failure probability of the whole curve and of every breaking radius.
+    target : float, optional
+        Mean error to stay below.
+
+    Returns
+    -------
+    Populations
+
+    Examples
+    --------
+    >>> from latecomer.eval.scoring.scores import ClientScore
+    >>> scores = [ClientScore(i, 20, 10, 1 + i % 2, .3) for i in range(40)]
+    >>> found = certify_populations(Scored(scores, "iid", None, "deterministic"), rule="kl_ball",
+    ...                             radii=(0.0, 0.1), delta=.05, target=.3)
+    >>> [round(float(one), 3) for one in found.at.values()], round(found.breaking, 3)
+    ([0.25, 0.357], 0.04)
+    """
+    scored.check(RULES[rule])
+    ball = ball_of(rule)
+    asked: dict[str, Any] = {"losses": scored.losses, "ball": ball, "delta": delta}
+    grid = np.union1d(DUALS[ball].radius_at(_PLACES), radii)
+    whole = ball_mixture(radius=grid, **asked)
+    outwards = np.argsort(-grid if ball == "subgroup" else grid)
+    values = whole.value[outwards].tolist()
+    curve = [
+        {"radius": radius, "value": value}
+        for i, (radius, value) in enumerate(zip(grid[outwards].tolist(), values, strict=True))
+        if radius in radii or not i or values[i - 1] < 1
+    ]
+    breaking = None if target is None else float(breaking_radius(target=target, **asked))
+    at = {radius: _one(whole, int(np.flatnonzero(grid == radius)[0])) for radius in radii}
+    told = f"the other population differs from this one by at most the radius, as {ball} measures"
+    if ball == "subgroup":
+        told = "the clients meant are a group that makes up at least the share"
+    return Populations(
+        {
+            radius: replace(tagged, assumptions=(*tagged.assumptions, told))
+            for radius, tagged in ((r, scored.tagged(one, RULES[rule])) for r, one in at.items())
+        },
+        curve,
+        breaking,
+    )
+
+
+def _one(curve: Certificate, place: int) -> Certificate:
+    """Take one radius's certificate out of a curve's; its delta is the curve's."""
+    terms = {
+        name: np.broadcast_to(part, curve.value.shape)[place] for name, part in curve.terms.items()
+    }
+    return replace(curve, value=curve.value[place], terms=MappingProxyType(terms))

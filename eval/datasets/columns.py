@@ -1,0 +1,299 @@
+"""Named columns of a table as a data set: which are features or pictures, labels and clients."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets.dataset import Dataset, as_labels, make_dataset
+from latecomer.eval.datasets.pictures import pictures
+from latecomer.eval.errors import InputError, nearest
+
+__all__ = ["ROLES", "Columns", "as_classes", "as_clients", "columns_of", "from_columns"]
+
+ROLES = ("label", "client", "features", "image", "root", "size")
+"""What a study may say of a table: the arguments of :func:`from_columns` of the same names."""
+# How numbers are written: 07 and 1_000 are names.
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?(e[-+]?[0-9]+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A table.
+
+    Attributes
+    ----------
+    name, provenance : str
+        As for :func:`~latecomer.eval.datasets.dataset.make_dataset`.
+    cells : mapping of str to sequence
+        The cells of each column, all columns equally long.
+    folder : Path
+        Where paths of pictures start from unless a study says otherwise.
+    text : bool
+        Whether cells are text that knows no types, as in CSV: a column that holds nothing but
+        whole numbers then holds numbers.
+    class_names : mapping of str to tuple of str
+        What the whole numbers of a column stand for, where the table says so.
+    """
+
+    name: str
+    provenance: str
+    cells: Mapping[str, Any]
+    folder: Path = Path()
+    text: bool = False
+    class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def from_columns(
+    columns: Columns,
+    *,
+    label: object = None,
+    client: object = None,
+    features: object = None,
+    image: object = None,
+    root: object = None,
+    size: int | None = None,
+    layout: str | None = None,
+) -> Dataset:
+    """Make a data set of the columns of a table, one sample a row.
+
+    Parameters
+    ----------
+    columns : Columns
+    label : str, optional
+        Column of the labels, ``label`` unless given: whole numbers from 0, or the classes' names,
+        which are numbered in sorted order.
+    client : str, optional
+        Column of the clients, whole numbers or strings; ``client`` unless given, if there is one.
+    features : str or sequence of str, optional
+        Columns of numbers, or of vectors; all that have no other role unless given.
+    image : str, optional
+        Column of pictures, in place of features.
+    root : str or Path, optional
+        Folder that the paths of pictures start from.
+    size, layout : optional
+        As for :func:`~latecomer.eval.datasets.pictures.pictures`.
+
+    Raises
+    ------
+    InputError
+        A column is absent or holds something else; the line names it, and the row.
+    """
+    labels = _column(columns, "label", "label" if label is None else label)
+    if not len(columns.cells[labels]):
+        raise InputError("holds no rows")
+    if client is None and "client" in columns.cells:
+        client = "client"
+    clients = None if client is None else _column(columns, "client", client)
+    y, class_names = as_classes(columns.cells[labels], f"label {labels!r}", text=columns.text)
+    held = columns.cells.get(clients or "")
+    ids = as_clients(held, f"client {clients!r}", text=columns.text) if clients else None
+    if image is not None and features is not None:
+        raise InputError("features and image exclude each other, got both")
+    if image is not None:
+        x = _pictures(columns, _column(columns, "image", image), root, size, layout)
+    elif root is None and size is None:
+        x = _features(columns, features, apart=(labels, clients))
+    else:
+        raise InputError("root and size are for pictures: say their column with image")
+    return make_dataset(
+        columns.name,
+        x,
+        y,
+        client=ids,
+        class_names=class_names or columns.class_names.get(labels, ()),
+        provenance=columns.provenance,
+    )
+
+
+def _pictures(
+    columns: Columns, column: str, root: object, size: int | None, layout: str | None
+) -> NDArray[Any]:
+    if root is not None and not isinstance(root, str | Path):
+        raise InputError(f"root must be the path of a folder, got {root!r}")
+    folder = columns.folder if root is None else Path(root).expanduser()
+    cells = list(columns.cells[column])
+    return pictures(cells, column=f"image {column!r}", folder=folder, size=size, layout=layout)
+
+
+def as_classes(
+    cells: Any, column: str, *, text: bool = False
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return labels as whole numbers, and the names of the classes where they have some.
+
+    Parameters
+    ----------
+    cells : sequence
+        Whole numbers from 0, or names.
+    column : str
+        What messages call it.
+    text : bool
+        Whether names that are all whole numbers are numbers.
+
+    Raises
+    ------
+    InputError
+        A label is missing, continuous or neither number nor string.
+
+    Examples
+    --------
+    >>> as_classes(["dog", "cat", "dog"], "label")
+    (array([1, 0, 1]), ('cat', 'dog'))
+    >>> as_classes([2, 0], "label")
+    (array([2, 0]), ())
+    """
+    array = _typed(cells, column, "label", text=text)
+    if array.dtype.kind == "b":
+        array = array.astype(np.str_)
+    if array.dtype.kind in "iuf":
+        return as_labels(array, column), ()
+    names, y = np.unique(array, return_inverse=True)
+    return y.astype(np.int64), tuple(names.tolist())
+
+
+def as_clients(cells: Any, column: str, *, text: bool = False) -> NDArray[Any]:
+    """Return clients' ids as whole numbers or strings.
+
+    Raises
+    ------
+    InputError
+        A client is missing, or neither whole number nor string.
+
+    Examples
+    --------
+    >>> as_clients(["10", "9"], "client"), as_clients(["10", "9"], "client", text=True)
+    (array(['10', '9'], dtype='<U2'), array([10,  9]))
+    """
+    array = _typed(cells, column, "client", text=text)
+    if array.dtype.kind == "f" and (array == np.floor(array)).all():
+        array = array.astype(np.int64)  # whole numbers, as tables with gaps elsewhere hold them
+    if array.dtype.kind not in "iuU":
+        raise InputError(f"{column} must hold whole numbers or strings, got {array[0]!s}")
+    return array
+
+
+def _column(columns: Columns, role: str, name: object) -> str:
+    if isinstance(name, str) and name in columns.cells:
+        return name
+    held = list(columns.cells)
+    listed = ", ".join(held[:8]) + (", ..." if len(held) > 8 else "")
+    hint = nearest(name, held) if isinstance(name, str) else ""
+    raise InputError(f"{role} must be one of the columns {listed}, got {name!r}{hint}")
+
+
+def _typed(cells: Any, column: str, what: str, *, text: bool) -> NDArray[Any]:
+    """Return cells as an array of one type, none of them missing."""
+    array = _array(cells)
+    if array.dtype.kind not in "biuf":
+        # From the cells themselves: an array of text and numbers is all text.
+        listed = [cell.item() if hasattr(cell, "item") else cell for cell in cells]
+        for row, cell in enumerate(listed):
+            if _missing(cell, text=text):
+                raise InputError(f"{column}, row {row}: no {what} is given")
+        kinds = {str if isinstance(cell, str) else type(cell) for cell in listed}
+        if not (kinds <= {str} or kinds <= {int, float}):
+            told = " and ".join(sorted(kind.__name__ for kind in kinds))
+            raise InputError(f"{column} must hold whole numbers, or strings, got {told}")
+        array = np.array(listed)
+        if text and array.dtype.kind == "U":
+            array = _numbers_of(array, real=what == "label")
+    if array.ndim != 1:
+        raise InputError(f"{column} must hold one {what} a row, got shape {list(array.shape)}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.argmin(np.isfinite(array)))
+        raise InputError(f"{column}, row {row}: no {what} is given, got {array[row]}")
+    return array
+
+
+def _array(cells: Any) -> NDArray[Any]:
+    """Return cells as an array; of objects, where they are of unequal length."""
+    try:
+        return np.asarray(cells)
+    except ValueError:
+        return np.array([None])
+
+
+def _missing(cell: Any, *, text: bool) -> bool:
+    if text and isinstance(cell, str):
+        return cell.strip().lower() in ("", "nan")
+    return cell is None or cell == "" or type(cell).__name__ == "NAType" or cell != cell
+
+
+def _numbers_of(array: NDArray[Any], *, real: bool) -> NDArray[Any]:
+    """Return text as whole numbers if all of it is, or as real ones if they may be."""
+    for pattern, kind in ((_WHOLE, np.int64), (_REAL, np.float64)):
+        if (real or kind is np.int64) and all(map(pattern.fullmatch, array.tolist())):
+            return array.astype(kind)
+    return array
+
+
+def _features(
+    columns: Columns, features: object, apart: tuple[str | None, ...]
+) -> NDArray[np.float32]:
+    if features is None:
+        names = [name for name in columns.cells if name not in apart]
+    elif isinstance(features, Sequence) and features:
+        listed = [features] if isinstance(features, str) else features
+        names = [_column(columns, "features", name) for name in listed]
+    else:
+        raise InputError(f"features must be a list of columns, got {features!r}")
+    if not names:
+        raise InputError("features: there is no column beside label and client")
+    if len(set(names)) < len(names) or not set(names).isdisjoint(apart):
+        raise InputError(f"features must be distinct columns without another role, got {names}")
+    blocks = [_block(columns.cells[name], name, text=columns.text) for name in names]
+    return np.concatenate(blocks, axis=1)
+
+
+def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
+    """Return a column of numbers, or of vectors, as [N, D]."""
+    column = f"features: column {name!r}"
+    array = _array(cells)
+    if array.dtype.kind not in "biuf":  # perhaps a vector a row
+        array = _array(list(cells))
+    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
+        told = (
+            f"{cell!r:.60} in row {i}"
+            for i, cell in enumerate(cells)
+            if not (_REAL.fullmatch(str(cell)) if text else _is_number(cell))
+        )
+        raise InputError(
+            f"{column} must hold numbers, or vectors of one length, got "
+            f"{next(told, 'others')}: features names the columns of numbers, image one of pictures"
+        )
+    block = array.reshape(len(array), -1)
+    with np.errstate(over="ignore"):
+        kept = block.astype(np.float32)
+    wrong = ~np.isfinite(kept).all(axis=1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        value = block[row][~np.isfinite(kept[row])][0]
+        raise InputError(f"{column} must hold finite float32 numbers, got {value:g} in row {row}")
+    return kept
+
+
+def _is_number(cell: Any) -> bool:
+    return _array(cell).dtype.kind in "biuf"
+
+
+def columns_of(
+    frame: Any, name: str, provenance: str, *, folder: Path = Path(), text: bool = False
+) -> Columns:
+    """Return the columns of a DataFrame.
+
+    Raises
+    ------
+    InputError
+        Two columns bear one name.
+    """
+    names = [str(column) for column in frame.columns]
+    if len(set(names)) < len(names):
+        twice = next(column for column in names if names.count(column) > 1)
+        raise InputError(f"column {twice!r} occurs twice")
+    cells = {column: frame.iloc[:, i] for i, column in enumerate(names)}
+    return Columns(name, provenance, cells, folder=folder, text=text)

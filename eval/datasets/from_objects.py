@@ -1,0 +1,124 @@
+"""Clients that are Python objects already: a DataFrame, a mapping, a Dataset of another library."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.datasets.columns import as_classes, as_clients, columns_of, from_columns
+from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.pictures import channels_first
+from latecomer.eval.datasets.readers.huggingface import hugging_columns
+from latecomer.eval.datasets.samples import from_samples
+from latecomer.eval.errors import InputError
+
+__all__ = ["clients_from"]
+
+
+def clients_from(
+    source: Any,
+    *,
+    label: str | None = None,
+    client: Any = None,
+    features: str | Sequence[str] | None = None,
+    image: str | None = None,
+    root: str | Path | None = None,
+    size: int | None = None,
+    layout: str | None = None,
+    name: str = "clients",
+) -> Dataset:
+    """Take clients that another framework holds: a table, a mapping, a Dataset.
+
+    A study reads what ``.save("mine.npz")`` of the result writes. The same samples in the same
+    order have one content hash, whatever they came as; but floats are other data than bytes.
+
+    Parameters
+    ----------
+    source : DataFrame, Hugging Face Dataset, mapping or map-style Dataset
+        A table, a row a sample; ``{client: (x, y)}`` with arrays; or whatever has ``len()`` and
+        samples ``(x, y)`` or ``(x, y, client)`` under ``[i]``, as a PyTorch Dataset.
+    label, features, image, root, size, layout
+        As :func:`~latecomer.eval.datasets.columns.from_columns` takes them, of a table.
+    client : str, sequence or mapping, optional
+        Column of a table, ``client`` unless given. Of a map-style Dataset the client of each
+        sample, or ``{client: sample numbers}``, in which samples of nobody are left out.
+    name : str
+        What rows and reports call the data.
+
+    Raises
+    ------
+    InputError
+        One line that names the column, row or client, what is legal and what was given.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> visits = pd.DataFrame({"age": [61, 47, 70], "outcome": ["well", "ill", "ill"],
+    ...                        "site": ["Lund", "Bern", "Lund"]})
+    >>> data = clients_from(visits, label="outcome", client="site")
+    >>> data.y.tolist(), data.class_names, data.client.tolist(), data.client_names
+    ([1, 0, 0], ('ill', 'well'), [1, 0, 1], ('Bern', 'Lund'))
+    """
+    roles: dict[str, Any] = {"label": label, "features": features, "image": image}
+    roles |= {"root": root, "size": size}
+    if _is_table(source):
+        read = columns_of if hasattr(source, "iloc") else hugging_columns
+        columns = read(source, name, f"{type(source).__name__} of {len(source)} rows")
+        asked = "client" if client is None else client
+        return from_columns(columns, client=asked, layout=layout, **roles)
+    kind = type(source).__name__
+    for role, given in roles.items():
+        if given is not None:
+            raise InputError(f"{role} is for tables with columns, got {kind} as source")
+    if not isinstance(source, Mapping):
+        return from_samples(name, source, f"{kind} of samples", client=client, layout=layout)
+    if client is not None:
+        raise InputError("client must not be given for a mapping, whose keys are the clients")
+    return _from_mapping(name, source, layout)
+
+
+def _is_table(source: Any) -> bool:
+    """Whether it is a DataFrame or a Hugging Face Dataset that is not streamed."""
+    marks = ("columns", "iloc"), ("column_names", "features", "__len__")
+    return any(all(hasattr(source, mark) for mark in one) for one in marks)
+
+
+def _from_mapping(name: str, source: Mapping[Any, Any], layout: str | None) -> Dataset:
+    """Lay the samples of all clients one after another."""
+    if not source:
+        raise InputError("source must hold at least one client, got an empty mapping")
+    inputs: list[NDArray[Any]] = []
+    labels: list[Any] = []
+    for client, held in source.items():
+        where = f"client {client!r}"
+        if not isinstance(held, tuple | list) or len(held) != 2:
+            raise InputError(f"{where} must hold (x, y), got {type(held).__name__}")
+        try:
+            x, y = channels_first(np.asarray(held[0]), layout), list(held[1])
+        except (InputError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"{where}: {' '.join(str(error).split())}") from error
+        if len(x) != len(y) or not y:
+            raise InputError(
+                f"{where} must hold equally many samples and labels, at least one, got {len(x)} "
+                f"and {len(y)}"
+            )
+        first = inputs[0] if inputs else x
+        if (x.shape[1:], x.dtype) != (first.shape[1:], first.dtype):
+            raise InputError(
+                f"{where}: x must be like that of the first client, {first.dtype} "
+                f"{list(first.shape[1:])} a sample, got {x.dtype} {list(x.shape[1:])}"
+            )
+        as_classes(y, f"{where}: y")  # so that a mistake is told with its client
+        inputs.append(x)
+        labels += y
+    classes, class_names = as_classes(labels, "y")
+    return make_dataset(
+        name,
+        np.concatenate(inputs),
+        classes,
+        client=np.repeat(as_clients(list(source), "client"), [len(x) for x in inputs]),
+        class_names=class_names,
+        provenance=f"mapping of {len(source)} clients",
+    )

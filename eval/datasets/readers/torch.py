@@ -1,0 +1,70 @@
+"""A PyTorch Dataset that a user's own Python file or module makes."""
+
+from types import ModuleType
+
+from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.datasets.reader import Reader
+from latecomer.eval.datasets.samples import from_samples
+from latecomer.eval.errors import InputError
+from latecomer.models.outside import module_at
+
+__all__ = ["READERS", "read_torch"]
+
+
+def read_torch(*, path: str, layout: str | None = None) -> Dataset:
+    """Read a Dataset by ``file.py:name`` or ``package.module:name``, which runs that file.
+
+    Parameters
+    ----------
+    path : str
+        Names a map-style Dataset of samples ``(x, y, client)``, a pair of one with samples
+        ``(x, y)`` and its client index (see :func:`~latecomer.eval.datasets.samples.from_samples`),
+        or a function without arguments that returns either. Every process of a run calls it anew:
+        it must return the same samples each time.
+    layout : {"vector", "hw", "chw", "hwc"}, optional
+        As for npz.
+
+    Raises
+    ------
+    InputError
+        There is no such name, its code fails, or what it gives is no such Dataset.
+    """
+    place, _, name = path.rpartition(":") if isinstance(path, str) else ("", "", "")
+    if not place or not name.isidentifier():
+        raise InputError(f"data.path must read file.py:name or module:name, got {path!r}")
+    try:
+        found = getattr(_module(place), name, None)
+        made = isinstance(found, type) or not hasattr(found, "__getitem__")
+        held = found() if made and callable(found) else found
+    except InputError:
+        raise
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise InputError(f"data.path: {path} failed: {said}") from error
+    if found is None:
+        raise InputError(f"data.path: {place} has no {name}")
+    source, client = held, None
+    if isinstance(held, tuple) and len(held) == 2:
+        source, client = held
+    try:
+        return from_samples(name, source, f"Dataset {path}", client=client, layout=layout)
+    except InputError as error:
+        raise InputError(f"data.path: {path}: {error}") from error
+
+
+def _module(place: str) -> ModuleType:
+    try:
+        return module_at(place)
+    except ValueError as error:
+        raise InputError(f"data.path: {error}") from error
+
+
+READERS = (
+    Reader(
+        name="torch",
+        description="a PyTorch Dataset that your own Python file makes, with its client index",
+        read=read_torch,
+        required=("path",),
+        optional=("layout",),
+    ),
+)

@@ -1,0 +1,131 @@
+"""Scoring the clients of a group one after another, for a CPU.
+
+Clients in a row that are served one and the same model are predicted for together, which spares
+calls. Scores are, to the last digit, those of each client served and predicted for by itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from latecomer.eval.scoring.scores import ClientScore
+from latecomer.models.engine.method import FixedWeights, Predictor, versions
+from latecomer.models.task.targets import apply_to_parts
+from latecomer.models.task.task import Clients, Samples, Task
+
+__all__ = ["Mask", "Serve", "score_one_after_another", "unmasked"]
+
+Mask = Callable[[Tensor, Tensor], Tensor]
+"""What happens to logits of classes that are not known: logits, which are known -> logits."""
+
+
+def unmasked(logits: Tensor, known: Tensor) -> Tensor:
+    """Return the logits as they are: the mask that need not be told what is known."""
+    return logits
+
+
+Serve = Callable[[Sequence[int], Sequence[Samples]], Iterable[Predictor]]
+"""From several clients' numbers and supports to their predictors."""
+
+_SERVED = 20, 2**23
+"""Clients served at a time, and numbers that the inputs of their supports may have."""
+_PREDICTED = 1_000
+"""Samples predicted for at a time, unless one client has more."""
+
+Served = tuple[int, Tensor]
+"""A client's number, and the rows of what it is measured on."""
+
+
+def score_one_after_another(
+    task: Task, clients: Clients, serve: Serve, mask: Mask, *, on_support: bool = False
+) -> list[ClientScore]:
+    """Serve every client and score it; arguments are those of ``score_side_by_side``."""
+    ids = clients.ids.tolist()
+    scores: list[ClientScore] = []
+    for model, together in _by_model(_served(task, clients, serve, on_support)):
+        told = [_told(task, clients, one, together, mask) for one in versions(model)]
+        for (place, rows), *found in zip(together, *told, strict=True):
+            wrong, loss = (sum(numbers) / len(numbers) for numbers in zip(*found, strict=True))
+            n_support = clients.sizes_on_host[0][place]
+            scores.append(ClientScore(ids[place], n_support, len(rows), wrong, loss))
+    return scores
+
+
+def _served(
+    task: Task, clients: Clients, serve: Serve, on_support: bool
+) -> Iterator[tuple[Predictor, Served]]:
+    """Yield clients with their predictors, several of them served at a time."""
+    most, numbers = _SERVED
+    each = numbers // (clients.support.shape[1] * prod(task.input_shape))
+    table, sizes = clients.query, clients.sizes_on_host[1]
+    if on_support:
+        table, sizes = clients.support, clients.sizes_on_host[0]
+    for first in range(0, len(clients), step := min(max(each, 1), most)):
+        places = range(first, min(first + step, len(clients)))
+        supports = [clients.support_of(place) for place in places]
+        for place, model in zip(places, serve(places, supports), strict=True):
+            yield model, (place, table[place, : sizes[place]])
+
+
+def _by_model(
+    served: Iterable[tuple[Predictor, Served]],
+) -> Iterator[tuple[Predictor, list[Served]]]:
+    """Yield models, each with clients in a row that it serves and that can go together."""
+    model: Predictor | None = None
+    together: list[Served] = []
+    size = 0
+    for made, one in served:
+        n_samples = len(one[1])
+        if model is not None and (size + n_samples > _PREDICTED or not _same(model, made)):
+            yield model, together
+            together, size = [], 0
+        model = made
+        together.append(one)
+        size += n_samples
+    if model is not None:
+        yield model, together
+
+
+def _same(one: Predictor, other: Predictor) -> bool:
+    """Return whether two predictors are one net with the very same weights; equal ones don't do."""
+    if one is other:
+        return True
+    if not (isinstance(one, FixedWeights) and isinstance(other, FixedWeights)):
+        return False
+    pairs = zip(one.weights.values(), other.weights.values(), strict=True)
+    return one.task is other.task and all(a.is_set_to(b) for a, b in pairs)
+
+
+def _told(
+    task: Task, clients: Clients, model: Predictor, together: Sequence[Served], mask: Mask
+) -> list[tuple[int, float]]:
+    """Return how many of each client's samples are classified wrongly, and their mean loss."""
+    rows, sizes = torch.cat([rows for _, rows in together]), [len(rows) for _, rows in together]
+    with torch.no_grad():
+        several = _logits(model, clients.inputs(rows), sizes)
+        logits, y = torch.cat(several), clients.labels(rows)
+        if mask is not unmasked:
+            known = [
+                _known(task, clients.support_of(place)).expand(size, -1)
+                for (place, _), size in zip(together, sizes, strict=True)
+            ]
+            logits = mask(logits, torch.cat(known))
+        wrong = torch.split(logits.argmax(dim=1) != y, sizes)
+        pairs = zip(several, torch.split(y, sizes), strict=True)
+        losses = [float(torch.nn.functional.cross_entropy(*pair)) for pair in pairs]
+    return [(sum(one.tolist()), loss) for one, loss in zip(wrong, losses, strict=True)]
+
+
+def _known(task: Task, own: Samples) -> Tensor:
+    known = torch.zeros(task.n_classes, dtype=torch.bool)
+    known[own.labels()] = True
+    return known
+
+
+def _logits(model: Predictor, x: Tensor, sizes: list[int]) -> list[Tensor]:
+    """Return a model's logits ``[B, n_classes]`` of every client's samples."""
+    if len(sizes) == 1 or not isinstance(model, FixedWeights):
+        return [model(one) for one in torch.split(x, sizes)]
+    return apply_to_parts(model.task.target, model.weights, x, sizes)

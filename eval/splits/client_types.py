@@ -1,0 +1,148 @@
+"""Clients of a few types with known weights: other populations at exactly known distances.
+
+A type is a set of classes. Every client draws a type by the weights and, of each of the type's
+classes, the same number of distinct images, a uniform subset of that class's pool: held-out clients
+are independent draws, as in :mod:`latecomer.eval.splits.environment`. A population with other
+weights draws from the same pools. Types differ in their classes, so a client tells its type, given
+which its law is the same in both populations: their divergences are those of the weights.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.splits.environment import Law, fill_from_law, held_out_share
+from latecomer.eval.splits.pool import Filling, Pool
+
+__all__ = ["check_types", "check_weights", "distances", "fill_client_types"]
+
+Ints = NDArray[np.int64]
+_EPS = 1e-9
+
+
+def check_types(types: Sequence[Sequence[int]], weights: Sequence[float]) -> None:
+    """Refuse types that are no types, and weights that are no law over them.
+
+    Raises
+    ------
+    ValueError
+        In words that follow the name of the section.
+    """
+    if len(types) < 2:
+        raise ValueError(f"must list at least 2 types, got {len(types)}")
+    sets = [frozenset(classes) for classes in types]
+    for classes, one in zip(types, sets, strict=True):
+        if not classes or len(one) < len(classes):
+            raise ValueError(f"must list each class of a type once, got {list(classes)}")
+        if sets.count(one) > 1:
+            raise ValueError(f"must tell types apart by their classes, got {list(classes)} twice")
+    check_weights(weights, len(types))
+    if min(weights) <= 0:
+        raise ValueError(f"must give every type a weight above 0, got {min(weights):g}")
+
+
+def check_weights(weights: Sequence[float], n_types: int) -> None:
+    """Refuse weights that are no law over so many types.
+
+    Raises
+    ------
+    ValueError
+        In words that follow the name of the section.
+    """
+    if len(weights) != n_types:
+        raise ValueError(f"must list one weight a type ({n_types}), got {len(weights)}")
+    total = math.fsum(weights)
+    if min(weights) < 0 or abs(total - 1) > _EPS:
+        raise ValueError(f"must list weights of at least 0 that sum to 1, got {list(weights)}")
+
+
+def distances(weights: Sequence[float], others: Sequence[float]) -> Mapping[str, float]:
+    """Return how far a population of other weights is from the first, as every ball measures it.
+
+    ``kl`` and ``chi2`` are of the other from the first; ``subgroup`` is the largest share that the
+    other population can make up of the first, 1 over the largest ratio of weights.
+
+    Parameters
+    ----------
+    weights, others : sequence of float
+        Laws over the types; the first is above 0 everywhere.
+
+    Examples
+    --------
+    >>> found = distances([0.5, 0.5], [0.25, 0.75])
+    >>> {name: round(value, 4) for name, value in found.items()}
+    {'kl': 0.1308, 'tv': 0.25, 'chi2': 0.25, 'subgroup': 0.6667}
+    """
+    pairs = list(zip(others, weights, strict=True))
+    return {
+        "kl": max(0.0, math.fsum(q * math.log(q / p) for q, p in pairs if q > 0)),
+        "tv": 0.5 * math.fsum(abs(q - p) for q, p in pairs),
+        "chi2": math.fsum((q - p) ** 2 / p for q, p in pairs),
+        "subgroup": 1 / max(1.0, *(q / p for q, p in pairs)),
+    }
+
+
+def fill_client_types(
+    pool: Pool,
+    n_training: int,
+    n_held_out: int,
+    rng: np.random.Generator,
+    *,
+    types: Sequence[Sequence[int]],
+    weights: Sequence[float],
+    samples_per_class: int | None = None,
+    held_out: float | None = None,
+) -> tuple[Filling, Law]:
+    """Fill the training clients by their types and set aside the pools of the others.
+
+    Parameters
+    ----------
+    pool : Pool
+    n_training, n_held_out : int
+        Clients that train, and certification and novel clients.
+    rng : Generator
+    types : sequence of sequence of int
+        Classes of each type.
+    weights : sequence of float
+    samples_per_class : int, optional
+        Train samples of each of its classes that a client holds; as many as every training client
+        can get unless given.
+    held_out : float in (0, 1), optional
+        Share of each class set aside; the held-out clients' share of all clients unless given.
+
+    Raises
+    ------
+    InputError
+        A type names a class without samples, or a class has fewer images than are asked of it.
+    """
+    present = np.unique(pool.y[pool.train]).tolist()
+    for classes in types:
+        missing = [c for c in classes if c not in present]
+        if missing:
+            raise InputError(
+                f"split.types must name classes that have samples (of {pool.n_classes}, from 0), "
+                f"got {missing[0]}"
+            )
+    listed = tuple(tuple(int(c) for c in classes) for classes in types)
+    kind = Law(0, 0, 0, (), (), listed, tuple(float(w) for w in weights))
+    share = held_out_share(n_training, n_held_out, held_out)
+    return fill_from_law(
+        pool, kind, n_training, share, rng, partial(_size, asked=samples_per_class, pool=pool)
+    )
+
+
+def _size(most: int, *, asked: int | None, pool: Pool) -> int:
+    """Return the train samples of each class that a client holds."""
+    least = pool.least  # a type may be of one class
+    if most < least or (asked is not None and not least <= asked <= most):
+        key = "split.clients" if most < least else "split.samples_per_class"
+        got = f"got {asked}" if most >= least else "ask for fewer clients"
+        raise InputError(
+            f"{key}: every client can hold {most} samples of each of its classes at most (at least "
+            f"{least}), {got}"
+        )
+    return most if asked is None else asked

@@ -1,0 +1,64 @@
+"""Populations of clients beside a split's own, drawn from other laws at known distances."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.splits.client_mixtures import check_concentrations, dirichlet_distances
+from latecomer.eval.splits.client_types import check_weights, distances
+from latecomer.eval.splits.environment import Law
+
+__all__ = ["OTHER_LAWS", "OtherLaws"]
+
+
+@dataclass(frozen=True)
+class OtherLaws:
+    """What the populations that a shift names are laws of.
+
+    Attributes
+    ----------
+    split : str
+        Kind of split whose held-out clients they stand beside.
+    own : str
+        Name of the split's own parameters, in its settings and its law.
+    check : callable
+        ``check(parameters, n)`` raises ValueError unless they are a law over so many.
+    distances : callable
+        ``distances(first, other)``: how far apart, by measure; ``kl`` always among them.
+    """
+
+    split: str
+    own: str
+    check: Callable[[Sequence[float], int], None]
+    distances: Callable[[Sequence[float], Sequence[float]], Mapping[str, float]]
+
+    def moved(self, name: str, law: Law | None, other: Sequence[float]) -> Law:
+        """Return the law of another population over the same pools.
+
+        Raises
+        ------
+        InputError
+            The law is not of this kind, or the parameters do not fit it.
+        """
+        first = getattr(law, self.own, ())
+        if law is None or not first:
+            raise InputError(f"shifts.{name} needs split.kind {self.split}")
+        try:
+            self.check(other, len(first))
+        except ValueError as error:
+            raise InputError(f"shifts.{name} {error}") from error
+        parameters: dict[str, Any] = {self.own: tuple(float(one) for one in other)}
+        return replace(law, **parameters)
+
+
+OTHER_LAWS: Mapping[str, OtherLaws] = MappingProxyType(
+    {
+        "type_weights": OtherLaws("client_types", "weights", check_weights, distances),
+        "concentrations": OtherLaws(
+            "client_mixtures", "concentrations", check_concentrations, dirichlet_distances
+        ),
+    }
+)
+"""By the name of the shift."""

@@ -1,0 +1,204 @@
+"""A system trained elsewhere as a method that trains nothing: any callable, or a torch module."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Generator, Tensor, nn
+
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.method import Method, Personalization, Predictor, Start
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.task.state import Params, State
+from latecomer.models.task.task import Clients, Samples, Task
+
+Points = tuple[NDArray[Any], NDArray[Any]]
+System = Callable[[Points, NDArray[Any]], ArrayLike]
+"""``((x, y), query_x) -> scores``: a client's support, then the inputs to be predicted for; one row
+of scores a point, one score (logit, log-probability) a class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenSystem(Method):
+    """A system that was trained elsewhere and serves every client, seen or not, as it is.
+
+    No round trains anything. Inputs reach the system in the units of the data set, pixels from 0
+    to 1, for what it standardises by is its own matter. Its user vouches that it was trained on
+    none of the clients that it is certified with or measured on.
+
+    Attributes
+    ----------
+    source : callable
+        A :data:`System`, a torch module, or a class of either; a class is called with the method's
+        hyper-parameters.
+    """
+
+    source: ClassVar[Any]
+    paper: ClassVar[str] = "trained elsewhere"
+    personalization: ClassVar[Personalization] = "given"
+    needs_labels: ClassVar[bool] = True
+    serial_only: ClassVar[str] = "there is nothing to train"
+
+    def __post_init__(self) -> None:
+        """Make the system now, so that what is wrong with it is told before any work."""
+        super().__post_init__()
+        _ = self.system
+
+    @cached_property
+    def system(self) -> Any:
+        """The system itself, modules with the weights of their checkpoint."""
+        given = {declared.name: getattr(self, declared.name) for declared in fields(self)}
+        source = type(self).source
+        if not isinstance(source, type):
+            return source
+        checkpoint = given.pop("checkpoint") if _wants_weights(source) else None
+        try:
+            made = source(**given)
+            if checkpoint is not None:
+                made.load_state_dict(_weights(Path(checkpoint)))
+        except Exception as error:
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+            raise ValueError(f"making {self.name} failed: {said}") from error
+        if not callable(made):
+            raise ValueError(f"{self.name} must make a callable, got {type(made).__name__}")
+        return made
+
+    @property
+    def local(self) -> LocalSGD:
+        """No step is ever taken."""
+        return LocalSGD(0.0)
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Keep what inputs were standardised by."""
+        return State({"mean": clients.mean, "sd": clients.sd})
+
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Refuse: there is no round."""
+        self._refuse()
+
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Refuse: there is no round."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise TypeError(f"{self.name} was trained elsewhere and takes part in no round")
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Serve a client by the system as it is, given the client's support."""
+        self.refuse_predictor(predictor)
+        system = self.system
+
+        def raw(x: Tensor) -> Tensor:
+            return x * state.server["sd"] + state.server["mean"]
+
+        if isinstance(system, nn.Module):
+            module = system.to(support.x.device).eval()
+            return lambda x: self._scores(task, module(raw(x)), x)
+        own = (_array(raw(support.x)), _array(support.labels()))
+        return lambda x: self._scores(task, system(own, _array(raw(x))), x)
+
+    def _scores(self, task: Task, given: Any, x: Tensor) -> Tensor:
+        """Check a system's answer for inputs ``x``, and return it on their device."""
+        scores = torch.as_tensor(given, device=x.device)
+        wanted = (len(x), task.n_classes)
+        if tuple(scores.shape) != wanted:
+            raise ValueError(
+                f"{self.name} must give a row of {task.n_classes} scores, one a class, for each of "
+                f"{len(x)} points, got shape {tuple(scores.shape)}"
+            )
+        if torch.isnan(scores).any():
+            raise ValueError(f"{self.name} gave scores that are not numbers")
+        return scores if scores.is_floating_point() else scores.to(x.dtype)
+
+
+def given_system(name: str, source: Any, module: str) -> type[GivenSystem]:
+    """Return the method that serves clients by ``source``.
+
+    Parameters
+    ----------
+    name : str
+        What the method is called.
+    source : callable
+        As for :class:`GivenSystem`. Parameters of a class are the method's hyper-parameters; a
+        class of modules that names no ``checkpoint`` gets one, a file of its ``state_dict`` as
+        torch or safetensors writes it.
+    module : str
+        Name of the imported module that holds it, whose file the method's numbers hang on.
+
+    Raises
+    ------
+    ValueError
+        When a parameter of a class has a name that methods use themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def even(support, query_x):
+    ...     return np.ones((len(query_x), 10))
+    >>> given_system("even", even, __name__)().needs_training
+    False
+    """
+    made: type[GivenSystem] = make_dataclass(
+        name,
+        [(key, Any, _with_default(value)) for key, value in _parameters(name, source).items()],
+        bases=(GivenSystem,),
+        namespace={"name": name, "source": staticmethod(source)},
+        frozen=True,
+        kw_only=True,
+    )
+    made.__module__ = module
+    return made
+
+
+def _parameters(name: str, source: Any) -> Mapping[str, Any]:
+    """Return the parameters of a class by name, with their defaults."""
+    if not isinstance(source, type):
+        return {}
+    several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    named = inspect.signature(source).parameters.values()
+    found = {one.name: one.default for one in named if one.kind not in several}
+    for key in found:
+        if hasattr(GivenSystem, key):
+            raise ValueError(f"{name} has a parameter {key!r}, a name that methods use: rename it")
+    return {**found, **({"checkpoint": inspect.Parameter.empty} if _wants_weights(source) else {})}
+
+
+def _with_default(value: Any) -> Any:
+    empty = value is inspect.Parameter.empty
+    return field(default_factory=MISSING if empty else lambda: value)
+
+
+def _wants_weights(source: type) -> bool:
+    """Whether a class is one of modules that do not read a checkpoint themselves."""
+    own = issubclass(source, nn.Module)
+    return own and "checkpoint" not in inspect.signature(source).parameters
+
+
+def _weights(file: Path) -> Mapping[str, Any]:
+    if file.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return load_file(file)
+    weights: Mapping[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    return weights
+
+
+def _array(values: Tensor) -> NDArray[Any]:
+    return values.detach().cpu().numpy()

@@ -1,0 +1,82 @@
+"""Ditto: a global model, and personal ones held near it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Generator, Tensor
+
+from latecomer.models.engine.hyperparameters import number
+from latecomer.models.engine.local_steps import fine_tune
+from latecomer.models.engine.method import Context, Personalization, Predictor, predict_with
+from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
+from latecomer.models.task.objectives import half_squared_distance
+from latecomer.models.task.state import Params, State, part
+from latecomer.models.task.task import Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ditto(PersonalWeights):
+    r"""Ditto (Li, Hu, Beirami, Smith, 2021), Algorithm 1, with FedAvg for the global problem.
+
+    A client that is drawn trains its copy of the global weights ``w`` as in FedAvg and, from where
+    it was, its own ``v`` towards ``min_v L(v; S) + lam / 2 |v - w|^2``, in steps
+    ``v -= local_lr * (gradient of L(v) + lam * (v - w))`` with the ``w`` that was sent. Only the
+    change of ``w`` is uploaded. With ``lam=0`` seen clients are served what training alone gives.
+
+    A newcomer, of whom the paper does not speak, takes ``finetune_steps`` steps on the same
+    objective from ``v = w``. As in the published code ``v`` takes as many steps as ``w``, at the
+    same rate and on the same minibatches. Unlike there both have the momentum, weight decay and
+    clipping of the local step (published: none), and the server weights changes by support sizes
+    (there clients are drawn by size, and weigh the same).
+
+    Attributes
+    ----------
+    lam : float
+        Strength of the tie (published code: 1; its candidates for every client: 0.1, 1, 2).
+    local_lr, local_momentum, local_weight_decay, clip_norm, novel_lr, finetune_steps,
+    finetune_batch_size
+        As for :class:`~latecomer.models.families.personal_weights.PersonalWeights`.
+    """
+
+    lam: float = number(1.0, least=0)
+
+    name: ClassVar[str] = "ditto"
+    called: ClassVar[str] = "Ditto"
+    paper: ClassVar[str] = "Li, Hu, Beirami, Smith, ICML 2021"
+    cites: ClassVar[tuple[str, ...]] = ("li2021",)
+    look: ClassVar[int | None] = 19
+    personalization: ClassVar[Personalization] = "finetune"
+    needs_labels: ClassVar[bool] = True
+
+    def objective(
+        self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
+    ) -> Tensor:
+        """Return the loss at ``w``, and that at ``v`` with its tie to the weights sent."""
+        x, y, v = batches[0].x, batches[0].labels(), part(params, OWN)
+        w = {name: params[name] for name in task.shapes}
+        tie = self.lam * half_squared_distance(v, context.shared)
+        return task.loss(w, x, y) + task.loss(v, x, y) + tie
+
+    def served(self, task: Task, state: State, index: int) -> Params:
+        """Return the client's ``v``."""
+        return own_weights(state, index)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Train a ``v`` from the global weights, tied to them."""
+        self.refuse_predictor(predictor)
+        weights, rule = part(state.server, "target"), self.local.at(self.novel_lr)
+        steps, size = self.finetune_steps, self.finetune_batch_size
+
+        def tie(v: Params) -> Tensor:
+            return self.lam * half_squared_distance(v, weights)
+
+        tuned = fine_tune(task, weights, support, rule, steps, size, generator, penalty=tie)
+        return predict_with(task, tuned)

@@ -1,0 +1,60 @@
+"""FedAvg, fine-tuned: the global model, trained further on the data of whoever is served."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Generator
+
+from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.local_steps import fine_tune
+from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.state import State, part
+from latecomer.models.task.task import Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvgFT(AveragedWeights):
+    """FedAvg (McMahan et al., 2017, Algorithm 1) and local fine-tuning (Wang et al., 2019).
+
+    Training is FedAvg. Every client, seen or not, is served the global model after
+    ``finetune_steps`` local steps on its support; with 0 of them the method is FedAvg. Wang et al.
+    choose rate and length on each client's held-out data; here they are settings, and ``novel_lr``
+    may be chosen on seen clients.
+
+    Attributes
+    ----------
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step, in training and in fine-tuning.
+    novel_lr : float or None
+        Rate of fine-tuning, of seen clients too; None: ``local_lr``.
+    finetune_steps, finetune_batch_size : int
+        Steps of fine-tuning and their batch size.
+    """
+
+    novel_lr: float | None = number(None, above=0)
+    finetune_steps: int = count(50, least=0)
+    finetune_batch_size: int = count(32)
+
+    name: ClassVar[str] = "fedavg_ft"
+    called: ClassVar[str] = "FedAvg, fine-tuned"
+    paper: ClassVar[str] = "Wang et al., 2019, arXiv:1910.10252"
+    cites: ClassVar[tuple[str, ...]] = ("mcmahan2017", "wang2019")
+    look: ClassVar[int | None] = 18
+    personalization: ClassVar[Personalization] = "finetune"
+    needs_labels: ClassVar[bool] = True
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Fine-tune the global model on the support."""
+        self.refuse_predictor(predictor)
+        weights, rule = part(state.server, "target"), self.local.at(self.novel_lr)
+        steps, size = self.finetune_steps, self.finetune_batch_size
+        return predict_with(task, fine_tune(task, weights, support, rule, steps, size, generator))

@@ -1,0 +1,101 @@
+"""FedBABU: a body learnt under a random head, which only those who are served train."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Generator
+
+from latecomer.models.engine.hyperparameters import choice, count
+from latecomer.models.engine.local_steps import fine_tune
+from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.phases import Phase, Stage
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.shared_body import SharedBody
+from latecomer.models.task.heads import body_names, head_names, join
+from latecomer.models.task.state import Params, State, nest, part, row
+from latecomer.models.task.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedBABU(SharedBody):
+    """FedBABU (Oh, Kim, Yun, 2022), Algorithm 1: the body alone is updated and averaged.
+
+    In a local step ``body -= local_lr * gradient of L(body, head)``; the head stays what it was
+    drawn as, the same for everyone, so it is sent once and never again. Every client, seen or not,
+    is served the global model after ``novel_steps`` steps on its support, of the whole network or
+    of the head. With ``head_layers=0`` and without those steps the method is FedAvg. In the
+    published code the frozen head has rate 0, and clients weigh the same; here they weigh as much
+    as their support.
+
+    Attributes
+    ----------
+    finetuned : str
+        What fine-tuning trains: ``whole`` or ``head``.
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step.
+    head_layers : int
+        Number of last layers that are the head (published: 1).
+    novel_lr : float or None
+        Rate of fine-tuning, of seen clients too; None: ``local_lr``.
+    novel_steps, novel_batch_size : int
+        Steps of fine-tuning, 0 for none (published: 5 epochs, 65 steps for 100 clients of
+        CIFAR-10), and their batch size.
+    """
+
+    finetuned: str = choice("whole", "head")
+    novel_steps: int = count(65, least=0)
+
+    name: ClassVar[str] = "fedbabu"
+    called: ClassVar[str] = "FedBABU"
+    paper: ClassVar[str] = "Oh, Kim, Yun, ICLR 2022"
+    cites: ClassVar[tuple[str, ...]] = ("oh2022",)
+    look: ClassVar[int | None] = 23
+    personalization: ClassVar[Personalization] = "finetune"
+    needs_labels: ClassVar[bool] = True
+
+    def phases(self, task: Task) -> tuple[Phase, ...]:
+        """Return a single phase, in which the head rests."""
+        return (Phase(stages=(Stage(body_names(task, self.head_layers)),)),)
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Draw random weights; server and clients hold the one head that there is."""
+        state = super().init(task, clients, first, generator)
+        return State(state.server | nest("head", row(state.clients, 0)), state.clients)
+
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Add the mean change of the body, weighted by support sizes."""
+        after = super().aggregate(task, state, cohort, start, uploads)
+        return State(state.server | after.server, after.clients)
+
+    def serve(
+        self,
+        task: Task,
+        state: State,
+        index: int,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Fine-tune as for a newcomer: no client has anything of its own."""
+        return self.personalize(task, state, support, predictor=predictor, generator=generator)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Fine-tune the body under the random head, or the head on the frozen body."""
+        self.refuse_predictor(predictor)
+        weights = join(task, part(state.server, "head"), part(state.server, "body"))
+        trained = head_names(task, self.head_layers) if self.finetuned == "head" else None
+        steps, size = self.novel_steps, self.novel_batch_size
+        rule = self.local.at(self.novel_lr)
+        tuned = fine_tune(task, weights, support, rule, steps, size, generator, trained=trained)
+        return predict_with(task, tuned)

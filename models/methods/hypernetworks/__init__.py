@@ -1,0 +1,1 @@
+"""Methods whose server learns a network that makes the clients' models."""

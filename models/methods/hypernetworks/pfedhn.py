@@ -1,0 +1,98 @@
+"""pFedHN: a hypernetwork makes each client's model from an embedding learnt for that client."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from latecomer.models.engine.hyperparameters import choice
+from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.families.fitted_embeddings import FittedEmbeddings
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFedHN(FittedEmbeddings):
+    """pFedHN (Shamsian, Navon, Fetaya, Chechik, ICML 2021).
+
+    The change of the local weights is pulled back through the hypernetwork to its weights (mean
+    over the cohort) and to each client's embedding. A newcomer fits a new embedding through the
+    frozen hypernetwork for ``novel_rounds`` rounds of local training.
+
+    With fixed descriptors a client's embedding is its support's class proportions, of length
+    ``n_classes``, and is not learnt: only the hypernetwork moves. A newcomer is then served by one
+    forward pass on the proportions of its own support labels, with no training.
+
+    Attributes
+    ----------
+    descriptors : str
+        ``learned`` embeddings, or ``class_proportions``.
+    server_lr, server_momentum, server_weight_decay, resting_embeddings, clip_norm
+        As for :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`.
+    local_lr, local_momentum, local_weight_decay, embedding_dim, sizes
+        Likewise.
+    novel_lr, novel_rounds, novel_steps, novel_batch_size, novel_size, warm
+        As for :class:`~latecomer.models.families.fitted_embeddings.FittedEmbeddings`.
+    """
+
+    descriptors: str = choice("learned", "class_proportions")
+
+    name: ClassVar[str] = "pfedhn"
+    called: ClassVar[str] = "pFedHN"
+    paper: ClassVar[str] = "Shamsian et al., ICML 2021"
+    cites: ClassVar[tuple[str, ...]] = ("shamsian2021",)
+    look: ClassVar[int | None] = 1
+    personalization: ClassVar[Personalization] = "embedding"
+    needs_labels: ClassVar[bool] = True
+    numbers_version: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.descriptors == "learned":
+            return
+        if self.embedding_dim is not None:
+            raise ValueError(
+                "embedding_dim must be left out with descriptors=class_proportions, which are as "
+                f"long as there are classes, got embedding_dim={self.embedding_dim}"
+            )
+        # The class tells how it serves by default; nothing is fitted to this variant's newcomers.
+        object.__setattr__(self, "personalization", "forward")
+
+    def fixed_embeddings(self, task: Task, clients: Clients) -> Tensor | None:
+        """Return the class proportions of every client's support, where these are used."""
+        if self.descriptors == "learned":
+            return None
+        owned = zip(clients.support, clients.support_sizes.tolist(), strict=True)
+        return torch.stack(
+            [class_proportions(task, clients.labels(rows[:size])) for rows, size in owned]
+        )
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Fit a new embedding through the frozen hypernetwork, or take the class proportions."""
+        self.refuse_predictor(predictor)
+        if self.descriptors == "class_proportions":
+            proportions = class_proportions(task, support.labels())
+            return predict_with(task, self.made_of(task, state, proportions, self.novel_place))
+        return predict_with(task, self.fit(task, state, support, generator))
+
+
+def class_proportions(task: Task, y: Tensor) -> Tensor:
+    """Return the share of every class among labels ``y [b]``, ``[n_classes]``.
+
+    >>> from latecomer.models.task.task import make_task
+    >>> task = make_task(input_shape=(6,), n_classes=3)
+    >>> class_proportions(task, torch.tensor([2, 0, 2, 2]))
+    tensor([0.2500, 0.0000, 0.7500])
+    """
+    return F.one_hot(y, task.n_classes).to(task.dtype).mean(dim=0)

@@ -1,0 +1,85 @@
+"""PFL-nearest: pFedHN whose newcomers get the model of the seen client with the nearest inputs."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.engine.hyperparameters import count
+from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.domain_distance import proxy_a_distance
+from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Clients, Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFLNearest(EmbeddedClients):
+    """PFL-nearest, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
+
+    A newcomer is served the model of the seen client at the smallest proxy A-distance between
+    their unlabelled inputs: how well a linear classifier tells them apart, by leave-one-out error
+    (among equals, the least separable one wins). For that every seen client keeps some of its
+    inputs, without labels, in the state.
+
+    Training is pFedHN's, and a seen client is served the model of its own embedding.
+
+    Attributes
+    ----------
+    n_inputs : int
+        Inputs that a client is compared by, evenly spaced over its support; all if it has fewer.
+    server_lr, server_momentum, server_weight_decay, resting_embeddings, local_lr, local_momentum,
+    local_weight_decay, clip_norm, embedding_dim, sizes
+        See :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`. For the paper's
+        ``embedding_dim`` set a quarter of the number of all clients.
+    """
+
+    n_inputs: int = count(100)
+
+    name: ClassVar[str] = "pfl_nearest"
+    called: ClassVar[str] = "PFL-nearest"
+    paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
+    cites: ClassVar[tuple[str, ...]] = ("amosy2024", "shamsian2021")
+    look: ClassVar[int | None] = 9
+    personalization: ClassVar[Personalization] = "unlabelled"
+    needs_labels: ClassVar[bool] = False
+    numbers_version: ClassVar[int] = 2
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Draw what pFedHN draws, and let every client keep inputs to be compared by."""
+        state = super().init(task, clients, first, generator)
+        kept = torch.minimum(clients.support_sizes, torch.tensor(self.n_inputs))
+        places = [
+            self._spaced(int(size), int(kept.max())) for size in clients.support_sizes.tolist()
+        ]
+        rows = clients.support.gather(1, torch.stack(places).to(clients.device))
+        remembered = {"inputs": clients.inputs(rows), "n_inputs": kept}
+        return State(state.server, {**state.clients, **remembered})
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the nearest seen client's model."""
+        self.refuse_predictor(predictor)
+        return predict_with(task, self.weights_of(task, state, self.nearest(state, support.x)))
+
+    def nearest(self, state: State, x: Tensor) -> int:
+        """Return the number of the seen client whose inputs are the nearest to ``x``."""
+        n_own = min(len(x), self.n_inputs)
+        newcomer = x[self._spaced(len(x), n_own).to(x.device)]
+        inputs, sizes = state.clients["inputs"], state.clients["n_inputs"].tolist()
+        distances = [proxy_a_distance(inputs[i, :size], newcomer) for i, size in enumerate(sizes)]
+        return min(range(len(distances)), key=distances.__getitem__)
+
+    def _spaced(self, size: int, width: int) -> Tensor:
+        """Return ``width`` places below ``size``, of which the first ``n_inputs`` are spread."""
+        n_own = min(size, self.n_inputs)
+        return (torch.arange(width).clamp_max(n_own - 1) * size) // n_own

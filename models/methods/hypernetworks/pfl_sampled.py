@@ -1,0 +1,76 @@
+"""PFL-sampled: pFedHN whose newcomers get the model of a randomly drawn seen client."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator
+
+from latecomer.models.engine.method import DrawnModel, Personalization, Predictor, predict_with
+from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Samples, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFLSampled(EmbeddedClients):
+    """PFL-sampled, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
+
+    A newcomer is served one seen client's model, drawn uniformly. As in the paper what is measured
+    is the mean accuracy (and log-loss) of all seen clients' models on the newcomer, so nothing of
+    the result hangs on the draw: see :class:`~latecomer.models.engine.method.DrawnModel`. Averaging
+    probabilities or logits would be another, better predictor (an ensemble).
+
+    Training is pFedHN's, and a seen client is served the model of its own embedding. Newcomers'
+    data are not looked at.
+
+    Settings are those of :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`. For
+    the paper's ``embedding_dim`` set a quarter of the number of all clients.
+    """
+
+    name: ClassVar[str] = "pfl_sampled"
+    called: ClassVar[str] = "PFL-sampled"
+    paper: ClassVar[str] = "Amosy, Eyal, Chechik, 2021, arXiv:2111.05745"
+    cites: ClassVar[tuple[str, ...]] = ("amosy2024", "shamsian2021")
+    look: ClassVar[int | None] = 21
+    personalization: ClassVar[Personalization] = "unlabelled"
+    needs_labels: ClassVar[bool] = False
+    numbers_version: ClassVar[int] = 3
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """Only ``gibbs``: a newcomer's model is drawn."""
+        return ("gibbs",)
+
+    def serve(
+        self,
+        task: Task,
+        state: State,
+        index: int,
+        support: Samples,
+        *,
+        predictor: str = "gibbs",
+        generator: Generator,
+    ) -> Predictor:
+        """Make the model of the client's own embedding; nothing is drawn."""
+        self.refuse_predictor(predictor)
+        return predict_with(task, self.weights_of(task, state, index))
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "gibbs",
+        generator: Generator,
+    ) -> Predictor:
+        """Draw a seen client's model; what is measured is the mean over all of them."""
+        self.refuse_predictor(predictor)
+        n_clients = len(state.clients["embedding"])
+        drawn = int(torch.randint(n_clients, (), generator=generator))
+
+        def model(owner: int) -> Predictor:
+            return predict_with(task, self.weights_of(task, state, owner))
+
+        return DrawnModel(n_clients, drawn, model)

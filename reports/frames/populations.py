@@ -1,0 +1,120 @@
+"""Frames of certificates for other populations of clients, and of clients drawn from some."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from latecomer.reports.frames.artifacts import CellTables, joined
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import client_errors, primary_predictor
+
+__all__ = [
+    "breaking_frame",
+    "certified_at",
+    "population_curves",
+    "population_points",
+    "worst_group",
+]
+
+_TRAINED = [*MODEL, "seed"]
+
+
+def population_curves(tables: CellTables) -> pd.DataFrame:
+    """Join the ``population_curve`` artifacts: of unshifted inputs, one predictor a label.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed ball radius value delta bound``, radii outwards for each curve.
+    """
+    columns = ("label", "predictor", "seed", "ball", "radius", "value", "delta", "bound", "shift")
+    frame = joined(tables, columns, ("radius", "value", "delta"), "")
+    plain = ~frame["bound"].str.contains("@") & frame["shift"].isin(["", "none"])
+    return primary_predictor(frame[plain].drop(columns="shift")).reset_index(drop=True)
+
+
+def population_points(rows: pd.DataFrame) -> pd.DataFrame:
+    """Measure novel clients of populations whose distance from the certified one is known.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed population kl tv chi2 subgroup measured standard_error n_clients``;
+        ``population`` numbers them outwards, 0 the certified one. A distance that is infinite, and
+        the share of one that is no group, is NaN.
+    """
+    told = rows[rows["metric"] == "population_distance"]
+    keys = ["shift", "severity"]
+    away = told.pivot_table(index=keys, columns="term", values="value").reset_index()
+    none: dict[str, Any] = {"shift": "none", "severity": np.nan, "kl": 0.0, "tv": 0.0, "chi2": 0.0}
+    away = pd.concat([pd.DataFrame([none | {"subgroup": 1.0}]), away], ignore_index=True)
+    away = away.sort_values("kl", ignore_index=True).assign(population=lambda f: f.index)
+    errors = client_errors(rows)
+    novel = primary_predictor(errors[errors["group"] == "novel"])
+    found = novel.merge(away, on=keys).groupby([*_TRAINED, "population"], sort=False)
+    measured = found["error"].agg(measured="mean", standard_error="sem", n_clients="size")
+    columns = ["population", "kl", "tv", "chi2", "subgroup"]
+    return measured.reset_index().merge(away.reindex(columns=columns), on="population")
+
+
+def certified_at(curves: pd.DataFrame, ball: str, radius: float) -> pd.Series:
+    """Read certified errors off curves, at the next radius where they do not hold this one.
+
+    A certificate at a wider radius covers the narrower one; beyond the curve's end it is 1.
+
+    Returns
+    -------
+    pandas.Series
+        By label, predictor and seed.
+    """
+    own = curves[curves["ball"] == ball]
+    beyond = own["radius"] <= radius if ball == "subgroup" else own["radius"] >= radius
+    least = own[beyond].groupby(_TRAINED, sort=False)["value"].min()
+    everybody = own.groupby(_TRAINED, sort=False).size().index
+    return least.reindex(everybody, fill_value=1.0)
+
+
+def breaking_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """List the radius at which each model's certificate breaks a target.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed bound target radius``; ``radius`` is NaN where the target is not
+        certified without any shift.
+    """
+    own = rows[(rows["metric"] == "breaking_radius") & rows["shift"].isin(["", "none"])]
+    own = own[~own["bound"].str.contains("@")]
+    target = pd.to_numeric(own["term"].str.removeprefix("target="))
+    frame = own[[*_TRAINED, "bound", "value"]].assign(target=target)
+    return primary_predictor(frame.rename(columns={"value": "radius"})).reset_index(drop=True)
+
+
+def worst_group(rows: pd.DataFrame) -> pd.DataFrame:
+    """Set the certified error of every group of a share beside that of the worst novel clients.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed share value delta measured n_clients``; ``measured`` is the mean
+        error of the share of the ``n_clients`` unshifted novel clients that fares worst, the last
+        of them in part.
+    """
+    chosen = rows[(rows["metric"] == "certified_population") & (rows["term"] == "")]
+    chosen = chosen[chosen["bound"].str.fullmatch(r"r0:subgroup@[^@]+")]
+    chosen = primary_predictor(chosen[chosen["shift"].isin(["", "none"])])
+    frame = chosen[[*_TRAINED, "value", "delta"]].assign(
+        share=pd.to_numeric(chosen["bound"].str.replace(r"^.*@", "", regex=True))
+    )
+    errors = client_errors(rows)
+    novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    scores = {key: own["error"].to_numpy(float) for key, own in novel.groupby(_TRAINED)}
+    sizes, means = [], []
+    for label, predictor, seed, share in frame[[*_TRAINED, "share"]].itertuples(index=False):
+        own = np.sort(scores.get((label, predictor, int(seed)), np.zeros(0)))[::-1]
+        # The share of a client that a whole number of clients leaves over counts for that share.
+        weight = np.clip(share * len(own) - np.arange(len(own)), 0, 1)
+        means.append(float(own @ weight / weight.sum()) if len(own) else np.nan)
+        sizes.append(len(own))
+    return frame.assign(measured=means, n_clients=sizes).reset_index(drop=True)

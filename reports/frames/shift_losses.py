@@ -1,0 +1,186 @@
+"""Frames of what models lose as inputs or labels of newcomers shift."""
+
+import numpy as np
+import pandas as pd
+
+from latecomer.eval.names import SHIFTS
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import CONTROL, primary_predictor
+
+__all__ = [
+    "CLIENT",
+    "at_severest",
+    "curves_from_start",
+    "loss_frame",
+    "neutral_severity",
+    "shifted_errors",
+]
+
+CLIENT = [*MODEL, "seed", "client"]
+
+
+def neutral_severity(shift: str) -> float:
+    """Return the severity at which a shift does nothing; NaN where none is known."""
+    known = SHIFTS.get(shift)
+    return np.nan if known is None or known.neutral is None else known.neutral
+
+
+def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
+    """Set every novel client's error under every shift beside its error before.
+
+    Parameters
+    ----------
+    errors : pandas.DataFrame
+        ``client_errors`` of the rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Of ``errors`` those of novel clients under a shift, with ``error_before`` (under the
+        matched control, where another data set has one), ``paired`` (False where the shift draws
+        other clients: then ``error_before`` is the mean of the unshifted ones) and ``distance``
+        (of the severity from the one at which nothing happens; the severity where none is known).
+    """
+    errors = primary_predictor(errors)
+    errors = errors[errors["group"] == "novel"]
+    shifts = [name for name in dict.fromkeys(errors["shift"]) if not name.endswith(CONTROL)]
+    parts = []
+    for shift in shifts:
+        if shift == "none":
+            continue
+        control = shift + CONTROL
+        start = control if (errors["shift"] == control).any() else "none"
+        before = errors.loc[errors["shift"] == start, [*CLIENT, "error"]]
+        own = errors[errors["shift"] == shift]
+        both = own.merge(before, on=CLIENT, suffixes=("", "_before"))
+        paired = not both.empty
+        if not paired:
+            means = before.groupby([*MODEL, "seed"])["error"].mean().rename("error_before")
+            both = own.merge(means.reset_index(), on=[*MODEL, "seed"])
+        neutral = np.nan_to_num(neutral_severity(shift))
+        parts.append(both.assign(paired=paired, distance=(both["severity"] - neutral).abs()))
+    none = errors.iloc[:0].assign(error_before=0.0, paired=True, distance=0.0)
+    shifted: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else none
+    return shifted
+
+
+def at_severest(shifted: pd.DataFrame) -> pd.DataFrame:
+    """Keep of every shift its severest value: of two as far from nothing, the one that costs more.
+
+    The same for all models, so that their losses compare.
+    """
+    means = shifted.groupby(["shift", "severity"], sort=False, dropna=False)
+    ranked = means[["distance", "error"]].mean().reset_index()
+    last = ranked.sort_values(["distance", "error"], na_position="first").groupby("shift").tail(1)
+    return shifted.merge(last[["shift", "severity"]], on=["shift", "severity"])
+
+
+def loss_frame(shifted: pd.DataFrame) -> pd.DataFrame:
+    """Say what every model loses under every shift, on the novel clients of both conditions.
+
+    Parameters
+    ----------
+    shifted : pandas.DataFrame
+        ``shifted_errors``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor shift severity before after loss doubles share n_clients n_seeds``: errors
+        before the shift and at its severest value, ``loss`` their difference, ``doubles`` the
+        severity at which the error first is twice that before, between measured ones by a straight
+        line, and ``share``, how far that is on the way to the severest; NaN where it never is, or
+        nothing is known of where the shift starts.
+    """
+    grouped = shifted.groupby([*MODEL, "shift"], sort=False)
+    doubled = {key: _doubles(part) for key, part in grouped}
+    told = []
+    for key, part in at_severest(shifted).groupby([*MODEL, "shift"], sort=False):
+        before, after = float(part["error_before"].mean()), float(part["error"].mean())
+        doubles, farthest = doubled[key], float(part["distance"].iloc[0])
+        share = abs(doubles - neutral_severity(str(key[-1]))) / farthest if farthest else np.nan
+        told.append(
+            {
+                **dict(zip([*MODEL, "shift"], key, strict=True)),
+                "severity": float(part["severity"].iloc[0]),
+                "before": before,
+                "after": after,
+                "loss": after - before,
+                "doubles": doubles,
+                "share": share,
+                "n_clients": part["client"].nunique(),
+                "n_seeds": part["seed"].nunique(),
+            }
+        )
+    columns = ["shift", "severity", "before", "after", "loss", "doubles", "share"]
+    return pd.DataFrame(told, columns=[*MODEL, *columns, "n_clients", "n_seeds"])
+
+
+def _doubles(part: pd.DataFrame) -> float:
+    """Return the severity nearest to nothing at which one model's error has doubled, else NaN."""
+    neutral = neutral_severity(str(part["shift"].iloc[0]))
+    if np.isnan(neutral):
+        return np.nan
+    curve = part.groupby("severity")[["error", "error_before"]].mean()
+    crossings = []
+    for side in (-1.0, 1.0):
+        far = side * (curve.index.to_numpy(dtype=float) - neutral)
+        own, at = curve[far > 0], far[far > 0]
+        order = np.argsort(at)
+        lost = (own["error"] - own["error_before"]).to_numpy(dtype=float)[order]
+        before = float(own["error_before"].mean())
+        crossings.append(side * _crossing(np.r_[0.0, at[order]], np.r_[0.0, lost], before))
+    first = min(crossings, key=lambda far: np.inf if np.isnan(far) else abs(far))
+    return neutral + first
+
+
+def _crossing(at: np.ndarray, lost: np.ndarray, level: float) -> float:
+    """Return where the line through the points first reaches the level; NaN where it never does.
+
+    >>> round(_crossing(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.1, 0.3]), 0.2), 6)
+    1.5
+    """
+    over = np.flatnonzero(lost >= level)
+    if not over.size or not over[0]:
+        return np.nan
+    last = int(over[0])
+    low, high = lost[last - 1], lost[last]
+    return float(at[last - 1] + (at[last] - at[last - 1]) * (level - low) / (high - low))
+
+
+def curves_from_start(shifts: pd.DataFrame) -> pd.DataFrame:
+    """Return what the figure draws: ``shift_frame`` with the start of every shift's curves.
+
+    ``start`` says of these what they are, ``none`` or the matched ``control``, and is empty for the
+    others; their severity is the one at which nothing happens, where one is known.  ``place`` is
+    where a row stands on the axis.
+    """
+    frame = shifts.assign(start="")
+    every = [name for name in dict.fromkeys(frame["shift"]) if not name.endswith(CONTROL)]
+    parts = []
+    for shift in every:
+        if shift == "none":
+            continue
+        control = frame[frame["shift"] == shift + CONTROL].assign(start="control")
+        before = control if len(control) else frame[frame["shift"] == "none"].assign(start="none")
+        own, neutral = frame[frame["shift"] == shift], neutral_severity(shift)
+        places, start = _places(own["severity"], neutral)
+        parts.append(before.assign(shift=shift, severity=neutral, place=start))
+        parts.append(own.assign(place=places).sort_values("place", kind="stable"))
+    return pd.concat(parts, ignore_index=True) if parts else frame.iloc[:0]
+
+
+def _places(severity: pd.Series, neutral: float) -> tuple[pd.Series, int]:
+    """Set severities side by side: from nothing to the strongest, or with nothing between them.
+
+    >>> _places(pd.Series([0.25, 0.5]), 1.0)[0].tolist(), _places(pd.Series([0.1, 0.2]), 0.0)[1]
+    ([2, 1], 0)
+    >>> places, start = _places(pd.Series([-0.3, 0.2, 0.4]), 0.0)
+    >>> places.tolist(), start
+    ([0, 2, 3], 1)
+    """
+    rank = severity.rank(method="dense").fillna(1).astype(int)
+    below, all_ = int(severity[severity < neutral].nunique()), int(rank.max())
+    if 0 < below < all_:
+        return rank - (rank <= below), below
+    return (all_ + 1 - rank if below else rank), 0

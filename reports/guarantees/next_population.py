@@ -1,0 +1,359 @@
+"""How different may the next population of clients be: certified errors against the radius."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from latecomer.reports.display.drawing import (
+    Looks,
+    leaders,
+    leaders_caption,
+    model_names,
+    sheet,
+    shown,
+    styled,
+)
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section, Text
+from latecomer.reports.display.style import INK, MUTED, WIDE, Look
+from latecomer.reports.display.table import Table, plus_minus
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import records
+from latecomer.reports.frames.populations import (
+    breaking_frame,
+    certified_at,
+    population_curves,
+    population_points,
+    worst_group,
+)
+from latecomer.reports.words import (
+    BALLS,
+    DASH,
+    chance,
+    count,
+    counts,
+    inward,
+    number,
+    percent,
+    span,
+)
+
+_DISTANCES = {
+    "kl": "KL",
+    "tv": "total variation",
+    "chi2": "chi-squared",
+    "subgroup": "largest share",
+}
+
+
+@styled
+def draw_populations(
+    curves: pd.DataFrame,
+    points: pd.DataFrame,
+    looks: Looks,
+    *,
+    targets: Sequence[float] = (),
+    width: float = WIDE,
+) -> Figure:
+    """Draw certified error against radius, a panel a ball, a line a trained model.
+
+    Marks are measured errors of novel clients whose population lies at a known radius.  Of more
+    than eight methods the five of least certified error are in colour.
+
+    Parameters
+    ----------
+    curves : pandas.DataFrame
+        ``population_curves``.
+    points : pandas.DataFrame
+        ``population_points``.
+    looks : mapping
+        Colour and mark per label.
+    targets : sequence of float
+        Errors that the study wants to stay below.
+    width : float
+        Inches.
+    """
+    balls = [ball for ball in BALLS if (curves["ball"] == ball).any()]
+    columns = min(2 if width >= 5 else 1, len(balls))
+    lines = -(-len(balls) // columns)
+    figure, panels = sheet(width, 0.5 + 2.6 * lines, lines, columns, sharey=True)
+    named = leaders(curves, "value")
+    for axes, ball in zip(panels, balls, strict=False):
+        own = curves[curves["ball"] == ball]
+        for (label, _), model in own.groupby(["label", "seed"], sort=False):
+            _line(axes, model, looks[str(label)] if label in named else None)
+        for row in records(points[points["label"].isin(named)]):
+            look = looks[row["label"]]
+            place = (row[ball], 100 * row["measured"])
+            axes.plot(*place, look.mark, color=look.colour, markersize=3.6, clip_on=False, zorder=3)
+        for target in targets:
+            axes.axhline(100 * target, color=INK, linewidth=1, linestyle=(0, (4, 2)))
+        _frame(axes, ball, own, points)
+    for axes in panels[len(balls) :]:
+        axes.set_visible(False)
+    for axes in panels[::columns]:
+        axes.set_ylabel("error (%)")
+    figure.legend(
+        handles=[_handle(looks[label], label, len(points) > 0) for label in named],
+        loc="outside lower center",
+        ncols=min(len(named), 2 if width < 5 else 4),
+    )
+    return figure
+
+
+def _line(axes: Axes, own: pd.DataFrame, look: Look | None) -> None:
+    colour, width = (look.colour, 1.5) if look else (MUTED, 0.7)
+    axes.plot(own["radius"], 100 * own["value"], color=colour, linewidth=width)
+
+
+def _handle(look: Look, label: str, points: bool) -> Line2D:
+    mark = look.mark if points else ""
+    return Line2D([], [], color=look.colour, marker=mark, markersize=3.6, label=shown(label))
+
+
+def _frame(axes: Axes, ball: str, own: pd.DataFrame, points: pd.DataFrame) -> None:
+    """Scale a panel to where something is certified or measured."""
+    axes.set_ylim(0, 102)
+    axes.set_xlabel(BALLS[ball].axis)
+    axes.grid()
+    if ball == "subgroup":
+        axes.set_xlim(1.02, 0)
+        return
+    certified = own.loc[own["value"] < 1, "radius"]
+    reach = [float(certified.max()) if len(certified) else 0.1]
+    reach += [1.05 * float(points[ball].max())] if points[ball].notna().any() else []
+    axes.set_xlim(-0.01 * max(reach), max(reach))
+
+
+def describe_populations(curves: pd.DataFrame) -> str:
+    """Describe ``draw_populations``: what is certified without a shift and where it ends."""
+    said = []
+    for (label, ball), own in curves.groupby(["label", "ball"], sort=False):
+        first = own.groupby("seed").first()["value"]
+        outward = BALLS[str(ball)].radius
+        last = own.loc[own["value"] < 1, "radius"]
+        ends = f", below 100% up to {outward} {number(last.iloc[-1])}" if len(last) else ""
+        said.append(f"{label}, {ball}: {span(list(first))} without a shift{ends}")
+    return f"Certified error against the radius of other populations: {'; '.join(said)}."
+
+
+def population_caption(curves: pd.DataFrame, points: pd.DataFrame, targets: Sequence[float]) -> str:
+    """Say how ``draw_populations`` is read."""
+    level = chance(float(curves["delta"].max()))
+    text = (
+        "A line a trained model, from the certification clients: the certified mean error of every "
+        "population of clients within the radius (of every group of at least the share). Each line "
+        f"holds for all its radii at once with probability {level}; a panel's line says nothing of "
+        "another panel's."
+    )
+    if len(points):
+        n = counts(points["n_clients"], "novel client")
+        text += f" Marks: the measured error of {n} of a population at that distance."
+    if targets:
+        text += f" Dashed: the target, {span(list(targets))}."
+    return f"{text} {leaders_caption(curves, 'value')}".strip()
+
+
+def certified_table(rows: pd.DataFrame, breaking: pd.DataFrame) -> Table:
+    """Show what each method certifies at the radii asked for, and where its target breaks."""
+    names = model_names(rows)
+    shown_rows = []
+    for (label, predictor, ball), own in rows.groupby([*MODEL, "ball"], sort=False):
+        broken = breaking[(breaking["label"] == label) & (breaking["bound"] == _bound(str(ball)))]
+        for radius, part in own.groupby("radius", sort=False):
+            shown_rows.append(
+                {
+                    "method": names[str(label), str(predictor)],
+                    "next population": f"{BALLS[str(ball)].radius} {radius:g}",
+                    "certified error at most": span(list(part["value"])),
+                    "with probability": chance(float(part["delta"].max())),
+                    **_broken(broken, str(ball)),
+                    "seeds": str(part["seed"].nunique()),
+                }
+            )
+    caption = (
+        "Certified mean error of every next population of clients within a radius, lowest to "
+        "highest over seeds. Breaking radius: how different the next population may be (how small "
+        "a group) with the certificate still below the target, for the seed that breaks first."
+    )
+    words = ("method", "next population")
+    cells = pd.DataFrame(shown_rows).fillna(DASH)
+    label_ = "How different may the next population be?"
+    return Table("next-population", caption, rows, cells, words, label=label_, noun="rows")
+
+
+def _bound(ball: str) -> str:
+    return "r0:subgroup" if ball == "subgroup" else f"r0:{ball}_ball"
+
+
+def _broken(own: pd.DataFrame, ball: str) -> dict[str, str]:
+    if own.empty:
+        return {}
+    radius = own["radius"]
+    first = radius.max() if ball == "subgroup" else radius.min()
+    said = "not below it without a shift"
+    if radius.notna().all():
+        said = inward(float(first), up=ball == "subgroup")
+    return {"target": span(list(own["target"])), "breaking radius": said}
+
+
+def asked_radii(rows: pd.DataFrame) -> pd.DataFrame:
+    """List certified errors at the radii that a study asks for.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed ball radius value delta``.
+    """
+    own = rows[(rows["metric"] == "certified_population") & (rows["term"] == "")]
+    told = own["bound"].str.extract(
+        r"^r0:(?P<ball>tv|kl|chi2|subgroup)(?:_ball)?@(?P<radius>[^@]+)$"
+    )
+    frame = pd.concat([own[[*MODEL, "seed", "shift", "value", "delta"]], told], axis=1)
+    frame = frame[frame["ball"].notna() & frame["shift"].isin(["", "none"])].drop(columns="shift")
+    return frame.astype({"radius": float}).reset_index(drop=True)
+
+
+def measured_frame(curves: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """Set every measured population beside what each ball certifies at its distance.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``population_points`` with a column ``certified_<ball>`` for each ball of the curves; NaN
+        where no radius of the ball reaches the population.
+    """
+    frame = points.copy()
+    for ball in (ball for ball in BALLS if (curves["ball"] == ball).any()):
+        each = [
+            certified_at(curves, ball, radius).get((label, predictor, seed), np.nan)
+            if np.isfinite(radius)
+            else np.nan
+            for label, predictor, seed, radius in frame[[*MODEL, "seed", ball]].itertuples(
+                index=False
+            )
+        ]
+        frame[f"certified_{ball}"] = each
+    return frame
+
+
+def measured_table(frame: pd.DataFrame) -> Table:
+    """Show measured errors of other populations beside the certificates at their distances."""
+    names = model_names(frame)
+    certified = [str(name) for name in frame if str(name).startswith("certified_")]
+    shown_rows = []
+    for (label, predictor, _), own in frame.groupby([*MODEL, "population"], sort=False):
+        first = own.iloc[0]
+        shown_rows.append(
+            {
+                "method": names[str(label), str(predictor)],
+                **{
+                    said: number(first[ball]) if np.isfinite(first[ball]) else DASH
+                    for ball, said in _DISTANCES.items()
+                },
+                "measured error": plus_minus(
+                    percent(own["measured"].mean()), own["standard_error"].max()
+                ),
+                **{
+                    f"certified, {name.removeprefix('certified_')}": span(list(own[name]))
+                    if own[name].notna().all()
+                    else DASH
+                    for name in certified
+                },
+                "measured above": count(int(_above(own, certified).sum()), "seed"),
+                "clients": str(int(first["n_clients"])),
+            }
+        )
+    caption = (
+        "Novel clients of populations at known distances: their mean error over seeds, with the "
+        "standard error of a mean over so many clients (the largest over seeds), and what was "
+        "certified of populations that far away, lowest to highest over seeds. Largest share: "
+        "how large a part of today's clients such a population may be. A dash: no finite distance, "
+        "or no part. Measured above: in how many seeds the measured error is above one of "
+        "these certificates."
+    )
+    cells = pd.DataFrame(shown_rows)
+    label = "Measured errors of other populations"
+    return Table(
+        "measured-populations", caption, frame, cells, ("method",), label=label, noun="rows"
+    )
+
+
+def _above(frame: pd.DataFrame, certified: Sequence[str]) -> pd.Series:
+    return frame[list(certified)].lt(frame["measured"], axis=0).any(axis=1)
+
+
+def worst_table(frame: pd.DataFrame) -> Table:
+    """Show the certified error of every group of a share beside the worst novel clients'."""
+    names = model_names(frame)
+    shown_rows = [
+        {
+            "method": names[str(label), str(predictor)],
+            "share of clients": percent(float(str(share)), 0),
+            "certified error at most": span(list(own["value"])),
+            "with probability": chance(float(own["delta"].max())),
+            "worst novel clients": percent(own["measured"].mean()),
+            "highest over seeds": percent(own["measured"].max()),
+            "novel clients": str(int(own["n_clients"].max())),
+        }
+        for (label, predictor, share), own in frame.groupby([*MODEL, "share"], sort=False)
+    ]
+    caption = (
+        "Every group that makes up at least a share of the clients: its mean error is certified to "
+        "be at most this, lowest to highest over seeds. Beside it the share of the novel clients "
+        "that is served worst, mean over seeds."
+    )
+    cells = pd.DataFrame(shown_rows)
+    label = "The worst-served groups of clients"
+    return Table("worst-groups", caption, frame, cells, ("method",), label=label, noun="rows")
+
+
+def population_plot(material: Material, name: str) -> Plot | None:
+    """Plot what is certified of other populations, and what was measured of some."""
+    curves = material.ordered(population_curves(material.tables("population_curve")))
+    if curves.empty:
+        return None
+    points = material.ordered(population_points(material.rows))
+    targets = sorted(set(breaking_frame(material.rows)["target"]))
+    return Plot(
+        name,
+        partial(draw_populations, curves, points, material.looks, targets=targets),
+        curves,
+        title="Certified error against the radius",
+        alt=describe_populations(curves),
+        caption=population_caption(curves, points, targets),
+    )
+
+
+def _next_population(material: Material) -> Iterator[Block]:
+    """Lay what is certified of other populations; nothing where the study asked for nothing."""
+    plot = population_plot(material, "next-population")
+    if plot is None:
+        return
+    yield Text(
+        "Clients to come need not be drawn as today's were. A certificate of other populations "
+        "bounds the mean error of every population that lies within a radius of the certified one, "
+        "from the same scores."
+    )
+    yield plot
+    asked = material.ordered(asked_radii(material.rows))
+    yield certified_table(asked, breaking_frame(material.rows))
+    points = material.ordered(population_points(material.rows))
+    if points["population"].gt(0).any():
+        yield measured_table(measured_frame(plot.data, points))
+    worst = material.ordered(worst_group(material.rows))
+    if len(worst):
+        yield worst_table(worst)
+
+
+NEXT_POPULATION = Section(
+    "next-population",
+    _next_population,
+    title="How different may the next population be?",
+    chapter="guarantees",
+)

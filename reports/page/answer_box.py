@@ -1,0 +1,241 @@
+"""The answer box: what the study found, in sentences made from the frames."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from latecomer.reports.answers import answers as asked_answers
+from latecomer.reports.answers.certificate import declared_certificates
+from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
+from latecomer.reports.errors.sameness import sameness_frame, say_sameness
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import CONTROL, failures_frame, primary_predictor, records
+from latecomer.reports.statements import statement
+from latecomer.reports.words import (
+    bound_name,
+    count,
+    listing,
+    percent,
+    points,
+    sentence_case,
+    shift_name,
+    span,
+)
+
+# More names than these are no sentence.
+MOST_NAMED = 5
+# More answers than these are folded away: the first screen is for the best.
+MOST_ANSWERS = 6
+
+
+def ranking(frame: pd.DataFrame) -> str:
+    """Say which method serves novel clients best and which are not distinguishable from it.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``accuracy_frame`` of the rows.
+    """
+    frame = primary_predictor(frame[frame["group"] == "novel"])
+    if frame.empty:
+        return "No novel client was measured."
+    best = min(records(frame), key=lambda row: float(row["mean"]))
+    clients = count(int(best["n_clients"]), "novel client")
+    text = f"Lowest error on {clients}: {best['label']} with {percent(best['mean'])}"
+    tied = list(frame.loc[frame["tied"].astype(bool), "label"].loc[lambda x: x != best["label"]])
+    others = len(frame) - 1
+    if len(tied) > MOST_NAMED and len(tied) == others:
+        text += f"; none of the {others} others is significantly worse"
+    elif len(tied) > MOST_NAMED:
+        text += f"; {len(tied)} of the {others} others are not significantly worse"
+    elif tied:
+        text += f"; {listing(tied)} {'is' if len(tied) == 1 else 'are'} not significantly worse"
+    elif len(frame) > 1:
+        text += "; all others are significantly worse"
+    models = "these models of one seed each, " if int(frame["n_seeds"].max()) == 1 else ""
+    return text + (
+        f" ({models}paired over clients, Holm over all pairs, 5%)." if len(frame) > 1 else "."
+    )
+
+
+def shift_answers(frame: pd.DataFrame) -> list[str]:
+    """Say in a sentence per shift who serves best where it is strongest, and who loses how much.
+
+    Another data set is judged against its matched control, all else against no shift; ``frame`` is
+    the rows' ``shift_frame``.
+    """
+    shifts = [name for name in dict.fromkeys(frame["shift"]) if name != "none"]
+    said = []
+    for shift in sorted(name for name in shifts if not name.endswith(CONTROL)):
+        own = frame[frame["shift"] == shift]
+        matched = shift + CONTROL in shifts
+        severity = own["severity"].max()
+        own = own[own["severity"].isna()] if pd.isna(severity) else own[own["severity"] == severity]
+        before = shift + CONTROL if matched else "none"
+        known = frame[frame["shift"] == before].set_index("label")["mean"]
+        lost = (own.set_index("label")["mean"] - known).dropna().sort_values(kind="stable")
+        if lost.empty:
+            continue
+        best = min(records(own), key=lambda row: float(row["mean"]))
+        verb = "serves best, with" if len(lost) > 1 else "has"
+        ends = [f"{label} {points(lost[label])}" for label in lost.index[[0, -1]]]
+        change = f"{ends[0]} to {ends[1]}" if len(lost) > 1 else points(lost.iloc[0])
+        said.append(
+            f"{sentence_case(shift_name(shift, severity))}: {best['label']} {verb} "
+            f"{percent(best['mean'])} error; against {'the control' if matched else 'no shift'}, "
+            f"{change} points."
+        )
+    return said
+
+
+def answers(
+    frame: pd.DataFrame, bounds: pd.DataFrame, study: Mapping[str, Any]
+) -> list[dict[str, str]]:
+    """Answer the study's question once per method, lowest novel error first.
+
+    Parameters
+    ----------
+    frame, bounds : pandas.DataFrame
+        ``accuracy_frame`` and ``bound_frame`` of the rows.
+    study : mapping
+
+    Returns
+    -------
+    list of dict
+        ``label``, ``measured`` (about the measured error), ``certified`` (about its certificate,
+        empty when there is none) and ``terms`` (what the certificate is about and what it cost).
+    """
+    frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
+    declared = declared_certificates(bounds, study)
+    of = {model: own for model, own in declared.groupby(MODEL)}
+    return [
+        {
+            "label": str(row["label"]),
+            "measured": _measured(row),
+            **_certified(of.get((row["label"], row["predictor"]), declared.iloc[:0])),
+        }
+        for row in records(frame)
+    ]
+
+
+def shared_terms(given: Sequence[Mapping[str, str]]) -> str:
+    """Give the terms that most certified answers share; empty when no more than half do."""
+    terms = [answer["terms"] for answer in given if answer["terms"]]
+    most = max(terms, key=terms.count, default="")
+    return most if 2 * terms.count(most) > len(terms) else ""
+
+
+def _measured(row: Mapping[str, Any]) -> str:
+    n_clients, n_seeds = int(row["n_clients"]), int(row["n_seeds"])
+    counts = f"{count(n_clients, 'client')} \N{MULTIPLICATION SIGN} {count(n_seeds, 'seed')}"
+    if n_clients > 1:
+        counts = f"95% interval {percent(row['lower'])} to {percent(row['upper'])}, {counts}"
+    return f"serves clients it never saw with {percent(row['mean'])} error ({counts})"
+
+
+def _certified(own: pd.DataFrame) -> dict[str, str]:
+    """Say one model's declared certificate, a row a seed."""
+    if own.empty:
+        return {"certified": "", "terms": ""}
+    # A bound over a pool most of which was scored says little about those who were not: what it
+    # leaves for them is the answer to how a newcomer is served.
+    mostly, values = bool(own["mostly"].iloc[0]), own["shown"]
+    left = int(own["pool"].iloc[0] - own["n_clients"].iloc[0]) if mostly else 0
+    whom = f" for the {count(left, 'client')} neither trained on nor scored" if mostly else ""
+    text = f"certified at most {span(list(values))}{whom}"
+    if (values >= 1).all():
+        text = f"its certificate is vacuous (100% or more){whom}"
+    elif (values >= 1).any():
+        text += " (vacuous where it reaches 100%)"
+    first = {**records(own)[0], "others": float("nan")}
+    said = statement(first, "a bound given below" if mostly else "the value")
+    terms = f"{bound_name(str(own['bound'].iloc[0]))}: {said}"
+    if mostly:
+        terms += f" The value is what that bound leaves{whom}, by themselves."
+    if len(own) > 1:
+        terms += f" One certificate for each of {len(own)} seeds; two values are their range."
+    return {"certified": text, "terms": terms}
+
+
+def _asked(material: Material) -> Iterator[Block]:
+    """Answer what the study asks: sentences, the figure, then the table and further figures."""
+    given = asked_answers(material)
+    if not given:
+        yield Text("Nothing was measured that answers what the study asks.", "lead")
+    for answer in given:
+        yield Text(answer.sentence, "lead")
+        yield Items(answer.more)
+        yield from answer.figures[:1]
+        yield answer.table
+        yield from answer.figures[1:]
+
+
+def _best(material: Material) -> Iterator[Block]:
+    yield Text(ranking(material.accuracy), "lead")
+
+
+def _same(material: Material) -> Iterator[Block]:
+    told = Markup('Warning: {} <a href="#sameness">How that was measured</a>')
+    for warning in say_sameness(sameness_frame(material.rows)):
+        yield Text(told.format(warning), "failed")
+
+
+def _missing(material: Material) -> Iterator[Block]:
+    cells, failed = material.run.cells, len(failures_frame(material.everything))
+    unfinished = sum(cell.status == "unfinished" for cell in cells)
+    said = [f"{failed}{f' of {len(cells)}' if cells else ''} cells failed."] if failed else []
+    said += [f"{unfinished} of {len(cells)} cells are not finished."] if unfinished else []
+    if said:
+        told = Markup('{} <a href="#failures">See which</a>').format(" ".join(said))
+        yield Text(told, "failed")
+
+
+def _each_method(material: Material) -> Iterator[Block]:
+    given = answers(material.accuracy, material.bounds, material.study)
+    shared = shared_terms(given)
+    lines = [_line(answer, shared) for answer in given]
+    colours = [material.looks[answer["label"]].colour for answer in given]
+    if lines:
+        yield Items(lines[:MOST_ANSWERS], "answers", colours[:MOST_ANSWERS])
+    more = len(lines) - MOST_ANSWERS
+    if more > 0:
+        rest = Items(lines[MOST_ANSWERS:], "answers", colours[MOST_ANSWERS:])
+        yield Group([rest], f"{more} more {'methods' if more > 1 else 'method'}")
+
+
+def _line(answer: Mapping[str, str], shared: str) -> Markup:
+    line = Markup("<strong>{label}</strong> {measured}").format(**answer)
+    if answer["certified"]:
+        line += Markup('; <span class="certified">{certified}</span>').format(**answer)
+    line += "."
+    if answer["terms"] not in ("", shared):
+        line += Markup(' <span class="certified">{terms}</span>').format(**answer)
+    return line
+
+
+def _under_shift(material: Material) -> Iterator[Block]:
+    said = shift_answers(material.shifts)
+    if said:
+        yield Items(said, "shifted")
+
+
+def _every(material: Material) -> Iterator[Block]:
+    told = [*_each_method(material), *_terms(material)]
+    if told:
+        yield Group(told, "Every model in a sentence")
+
+
+def _terms(material: Material) -> Iterator[Block]:
+    shared = shared_terms(answers(material.accuracy, material.bounds, material.study))
+    if shared:
+        yield Text(f"Certified, {shared}", "note")
+
+
+ASKED = Section("asked", _asked)
+BEST = Section("best", _best)
+SAME = Section("same-models", _same)
+MISSING = Section("missing-cells", _missing)
+EVERY_MODEL = Section("every-model", _every)
+UNDER_SHIFT = Section("answers-under-shift", _under_shift)

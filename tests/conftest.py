@@ -1,0 +1,28 @@
+"""What tests of the whole package share."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("bounds", "models", "eval", "reports")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """Build wheel and sdist of a copy of the tree; the folder that holds both."""
+    place = tmp_path_factory.mktemp("built")
+    build = "from setuptools import build_meta as b; import sys; b.build_{0}(sys.argv[1])"
+    copy = place / "tree"
+    copy.mkdir()
+    for folder in ("cli", *LAYERS):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    for kind in ("sdist", "wheel"):
+        command = [sys.executable, "-c", build.format(kind), str(place)]
+        subprocess.run(command, cwd=copy, check=True, capture_output=True)
+    return place
