@@ -205,9 +205,12 @@ def test_side_by_side_scores_it_alike(write):
     clients = setup.federation.seen.clients
     state = setup.train(clients, NoSlot(), on_round=None)
 
-    def serve(index, support):
+    def serve(places, supports):
         noise = torch.Generator()
-        return setup.method.personalize(setup.task, state, support, generator=noise)
+        return [
+            setup.method.personalize(setup.task, state, support, generator=noise)
+            for support in supports
+        ]
 
     alone = setup.score(state, setup.federation.seen)
     together = score_side_by_side(setup.task, clients, serve, lambda logits, known: logits)
