@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rattler_build import RattlerBuildError, RenderConfig, Stage0Recipe, VariantConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 GITHUB = ROOT / ".github"
@@ -82,3 +83,17 @@ def test_the_conda_recipe_asks_for_what_pip_asks_for():
     assert "pin_subpackage" in pin
     assert set(core_needs) == conda(project["dependencies"])
     assert set(train_needs) == conda(project["optional-dependencies"]["train"])
+
+
+def test_the_conda_recipe_renders():
+    recipe = Stage0Recipe.from_yaml((ROOT / ".conda" / "recipe.yaml").read_text("utf-8"))
+    rendered = [one.recipe.package for one in recipe.render(VariantConfig(), RenderConfig())]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert [str(one.name) for one in rendered] == ["latecomer", "latecomer-train"]
+    assert {str(one.version) for one in rendered} == {version}
+
+
+def test_a_damaged_conda_recipe_does_not_render():
+    text = (ROOT / ".conda" / "recipe.yaml").read_text("utf-8")
+    with pytest.raises(RattlerBuildError, match="requirement"):
+        Stage0Recipe.from_yaml(text.replace("requirements:", "requirement:", 1))
