@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from latecomer.reports.answers.errors_figure import draw_certified_clients
-from latecomer.reports.answers.naming import Names, model_of, named, route_of
+from latecomer.reports.answers.naming import Names, model_called, model_of, named, route_of
 from latecomer.reports.answers.said import Answer
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
@@ -19,7 +19,16 @@ from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.populations import breaking_frame
 from latecomer.reports.guarantees.next_population import population_plot
 from latecomer.reports.statements import statement
-from latecomer.reports.words import BALLS, bound_name, count, inward, listing, magnitude, percent
+from latecomer.reports.words import (
+    BALLS,
+    bound_name,
+    count,
+    inward,
+    listing,
+    magnitude,
+    percent,
+    sentence_case,
+)
 
 __all__ = ["answer_certificate", "declared_certificates"]
 
@@ -86,14 +95,15 @@ def answer_certificate(material: Material) -> Answer | None:
     }
     said = statement({**first, "others": float("nan")} if first["mostly"] else first)
     others = _other_populations(material, first)
-    more = [f"{bound_name(str(first['bound']))}: {said}", others or _spread(errors)]
+    by = sentence_case(bound_name(str(first["bound"])))
+    more = [f"{by}: {said}", others or _spread(errors)]
     if len(frame) > 1:
         more.append(
             f"Each of the {len(frame)} models has a certificate that holds by itself; picked after "
             "looking, the smallest of them is none at that level."
         )
     sentence = _sentence(first, names[model_of(first)], several_seeds=every["seed"].nunique() > 1)
-    curves = population_plot(material, "answer-populations")
+    curves = population_plot(material, "answer-populations", model_called)
     plots = (*([curves] if curves else []), _plot(errors, first))
     return Answer(sentence, tuple(more), _table(frame, names), plots, numbers)
 

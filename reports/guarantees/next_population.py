@@ -1,6 +1,6 @@
 """How different may the next population of clients be: certified errors against the radius."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -58,6 +58,7 @@ def draw_populations(
     looks: Looks,
     *,
     targets: Sequence[float] = (),
+    called: Callable[[str], str] = str,
     width: float = WIDE,
 ) -> Figure:
     """Draw certified error against radius, a panel a ball, a line a trained model.
@@ -75,6 +76,8 @@ def draw_populations(
         Colour and mark per label.
     targets : sequence of float
         Errors that the study wants to stay below.
+    called : callable
+        What the legend calls a label.
     width : float
         Inches.
     """
@@ -99,7 +102,7 @@ def draw_populations(
     for axes in panels[::columns]:
         axes.set_ylabel("error (%)")
     figure.legend(
-        handles=[_handle(looks[label], label, len(points) > 0) for label in named],
+        handles=[_handle(looks[label], called(label), len(points) > 0) for label in named],
         loc="outside lower center",
         ncols=min(len(named), 2 if width < 5 else 4),
     )
@@ -313,7 +316,9 @@ def worst_table(frame: pd.DataFrame) -> Table:
     return Table("worst-groups", caption, frame, cells, ("method",), label=label, noun="rows")
 
 
-def population_plot(material: Material, name: str) -> Plot | None:
+def population_plot(
+    material: Material, name: str, called: Callable[[str], str] = str
+) -> Plot | None:
     """Plot what is certified of other populations, and what was measured of some."""
     curves = material.ordered(population_curves(material.tables("population_curve")))
     if curves.empty:
@@ -322,7 +327,7 @@ def population_plot(material: Material, name: str) -> Plot | None:
     targets = sorted(set(breaking_frame(material.rows)["target"]))
     return Plot(
         name,
-        partial(draw_populations, curves, points, material.looks, targets=targets),
+        partial(draw_populations, curves, points, material.looks, targets=targets, called=called),
         curves,
         title="Certified error against the radius",
         alt=describe_populations(curves),
