@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from latecomer.reports.answers.errors_figure import draw_intervals
-from latecomer.reports.answers.naming import Names, model_of, named
 from latecomer.reports.answers.said import Answer
+from latecomer.reports.display.naming import Names, model_of, named
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from latecomer.reports.answers.bounds_figure import draw_distances, draw_guarantees
-from latecomer.reports.answers.naming import (
+from latecomer.reports.answers.said import Answer
+from latecomer.reports.display.naming import (
     PUBLISHED,
     ROUTES,
     Names,
@@ -17,7 +18,6 @@ from latecomer.reports.answers.naming import (
     named,
     route_of,
 )
-from latecomer.reports.answers.said import Answer
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table

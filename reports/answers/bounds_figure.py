@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from latecomer.reports.answers.model_rows import NARROW_BELOW, model_rows
-from latecomer.reports.answers.naming import ROUTES, Model, Names, model_of, models_in
 from latecomer.reports.display.drawing import styled
+from latecomer.reports.display.naming import ROUTES, Model, Names, model_of, models_in
 from latecomer.reports.display.style import (
     INK,
     ROUTE_COLOURS,

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from latecomer.reports.answers.errors_figure import draw_certified_clients
-from latecomer.reports.answers.naming import Names, model_called, model_of, named, route_of
 from latecomer.reports.answers.said import Answer
+from latecomer.reports.display.naming import Names, model_of, named, route_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
@@ -103,7 +103,7 @@ def answer_certificate(material: Material) -> Answer | None:
             "looking, the smallest of them is none at that level."
         )
     sentence = _sentence(first, names[model_of(first)], several_seeds=every["seed"].nunique() > 1)
-    curves = population_plot(material, "answer-populations", model_called)
+    curves = population_plot(material, "answer-populations")
     plots = (*([curves] if curves else []), _plot(errors, first))
     return Answer(sentence, tuple(more), _table(frame, names), plots, numbers)
 

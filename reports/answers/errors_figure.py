@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from latecomer.reports.answers.model_rows import model_rows
-from latecomer.reports.answers.naming import Names, model_of
 from latecomer.reports.display.drawing import Looks, sheet, styled
+from latecomer.reports.display.naming import Names, model_of
 from latecomer.reports.display.style import INK, ROUTE_COLOURS, TERM_FILLS, WIDE
 from latecomer.reports.frames.errors import records
 from latecomer.reports.words import magnitude, percent

@@ -9,8 +9,8 @@ import pandas as pd
 from scipy import special
 
 from latecomer.reports.answers.gap_figure import draw_dumbbells
-from latecomer.reports.answers.naming import Names, model_of, named
 from latecomer.reports.answers.said import Answer
+from latecomer.reports.display.naming import Names, model_of, named
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table

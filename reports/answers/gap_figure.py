@@ -5,8 +5,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from latecomer.reports.answers.model_rows import NARROW_BELOW, model_rows
-from latecomer.reports.answers.naming import Names, model_of
 from latecomer.reports.display.drawing import Looks, styled
+from latecomer.reports.display.naming import Names, model_of
 from latecomer.reports.display.style import INK, MUTED, WIDE
 from latecomer.reports.frames.errors import records
 

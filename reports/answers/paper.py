@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from latecomer.reports.answers.naming import model_called
 from latecomer.reports.answers.said import Answer
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table, plus_minus
 from latecomer.reports.errors.paper import published

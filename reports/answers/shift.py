@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from latecomer.reports.answers.naming import Model, Names, model_of, models_in, named
 from latecomer.reports.answers.said import Answer
 from latecomer.reports.answers.shift_figure import draw_robustness
+from latecomer.reports.display.naming import Model, Names, model_of, models_in, named
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from latecomer.eval.names import SHIFT_AXES
-from latecomer.reports.answers.naming import Names, model_of
 from latecomer.reports.display.drawing import Looks, apart, styled
+from latecomer.reports.display.naming import Names, model_of
 from latecomer.reports.display.style import WIDE
 from latecomer.reports.frames.errors import records
 

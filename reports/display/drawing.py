@@ -7,6 +7,7 @@ inches; a narrow figure is laid out anew for a phone, not shrunk.  Saving is the
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import matplotlib as mpl
@@ -17,8 +18,6 @@ from matplotlib.figure import Figure
 
 from latecomer.moved import old_names
 from latecomer.reports.display.style import Look, settings
-from latecomer.reports.frames.comparison import MODEL
-from latecomer.reports.frames.errors import by_model
 
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
@@ -55,6 +54,15 @@ def shown(label: str) -> str:
     return f" {label}" if label.startswith("_") else label
 
 
+def beside(name: str, width: float) -> str:
+    r"""Break a name that stands left of a figure's rows into lines where the figure is narrow.
+
+    >>> beside("PeFLL, certified while training (R4)", 3.4)
+    'PeFLL, certified while\ntraining (R4)'
+    """
+    return fill(name, 24) if width < 5 else name
+
+
 def leaders(frame: pd.DataFrame, value: str) -> list[str]:
     """Labels to draw in colour: all of up to eight, else the five whose mean value is least."""
     means = frame.groupby("label", sort=False)[value].mean()
@@ -68,19 +76,6 @@ def leaders_caption(frame: pd.DataFrame, value: str) -> str:
     if not others:
         return ""
     return f"In colour the {NAMED} methods of least mean error; grey the {others} others."
-
-
-def model_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """Name every (label, predictor) of a frame in order of appearance.
-
-    The predictor is named where a label has two.
-    """
-    pairs = list(by_model(frame[MODEL]))
-    labels = [label for label, _ in pairs]
-    return {
-        (label, predictor): f"{label} ({predictor})" if labels.count(label) > 1 else label
-        for label, predictor in pairs
-    }
 
 
 def sheet(

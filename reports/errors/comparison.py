@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from latecomer.reports.display.drawing import Looks, model_names, sheet, styled
+from latecomer.reports.display.drawing import Looks, beside, sheet, styled
+from latecomer.reports.display.naming import named
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, MUTED, WIDE
@@ -30,8 +31,8 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
     width : float
         Inches.
     """
-    names, narrow = model_names(frame), width < 5
-    figure, [axes] = sheet(width, 1.0 + (0.3 if narrow else 0.24) * len(frame))
+    names, narrow = named(frame), width < 5
+    figure, [axes] = sheet(width, 1.0 + (0.34 if narrow else 0.24) * len(frame))
     half = float(frame["critical_difference"].iloc[0]) / 2
     reach = float(frame["mean_rank"].iloc[0]) + half
     axes.axvline(reach, color=MUTED, linewidth=0.9, linestyle=(0, (4, 2)))
@@ -44,8 +45,8 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
             annotation_clip=False,
         )  # fmt: skip
     axes.set_ylim(len(frame) - 0.4, -0.6)
-    axes.set_yticks(np.arange(len(frame)), list(names.values()))
-    axes.tick_params(axis="y", length=0)
+    axes.set_yticks(np.arange(len(frame)), [beside(name, width) for name in names.values()])
+    axes.tick_params(axis="y", length=0, labelsize=6.5 if narrow else None)
     axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_color(INK)
     axes.set_xlabel("mean rank over novel clients" + (" (1 is best)" if not narrow else ""))
@@ -55,7 +56,7 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
 
 def describe_ranks(frame: pd.DataFrame) -> str:
     """Describe ``rank_test_figure``."""
-    names = model_names(frame)
+    names = named(frame)
     said = [
         f"{names[row['label'], row['predictor']]} {row['mean_rank']:.1f}" for row in records(frame)
     ]
@@ -85,7 +86,7 @@ def pair_table(pairs: pd.DataFrame, models: pd.DataFrame) -> Table:
 
     ``models`` is any frame with ``label`` and ``predictor``, from which models are named.
     """
-    names = model_names(models)
+    names = named(models)
     frame = pairs.sort_values("p", kind="stable", ignore_index=True)
     shown = pd.DataFrame(
         [

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from latecomer.reports.display.drawing import Looks, leaders, leaders_caption, sheet, shown, styled
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Group, Material, Section, Text
 from latecomer.reports.display.style import MUTED, NARROW
@@ -75,7 +76,7 @@ def diagnostics_figure(
             color=look.colour,
             linestyle=look.line,
             markersize=4.2,
-            label=shown(str(name)),
+            label=shown(model_called(str(name))),
             zorder=3,
         )
     axes.set_xlabel(METRICS.get(metric, metric))
@@ -127,7 +128,7 @@ def rank_table(diagnostics: pd.DataFrame, labels: Sequence[str]) -> Table:
             continue
         head = METRICS[row["metric"]].split(" to ")[0].removeprefix("label ")
         head += f" ({row['n']}{'' if row['clients'] == 'unshifted' else ', with shifts'})"
-        own = cells.setdefault(row["label"], {"method": row["label"]})
+        own = cells.setdefault(row["label"], {"method": model_called(row["label"])})
         own[head] = signed(row["spearman"])
     caption = (
         "Spearman's rank correlation of a novel client's error (averaged over seeds) with its "

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from latecomer.reports.display.drawing import Looks, sheet, styled
+from latecomer.reports.display.drawing import Looks, beside, sheet, styled
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Heading, Material, Section, Text
 from latecomer.reports.display.style import INK, MUTED, WIDE
@@ -51,7 +52,8 @@ def paper_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
         axes.set_title(f"{group} clients", pad=4)
         for one in records(frame[frame["group"] == group]):
             _row(axes, labels.index(one["label"]), one, looks)
-        axes.set_yticks(np.arange(len(labels)), labels)
+        names = [beside(model_called(label), width) for label in labels]
+        axes.set_yticks(np.arange(len(labels)), names)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
@@ -81,7 +83,8 @@ def _row(axes: Axes, row: int, one: Mapping[str, Any], looks: Looks) -> None:
 def describe_paper(frame: pd.DataFrame) -> str:
     """Describe ``paper_figure`` for readers who cannot see it."""
     said = [
-        f"{row['label']} {row['group']} {percent(row['paper'])} and {percent(row['ours'])}"
+        f"{model_called(row['label'])} {row['group']} {percent(row['paper'])} and "
+        f"{percent(row['ours'])}"
         for row in records(frame)
     ]
     return f"Accuracy in the paper and in this run: {'; '.join(said)}."
@@ -105,7 +108,7 @@ def paper_table(frame: pd.DataFrame, labels: Sequence[str], study: Mapping[str, 
     shown = []
     for row in records(frame):
         cells = {
-            "method": row["label"],
+            "method": model_called(row["label"]),
             "item": row["item"],
             **({"setting": row["setting"]} if several else {}),
             "clients": row["group"],

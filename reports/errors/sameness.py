@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table, over_seeds, plus_minus
 from latecomer.reports.frames.errors import in_order, records
@@ -45,11 +46,11 @@ def say_sameness(frame: pd.DataFrame) -> list[str]:
 
     >>> row = {"label": "odpfl_hn", "model_spread": 0.0015, "warning": "serves one model"}
     >>> say_sameness(pd.DataFrame([row]))
-    ['odpfl_hn serves one model: they differ by 0.15% of their size.']
+    ['ODPFL-HN serves one model: they differ by 0.15% of their size.']
     """
     return [
-        f"{row['label']} {row['warning']}: they differ by {percent(row['model_spread'], 2)} of "
-        "their size."
+        f"{model_called(row['label'])} {row['warning']}: they differ by "
+        f"{percent(row['model_spread'], 2)} of their size."
         for row in records(frame)
         if row["warning"]
     ]
@@ -61,7 +62,7 @@ def sameness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     shown = pd.DataFrame(
         [
             {
-                "method": row["label"],
+                "method": model_called(row["label"]),
                 "served by": PROTOCOLS.get(row["protocol"], row["protocol"]),
                 "models differ by": plus_minus(percent(row["model_spread"]), row["spread_sd"]),
                 "another client's model costs (points)": plus_minus(

@@ -15,10 +15,10 @@ from latecomer.reports.display.drawing import (
     apart,
     leaders,
     leaders_caption,
-    model_names,
     sheet,
     styled,
 )
+from latecomer.reports.display.naming import model_called, named
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Group, Material, Section, Text
 from latecomer.reports.display.style import MUTED, NARROW, Look
@@ -204,7 +204,7 @@ def _direct_labels(
     places = apart([ends[label] for label in order], step=top * 0.17 / height, top=top)
     for label, y in zip(order, places, strict=True):
         axes.annotate(
-            label,
+            model_called(label),
             (1.015, ends[label]),
             (1.07, y),
             xycoords=axes.get_yaxis_transform(),
@@ -232,7 +232,7 @@ def describe_shift(frame: pd.DataFrame, shift: str) -> str:
         cells = [f"{percent(row['mean'])} at {row['severity']:g}" for row in records(part)]
         if part["severity"].isna().any():
             cells = [percent(mean) for mean in part["mean"]]
-        said.append(f"{label} {', '.join(cells)}")
+        said.append(f"{model_called(str(label))} {', '.join(cells)}")
     return f"Error of novel clients under {shift}: {'; '.join(said)}."
 
 
@@ -274,7 +274,7 @@ def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
             **{head: cells.get((pair[0], *key), DASH) for key, head in heads.items()},
             "seeds": str(int(ordered.loc[ordered["label"] == pair[0], "n_seeds"].max())),
         }
-        for pair, name in model_names(ordered).items()
+        for pair, name in named(ordered).items()
     ]
     caption = (
         f"Novel error under each shift and severity, mean over clients and seeds; "

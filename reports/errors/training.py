@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from latecomer.reports.display.drawing import NAMED, Looks, leaders, sheet, shown, styled
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import INK, WIDE
@@ -69,7 +70,13 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
     axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)
     axes.grid()
     handles = [
-        Line2D([], [], color=looks[label].colour, marker=looks[label].mark, label=shown(label))
+        Line2D(
+            [],
+            [],
+            color=looks[label].colour,
+            marker=looks[label].mark,
+            label=shown(model_called(label)),
+        )
         for label in labels
     ]
     handles += [Line2D([], [], color=INK, linestyle=LINES[g], label=f"{g} data") for g in groups]
@@ -82,7 +89,8 @@ def describe_training(frame: pd.DataFrame) -> str:
     said = []
     for (label, group), own in frame.groupby(["label", "group"], sort=False):
         means = own.groupby("round")["error"].mean()
-        said.append(f"{label} {group} {percent(means.iloc[0])} to {percent(means.iloc[-1])}")
+        ends = f"{percent(means.iloc[0])} to {percent(means.iloc[-1])}"
+        said.append(f"{model_called(str(label))} {group} {ends}")
     rounds = f"{frame['round'].min():.0f} to {frame['round'].max():.0f}"
     return f"Error along the training, rounds {rounds}: {'; '.join(said)}."
 

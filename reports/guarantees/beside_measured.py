@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import NullLocator
 
 from latecomer.reports.display.drawing import Looks, apart, sheet, shown, styled
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import BOUND_MARKS, INK, MUTED, WIDE
@@ -135,12 +136,14 @@ def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) 
         return [
             Line2D(
                 [], [], marker=looks[label].mark, linestyle="", color=looks[label].colour,
-                label=shown(label), markerfacecolor=looks[label].colour if proven else "none",
+                label=shown(model_called(label)),
+                markerfacecolor=looks[label].colour if proven else "none",
             )
             for label in labels
         ]  # fmt: skip
     handles: list[Any] = [
-        Patch(facecolor=looks[label].colour, linewidth=0, label=shown(label)) for label in labels
+        Patch(facecolor=looks[label].colour, linewidth=0, label=shown(model_called(label)))
+        for label in labels
     ]
     for bound, mark in marks.items():
         proven = bool(frame.loc[frame["bound"] == bound, "rigorous"].all())

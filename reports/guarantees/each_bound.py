@@ -12,7 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from latecomer.reports.display.drawing import sheet, shown, styled
+from latecomer.reports.display.drawing import beside, sheet, shown, styled
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import (
     Block,
@@ -94,7 +95,7 @@ def _stacked(frame: pd.DataFrame, width: float) -> Figure:
         name, seed = _row_name(first), f"seed {first['seed']}"
         names.append(seed if name == previous else f"{name}, {seed}")
         previous = name
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [beside(name, width) for name in names])
     axes.margins(x=0.12)
     axes.set_xlim(left=0)
     axes.set_xlabel("bound (%)")
@@ -132,7 +133,7 @@ def _spread_terms(frame: pd.DataFrame, width: float) -> Figure:
         shift_name(row["shift"], row["severity"]) if keys == CONDITION else _row_name(row)
         for row in firsts
     ]
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [beside(name, width) for name in names])
     axes.set_xlabel("value of the term (1 is an error of 100%)")
     handles = [
         Line2D(
@@ -147,9 +148,10 @@ def _spread_terms(frame: pd.DataFrame, width: float) -> Figure:
 
 
 def _rows(n: int, width: float, *, each: float) -> tuple[Figure, Axes]:
-    figure, [axes] = sheet(width, (1.3 if width < 5 else 1.0) + each * n)
+    narrow = width < 5
+    figure, [axes] = sheet(width, 1.3 + max(each, 0.32) * n if narrow else 1.0 + each * n)
     axes.set_ylim(n - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="y", length=0, labelsize=6.5 if narrow else None)
     axes.grid(axis="x")
     axes.spines["left"].set_visible(False)
     return figure, axes
@@ -169,7 +171,8 @@ def _words(term: str) -> str:
 
 def _row_name(row: Mapping[str, Any]) -> str:
     where = "" if row["shift"] == "none" else f", {shift_name(row['shift'], row['severity'])}"
-    return f"{row['label']}{' Gibbs' if row['predictor'] == 'gibbs' else ''}{where}"
+    predictor = "gibbs" if row["predictor"] == "gibbs" else ""
+    return f"{model_called(row['label'], predictor)}{where}"
 
 
 def describe_anatomy(frame: pd.DataFrame) -> str:
@@ -208,7 +211,7 @@ def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
     for _, part in own.groupby([*MODEL, "shift", "severity", "delta"], dropna=False, sort=False):
         by_seed = {int(row["seed"]): row for row in records(part)}
         first = first_record(part)
-        cells = {"method": str(first["label"])}
+        cells = {"method": model_called(str(first["label"]))}
         if shifted:
             cells["condition"] = shift_name(first["shift"], first["severity"])
         if several:

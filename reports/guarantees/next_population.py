@@ -1,6 +1,6 @@
 """How different may the next population of clients be: certified errors against the radius."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,11 +13,11 @@ from latecomer.reports.display.drawing import (
     Looks,
     leaders,
     leaders_caption,
-    model_names,
     sheet,
     shown,
     styled,
 )
+from latecomer.reports.display.naming import model_called, named
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, MUTED, WIDE, Look
@@ -58,7 +58,6 @@ def draw_populations(
     looks: Looks,
     *,
     targets: Sequence[float] = (),
-    called: Callable[[str], str] = str,
     width: float = WIDE,
 ) -> Figure:
     """Draw certified error against radius, a panel a ball, a line a trained model.
@@ -76,8 +75,6 @@ def draw_populations(
         Colour and mark per label.
     targets : sequence of float
         Errors that the study wants to stay below.
-    called : callable
-        What the legend calls a label.
     width : float
         Inches.
     """
@@ -102,7 +99,7 @@ def draw_populations(
     for axes in panels[::columns]:
         axes.set_ylabel("error (%)")
     figure.legend(
-        handles=[_handle(looks[label], called(label), len(points) > 0) for label in named],
+        handles=[_handle(looks[label], model_called(label), len(points) > 0) for label in named],
         loc="outside lower center",
         ncols=min(len(named), 2 if width < 5 else 4),
     )
@@ -141,7 +138,9 @@ def describe_populations(curves: pd.DataFrame) -> str:
         outward = BALLS[str(ball)].radius
         last = own.loc[own["value"] < 1, "radius"]
         ends = f", below 100% up to {outward} {number(last.iloc[-1])}" if len(last) else ""
-        said.append(f"{label}, {ball}: {span(list(first))} without a shift{ends}")
+        said.append(
+            f"{model_called(str(label))}, {ball}: {span(list(first))} without a shift{ends}"
+        )
     return f"Certified error against the radius of other populations: {'; '.join(said)}."
 
 
@@ -164,7 +163,7 @@ def population_caption(curves: pd.DataFrame, points: pd.DataFrame, targets: Sequ
 
 def certified_table(rows: pd.DataFrame, breaking: pd.DataFrame) -> Table:
     """Show what each method certifies at the radii asked for, and where its target breaks."""
-    names = model_names(rows)
+    names = named(rows)
     shown_rows = []
     for (label, predictor, ball), own in rows.groupby([*MODEL, "ball"], sort=False):
         broken = breaking[(breaking["label"] == label) & (breaking["bound"] == _bound(str(ball)))]
@@ -247,7 +246,7 @@ def measured_frame(curves: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
 
 def measured_table(frame: pd.DataFrame) -> Table:
     """Show measured errors of other populations beside the certificates at their distances."""
-    names = model_names(frame)
+    names = named(frame)
     certified = [str(name) for name in frame if str(name).startswith("certified_")]
     shown_rows = []
     for (label, predictor, _), own in frame.groupby([*MODEL, "population"], sort=False):
@@ -293,7 +292,7 @@ def _above(frame: pd.DataFrame, certified: Sequence[str]) -> pd.Series:
 
 def worst_table(frame: pd.DataFrame) -> Table:
     """Show the certified error of every group of a share beside the worst novel clients'."""
-    names = model_names(frame)
+    names = named(frame)
     shown_rows = [
         {
             "method": names[str(label), str(predictor)],
@@ -316,9 +315,7 @@ def worst_table(frame: pd.DataFrame) -> Table:
     return Table("worst-groups", caption, frame, cells, ("method",), label=label, noun="rows")
 
 
-def population_plot(
-    material: Material, name: str, called: Callable[[str], str] = str
-) -> Plot | None:
+def population_plot(material: Material, name: str) -> Plot | None:
     """Plot what is certified of other populations, and what was measured of some."""
     curves = material.ordered(population_curves(material.tables("population_curve")))
     if curves.empty:
@@ -327,7 +324,7 @@ def population_plot(
     targets = sorted(set(breaking_frame(material.rows)["target"]))
     return Plot(
         name,
-        partial(draw_populations, curves, points, material.looks, targets=targets, called=called),
+        partial(draw_populations, curves, points, material.looks, targets=targets),
         curves,
         title="Certified error against the radius",
         alt=describe_populations(curves),

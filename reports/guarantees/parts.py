@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import CellTables, joined
@@ -115,7 +116,7 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
     several = own.groupby("label")["predictor"].nunique().max() > 1
     shown = []
     for row in records(own):
-        cells = {"method": str(row["label"]), "seed": str(row["seed"])}
+        cells = {"method": model_called(str(row["label"])), "seed": str(row["seed"])}
         if shifted:
             cells["condition"] = shift_name(row["shift"], row.get("severity", float("nan")))
         if several:
@@ -191,7 +192,7 @@ def variance_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     frame = in_order(frame, labels)
     shown = [
         {
-            "method": str(row["label"]),
+            "method": model_called(str(row["label"])),
             "seed": str(row["seed"]),
             "variance": number(row["alpha"]),
             "KL after tuning (nats)": number(row["kl_hyper"]),

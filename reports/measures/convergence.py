@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from latecomer.reports.display.drawing import Looks, sheet, shown, styled
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, WIDE
@@ -98,7 +99,7 @@ def constants_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     lines = [
         {
             "quantity": f"{words}, {term}" if term else words,
-            **{name: cells.get((name, quantity, term), DASH) for name in names},
+            **{model_called(n): cells.get((n, quantity, term), DASH) for n in names},
         }
         for quantity, words in _QUANTITIES.items()
         for term in dict.fromkeys(frame.loc[frame["quantity"] == quantity, "term"])
@@ -152,7 +153,13 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)
     axes.grid()
     handles = [
-        Line2D([], [], color=looks[name].colour, marker=looks[name].mark, label=shown(name))
+        Line2D(
+            [],
+            [],
+            color=looks[name].colour,
+            marker=looks[name].mark,
+            label=shown(model_called(name)),
+        )
         for name in names
     ]
     handles += [
@@ -177,8 +184,9 @@ def describe_convergence(frame: pd.DataFrame) -> str:
     for name, own in frame.groupby("label", sort=False):
         last = own[own["round"] == own["round"].max()]
         said.append(
-            f"{name} after {count(int(last['round'].iloc[0]), 'round')}: mean squared gradient "
-            f"norm {last['mean_squared_norm'].mean():.3g}, rate {last['rate'].mean():.3g}"
+            f"{model_called(str(name))} after {count(int(last['round'].iloc[0]), 'round')}: mean "
+            f"squared gradient norm {last['mean_squared_norm'].mean():.3g}, "
+            f"rate {last['rate'].mean():.3g}"
         )
     return f"Squared gradient norm along the training: {'; '.join(said)}."
 

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from latecomer.reports.display.drawing import Looks, sheet, shown, styled
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import MUTED, WIDE
@@ -65,7 +66,7 @@ def correlation_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE)
             axes.fill_between(mean.index, mean - sd, mean + sd, color=one.colour, alpha=0.18, lw=0)
         axes.plot(
             mean.index, mean, marker=one.mark, color=one.colour, linestyle=one.line, markersize=3.6,
-            label=shown(str(label)),
+            label=shown(model_called(str(label))),
         )  # fmt: skip
     axes.set_xlabel("rounds of training")
     axes.set_ylabel("rank correlation")
@@ -105,7 +106,7 @@ def agreement_table(
     """
     shown_rows = [
         {
-            "method": row["label"],
+            "method": model_called(row["label"]),
             "rank correlation": f"{signed(row['spearman'])} {PLUS_MINUS} {_sd(row['sd_seeds'])}",
             **(_beside(row["spearman"], published.get(row["label"])) if published else {}),
             "95% over clients": f"{signed(row['lower'])} to {signed(row['upper'])}",
@@ -143,7 +144,7 @@ def describe_correlation(frame: pd.DataFrame) -> str:
     said = []
     for label, own in frame.groupby("label", sort=False):
         means = own.groupby("round")["spearman"].mean()
-        said.append(f"{label} {means.iloc[0]:.2f} to {means.iloc[-1]:.2f}")
+        said.append(f"{model_called(str(label))} {means.iloc[0]:.2f} to {means.iloc[-1]:.2f}")
     rounds = f"{frame['round'].min():.0f} to {frame['round'].max():.0f}"
     text = f"Rank correlation of descriptors and classes, rounds {rounds}: {'; '.join(said)}."
     return text.replace("-", "\N{MINUS SIGN}")

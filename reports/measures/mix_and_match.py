@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 
 from latecomer.eval.results.rows import Artifact, RunRecord
 from latecomer.reports.display.drawing import SHARES, sheet, styled
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import INK, MUTED, WIDE
@@ -157,7 +158,7 @@ def mix_and_match_table(frame: pd.DataFrame) -> Table:
     shown = pd.DataFrame(
         [
             {
-                "method": row["label"],
+                "method": model_called(row["label"]),
                 "seed": str(row["seed"]),
                 "accuracy on its own body": _with_sd(row["own"], row["own_sd"]),
                 "on the others'": _with_sd(row["others"], row["others_sd"]),
@@ -185,9 +186,10 @@ def describe_mix(frame: pd.DataFrame, label: str) -> str:
     own = frame[frame["label"] == label]
     first = first_record(mix_and_match_summary(own))
     return (
-        f"Map of {first['n_clients']} heads by {own['body'].nunique()} bodies of {label}: a head "
-        f"has {percent(first['own'])} accuracy on the body made for its own client and "
-        f"{percent(first['others'])} on the others', on average (seed {first['seed']})."
+        f"Map of {first['n_clients']} heads by {own['body'].nunique()} bodies of "
+        f"{model_called(label)}: a head has {percent(first['own'])} accuracy on the body made for "
+        f"its own client and {percent(first['others'])} on the others', on average "
+        f"(seed {first['seed']})."
     )
 
 
@@ -234,7 +236,7 @@ def _mix_and_match(material: Material) -> Iterator[Block]:
             f"mix-and-match-{stem}",
             partial(mix_and_match_figure, frame, label, classes=classes),
             frame[frame["label"] == label],
-            title=f"Heads on other clients' bodies, {label}",
+            title=f"Heads on other clients' bodies, {model_called(label)}",
             alt=describe_mix(frame, label),
             caption=mix_caption(frame, label),
         )

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from latecomer.reports.display.drawing import Looks, sheet, shown, styled
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import WIDE
@@ -188,7 +189,7 @@ def _legend(figure: Figure, summary: pd.DataFrame, look: Looks, narrow: bool) ->
     axes = figure.axes[0]
     for label in summary["label"]:
         own = look[label]
-        axes.plot([], [], own.mark, color=own.colour, label=shown(str(label)))
+        axes.plot([], [], own.mark, color=own.colour, label=shown(model_called(str(label))))
     figure.legend(
         loc="outside lower center", ncols=3 if narrow else 6, handletextpad=0.3, columnspacing=0.9
     )
@@ -203,7 +204,7 @@ def serving_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         sd = DASH if pd.isna(row["sd_seeds"]) else points(row["sd_seeds"]).lstrip("+")
         shown_rows.append(
             {
-                "method": row["label"],
+                "method": model_called(row["label"]),
                 "message rounds": f"{row['rounds']:.0f}" if known else DASH,
                 "down": size(row["down_bytes"]) if known else DASH,
                 "up": size(row["up_bytes"]) if known else DASH,
@@ -243,7 +244,7 @@ def _milliseconds(seconds: float) -> str:
 def describe_serving(frame: pd.DataFrame) -> str:
     """Describe ``serving_figure``: seconds, bytes and error per method."""
     said = [
-        f"{row['label']} {duration(row['seconds'])}, "
+        f"{model_called(row['label'])} {duration(row['seconds'])}, "
         f"{size(row['bytes']) if pd.notna(row['bytes']) else 'bytes not counted'}, "
         f"error {percent(row['error'])}"
         for row in records(serving_summary(frame))
@@ -261,7 +262,9 @@ def serving_caption(frame: pd.DataFrame) -> str:
     )
     unknown = list(frame.loc[frame["bytes"].isna(), "label"].unique())
     if unknown:
-        text += f" The bytes of {listing(unknown)} are not counted."
+        text += (
+            f" The bytes of {listing([model_called(name) for name in unknown])} are not counted."
+        )
     return text
 
 

@@ -1,6 +1,7 @@
 """What was done, in words: the setup card, the protocol statement, versions and the command."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -64,8 +65,20 @@ def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str
     if seen and rounds is not None and seen == [int(rounds)]:
         return "none: every model is the one after the last round"
     if seen:
-        return f"models after round {listing([str(n) for n in seen], 'or')}"
+        return f"models after round {_rounds(seen)}"
     return ""
+
+
+def _rounds(numbers: Sequence[int]) -> str:
+    """List rounds; many at equal steps by their ends.
+
+    >>> _rounds([100, 150]), _rounds(range(150, 351, 5))
+    ('100 or 150', '150 to 350, one in 5')
+    """
+    steps = {later - earlier for earlier, later in pairwise(numbers)}
+    if len(numbers) > 3 and len(steps) == 1:
+        return f"{numbers[0]} to {numbers[-1]}, one in {steps.pop()}"
+    return listing([str(n) for n in numbers], "or")
 
 
 def samples_per_client(rows: pd.DataFrame) -> str:

@@ -102,7 +102,9 @@ def test_gap_figure_marks_every_seed(made_up_rows):
     drawn = np.concatenate([line.get_xdata() for line in marked])
     np.testing.assert_allclose(np.sort(drawn), np.sort(100 * frame["gap"]))
     ticks = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    assert ticks == [*LABELS[:-1], *(f"pefll-stochastic ({p})" for p in ("deterministic", "gibbs"))]
+    names = ["Local training", "FedAvg", "Per-FedAvg", "pFedHN", "PeFLL"]
+    stochastic = (f"PeFLL-stochastic, {drawn}" for drawn in ("mean weights", "weights drawn anew"))
+    assert ticks == [*names, *stochastic]
 
 
 def test_bound_figure_puts_vacuous_values_in_a_band_and_fills_certificates(made_up_rows):

@@ -73,7 +73,7 @@ def test_methods_groups_data_and_sizes_are_matched(make):
 def test_the_figure_has_both_numbers_of_every_method_and_group(make):
     frame = paper_frame(make({("pefll", "pefll"): 0.1, ("local", "local"): 0.2}), TABLE)
     seen, novel = paper_figure(frame, looks(["pefll", "local"])).axes
-    assert [text.get_text() for text in seen.get_yticklabels()] == ["local", "pefll"]
+    assert [text.get_text() for text in seen.get_yticklabels()] == ["Local training", "PeFLL"]
 
     def marks(axes):
         return [
@@ -86,7 +86,7 @@ def test_the_figure_has_both_numbers_of_every_method_and_group(make):
     assert [fill == "none" for _, _, fill in marks(seen)] == [True, False] * 2
     # The paper has no number of Local for clients that did not train.
     assert [(row, x) for row, x, _ in marks(novel)] == [(1, 88.9), (1, 90.0)]
-    assert "pefll novel 88.9% and 90.0%" in describe_paper(frame)
+    assert "PeFLL novel 88.9% and 90.0%" in describe_paper(frame)
     assert one_number_each(frame)
     assert not one_number_each(pd.concat([frame, frame.head(1)]))
     assert not one_number_each(frame.head(0))

@@ -161,7 +161,7 @@ def test_the_figure_draws_a_line_a_model_marks_and_the_target(rows, curves, widt
     left, right = panels[1].get_xlim()
     assert left > right, "smaller groups lie further out"
     assert "Dashed: the target, 30.0%" in population_caption(curves, points, [0.3])
-    assert "pefll, kl: 20.0% without a shift" in describe_populations(curves)
+    assert "PeFLL, kl: 20.0% without a shift" in describe_populations(curves)
 
 
 def test_frames_of_nothing_are_empty(tmp_path):

@@ -197,4 +197,4 @@ def test_training_curves_are_means_over_seeds_by_group():
     lines = reports.training_figure(frame, looks(["pefll"])).axes[0].get_lines()
     ends = sorted(float(line.get_ydata()[-1]) for line in lines)
     assert ends == pytest.approx([15.0, 25.0, 35.0])
-    assert "pefll novel 25.0% to 25.0%" in describe_training(frame)
+    assert "PeFLL novel 25.0% to 25.0%" in describe_training(frame)

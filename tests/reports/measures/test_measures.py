@@ -169,10 +169,10 @@ def test_serving_costs_stand_beside_the_same_clients_errors(run):
     assert summary.loc["fedavg", "bytes"] == 90_000
     assert np.isnan(summary.loc["per_fedavg", "bytes"])
     shown = serving_table(frame, LABELS).shown.set_index("method")
-    assert shown.loc["per_fedavg", "down"] == "\N{EN DASH}"
-    assert shown.loc["fedavg", "down"] == "90 kB"
-    assert shown.loc["fedavg", "clients"] == "12"
-    assert "The bytes of per_fedavg are not counted." in serving.serving_caption(frame)
+    assert shown.loc["Per-FedAvg", "down"] == "\N{EN DASH}"
+    assert shown.loc["FedAvg", "down"] == "90 kB"
+    assert shown.loc["FedAvg", "clients"] == "12"
+    assert "The bytes of Per-FedAvg are not counted." in serving.serving_caption(frame)
 
 
 @pytest.mark.parametrize("width", [7.2, NARROW])

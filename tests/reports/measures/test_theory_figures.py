@@ -79,7 +79,7 @@ def test_the_convergence_figure_has_marks_a_mean_and_a_rate(rows):
         figure.canvas.draw()
         ticks = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
         assert not [text for text in ticks if "mathdefault" in text]
-    assert "pefll after 10 rounds: mean squared gradient norm 4.5" in describe_convergence(frame)
+    assert "PeFLL after 10 rounds: mean squared gradient norm 4.5" in describe_convergence(frame)
 
 
 def test_constants_are_the_largest_and_sides_the_last(rows):
@@ -90,9 +90,9 @@ def test_constants_are_the_largest_and_sides_the_last(rows):
     both = frame.loc[("pefll", "smoothness", "")]
     assert (both["mean"], both["low"], both["high"], both["n_seeds"]) == (12.0, 8.0, 16.0, 2)
     table = constants_table(constants_frame(rows), LABELS)
-    assert list(table.shown.columns) == ["quantity", "pefll", "other step"]
+    assert list(table.shown.columns) == ["quantity", "PeFLL", "other step"]
     shown = table.shown.set_index("quantity")
-    assert shown.loc["L: smoothness of the objective", "pefll"] == "12 [8, 16]"
+    assert shown.loc["L: smoothness of the objective", "PeFLL"] == "12 [8, 16]"
     assert "too small" in table.caption
 
 

@@ -183,7 +183,7 @@ def test_files_beside_the_page(made_up_run):
     accuracy = pd.read_csv(made_up_run / "tables" / "accuracy.csv")
     assert len(accuracy) == 14
     latex = (made_up_run / "tables" / "accuracy.tex").read_text()
-    for words in ("\\toprule", "\\midrule", "\\bottomrule", "per\\_fedavg", "$\\pm$"):
+    for words in ("\\toprule", "\\midrule", "\\bottomrule", "Per-FedAvg", "$\\pm$"):
         assert words in latex
     assert not [p for p in made_up_run.rglob("*.tmp")]
 

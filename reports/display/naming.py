@@ -58,7 +58,13 @@ ROUTES = {
     "r5": RouteWords("update compressed (R5)", "its update compressed (R5)"),
 }
 PUBLISHED = "published"
-PREDICTED = {"gibbs": "weights drawn anew", "deterministic": "mean weights"}
+PREDICTED = {
+    "gibbs": "weights drawn anew",
+    "deterministic": "mean weights",
+    "prior": "before its tuning",
+    "last-checkpoint": "last checkpoint",
+    "random-checkpoint": "a checkpoint drawn at random",
+}
 
 
 def route_of(bound: str) -> str:
