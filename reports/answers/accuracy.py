@@ -7,7 +7,7 @@ import pandas as pd
 
 from latecomer.reports.answers.errors_figure import draw_intervals
 from latecomer.reports.answers.said import Answer
-from latecomer.reports.display.naming import Names, model_of, named
+from latecomer.reports.display.naming import Names, model_names, model_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
@@ -38,7 +38,7 @@ def answer_accuracy(material: Material) -> Answer | None:
     frame = groups[groups["group"] == "novel"].sort_values("mean", kind="stable")
     if frame.empty:
         return None
-    names, every = named(frame), records(frame)
+    names, every = model_names(frame), records(frame)
     best, tied = every[0], [row for row in every[1:] if row["tied"]]
     within = f"{count(int(best['n_clients']), 'client')} and {count(int(best['n_seeds']), 'seed')}"
     if best["n_clients"] > 1:

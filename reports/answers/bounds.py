@@ -13,9 +13,9 @@ from latecomer.reports.display.naming import (
     PUBLISHED,
     ROUTES,
     Names,
+    model_names,
     model_of,
     models_in,
-    named,
     route_of,
 )
 from latecomer.reports.display.pictures import Plot
@@ -125,7 +125,7 @@ def answer_bounds(material: Material) -> Answer | None:
     frame = distance_frame(material.everything, reference, material.bounds)
     if frame.empty:
         return None
-    names, first = named(frame), records(frame)[0]
+    names, first = model_names(frame), records(frame)[0]
     worst = ", in the worst of the seeds" if material.bounds["seed"].nunique() > 1 else ""
     about = ROUTES[first["route"]].about
     called = f"{names[model_of(first)]}, {about}" if about else names[model_of(first)]

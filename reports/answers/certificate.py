@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latecomer.reports.answers.errors_figure import draw_certified_clients
 from latecomer.reports.answers.said import Answer
-from latecomer.reports.display.naming import Names, model_of, named, route_of
+from latecomer.reports.display.naming import Names, model_names, model_of, route_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
@@ -85,7 +85,7 @@ def answer_certificate(material: Material) -> Answer | None:
     if every.empty:
         return None
     frame = every.groupby(MODEL).tail(1)
-    names, first = named(frame), records(frame)[0]
+    names, first = model_names(frame), records(frame)[0]
     errors = _scored(material.errors, first)
     numbers = {
         "value": first["shown"],

@@ -10,7 +10,7 @@ from scipy import special
 
 from latecomer.reports.answers.gap_figure import draw_dumbbells
 from latecomer.reports.answers.said import Answer
-from latecomer.reports.display.naming import Names, model_of, named
+from latecomer.reports.display.naming import Names, model_names, model_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
@@ -113,7 +113,7 @@ def answer_gap(material: Material) -> Answer | None:
     frame = gap_intervals(material.rows)
     if frame.empty:
         return None
-    names, every = named(frame), records(frame)
+    names, every = model_names(frame), records(frame)
     least, most = every[0], every[-1]
     real = [row for row in every if row["p_holm"] <= 1 - CONFIDENCE]
     sentence = (

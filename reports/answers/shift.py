@@ -8,7 +8,7 @@ import pandas as pd
 
 from latecomer.reports.answers.said import Answer
 from latecomer.reports.answers.shift_figure import draw_robustness
-from latecomer.reports.display.naming import Model, Names, model_of, models_in, named
+from latecomer.reports.display.naming import Model, Names, model_names, model_of, models_in
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
@@ -45,7 +45,7 @@ def answer_shift(material: Material) -> Answer | None:
     frame = loss_frame(shifted)
     if frame.empty:
         return None
-    names = named(frame)
+    names = model_names(frame)
     means = frame.groupby(MODEL, sort=False)["loss"].mean().sort_values(kind="stable")
     order = list(means.index)
     shifts = list(dict.fromkeys(frame["shift"]))

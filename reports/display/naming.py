@@ -16,9 +16,9 @@ __all__ = [
     "Names",
     "RouteWords",
     "model_called",
+    "model_names",
     "model_of",
     "models_in",
-    "named",
     "route_of",
 ]
 
@@ -116,10 +116,11 @@ def models_in(frame: pd.DataFrame) -> list[Model]:
     return list(dict.fromkeys(frame[MODEL].itertuples(index=False, name=None)))
 
 
-def named(frame: pd.DataFrame) -> dict[Model, str]:
+def model_names(frame: pd.DataFrame) -> dict[Model, str]:
     """Name every model of a frame; with its predictor where a label has two.
 
-    >>> named(pd.DataFrame({"label": ["pefll", "pefll"], "predictor": ["gibbs", "deterministic"]}))
+    >>> drawn = {"label": ["pefll", "pefll"], "predictor": ["gibbs", "deterministic"]}
+    >>> model_names(pd.DataFrame(drawn))
     ... # doctest: +NORMALIZE_WHITESPACE
     {('pefll', 'gibbs'): 'PeFLL, weights drawn anew',
      ('pefll', 'deterministic'): 'PeFLL, mean weights'}

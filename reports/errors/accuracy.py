@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from latecomer.reports.display.drawing import Looks, sheet, styled
-from latecomer.reports.display.naming import named
+from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, WIDE
@@ -31,7 +31,7 @@ def accuracy_table(material: Material) -> Table | None:
     gaps = by_model(gap_summary(material.gaps))
     heads = {name: counted(f"{name} error", part["n_clients"]) for name, part in parts.items()}
     shown, bold = [], []
-    for place, (pair, name) in enumerate(named(frame).items()):
+    for place, (pair, name) in enumerate(model_names(frame).items()):
         both = [group[pair] for group in (seen, novel) if pair in group]
         family = served.get(pair[0], "")
         shown.append(
@@ -94,7 +94,7 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     width : float
         Inches.
     """
-    names, summary = named(frame), by_model(gap_summary(frame))
+    names, summary = model_names(frame), by_model(gap_summary(frame))
     narrow = width < 5
     figure, [axes] = sheet(width, 0.9 + (0.52 if narrow else 0.42) * max(len(names), 1))
     axes.axvline(0, color=INK, linewidth=0.8)
@@ -129,7 +129,7 @@ def _inside(axes: Axes, row: float, x: float, side: str, text: str) -> None:
 
 def describe_gap(gaps: pd.DataFrame) -> str:
     """Describe ``gap_figure`` for readers who cannot see it."""
-    names = named(gaps)
+    names = model_names(gaps)
     means = by_model(gap_summary(gaps))
     said = []
     for pair, name in names.items():

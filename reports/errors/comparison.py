@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from latecomer.reports.display.drawing import Looks, beside, sheet, styled
-from latecomer.reports.display.naming import named
+from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, MUTED, WIDE
@@ -31,7 +31,7 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
     width : float
         Inches.
     """
-    names, narrow = named(frame), width < 5
+    names, narrow = model_names(frame), width < 5
     figure, [axes] = sheet(width, 1.0 + (0.34 if narrow else 0.24) * len(frame))
     half = float(frame["critical_difference"].iloc[0]) / 2
     reach = float(frame["mean_rank"].iloc[0]) + half
@@ -56,7 +56,7 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
 
 def describe_ranks(frame: pd.DataFrame) -> str:
     """Describe ``rank_test_figure``."""
-    names = named(frame)
+    names = model_names(frame)
     said = [
         f"{names[row['label'], row['predictor']]} {row['mean_rank']:.1f}" for row in records(frame)
     ]
@@ -86,7 +86,7 @@ def pair_table(pairs: pd.DataFrame, models: pd.DataFrame) -> Table:
 
     ``models`` is any frame with ``label`` and ``predictor``, from which models are named.
     """
-    names = named(models)
+    names = model_names(models)
     frame = pairs.sort_values("p", kind="stable", ignore_index=True)
     shown = pd.DataFrame(
         [

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from latecomer.reports.display.naming import named
+from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table, over_seeds, plus_minus
 from latecomer.reports.frames.comparison import MODEL, over_clients_and_seeds
@@ -54,7 +54,7 @@ def lacks_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def effect_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Effect of other data, beside its matched control, per model."""
     frame = in_order(frame, labels)
-    names = named(frame)
+    names = model_names(frame)
     shown = pd.DataFrame(
         [
             {

@@ -18,7 +18,7 @@ from latecomer.reports.display.drawing import (
     sheet,
     styled,
 )
-from latecomer.reports.display.naming import model_called, named
+from latecomer.reports.display.naming import model_called, model_names
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Group, Material, Section, Text
 from latecomer.reports.display.style import MUTED, NARROW, Look
@@ -274,7 +274,7 @@ def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
             **{head: cells.get((pair[0], *key), DASH) for key, head in heads.items()},
             "seeds": str(int(ordered.loc[ordered["label"] == pair[0], "n_seeds"].max())),
         }
-        for pair, name in named(ordered).items()
+        for pair, name in model_names(ordered).items()
     ]
     caption = (
         f"Novel error under each shift and severity, mean over clients and seeds; "

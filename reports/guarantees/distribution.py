@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from latecomer.reports.display.drawing import MOST_CURVES, Looks, sheet, styled
-from latecomer.reports.display.naming import named
+from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import MUTED, WIDE
@@ -77,7 +77,7 @@ def error_distribution_figure(
         Inches.
     """
     drawn = leading_models(frame)
-    names = {pair: name for pair, name in named(frame).items() if pair[0] in drawn}
+    names = {pair: name for pair, name in model_names(frame).items() if pair[0] in drawn}
     columns = min(2 if width < 5 else 4, len(names))
     lines = -(-len(names) // columns)
     figure, panels = sheet(width, 0.6 + 1.35 * lines, lines, columns, sharex=True, sharey=True)
@@ -121,7 +121,7 @@ def _corners(own: pd.DataFrame, column: str) -> NDArray[np.float64]:
 
 def describe_distribution(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
     """Describe ``error_distribution_figure``: who has an error above 0 and above 10%."""
-    names, said = named(frame), []
+    names, said = model_names(frame), []
     for (label, predictor), name in names.items():
         own = frame[(frame["label"] == label) & (frame["predictor"] == predictor)]
         above = [float(own.loc[own["level"] <= t, "share"].iloc[-1]) for t in (0.0, 0.1)]
@@ -135,7 +135,7 @@ def distribution_caption(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
     clients = counts(frame["n_clients"], "novel client")
     some = frame["label"].nunique() > MOST_CURVES
     whose = f"for each of the {MOST_CURVES} models of least mean error" if some else "per model"
-    whose = f"A panel {whose}, the others in grey: the" if len(named(frame)) > 1 else "The"
+    whose = f"A panel {whose}, the others in grey: the" if len(model_names(frame)) > 1 else "The"
     text = (
         f"{whose} share of {clients} "
         f"with an error above each level, {counts(frame['n_seeds'], 'seed')} taken together."

@@ -17,7 +17,7 @@ from latecomer.reports.display.drawing import (
     shown,
     styled,
 )
-from latecomer.reports.display.naming import model_called, named
+from latecomer.reports.display.naming import model_called, model_names
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, MUTED, WIDE, Look
@@ -163,7 +163,7 @@ def population_caption(curves: pd.DataFrame, points: pd.DataFrame, targets: Sequ
 
 def certified_table(rows: pd.DataFrame, breaking: pd.DataFrame) -> Table:
     """Show what each method certifies at the radii asked for, and where its target breaks."""
-    names = named(rows)
+    names = model_names(rows)
     shown_rows = []
     for (label, predictor, ball), own in rows.groupby([*MODEL, "ball"], sort=False):
         broken = breaking[(breaking["label"] == label) & (breaking["bound"] == _bound(str(ball)))]
@@ -246,7 +246,7 @@ def measured_frame(curves: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
 
 def measured_table(frame: pd.DataFrame) -> Table:
     """Show measured errors of other populations beside the certificates at their distances."""
-    names = named(frame)
+    names = model_names(frame)
     certified = [str(name) for name in frame if str(name).startswith("certified_")]
     shown_rows = []
     for (label, predictor, _), own in frame.groupby([*MODEL, "population"], sort=False):
@@ -292,7 +292,7 @@ def _above(frame: pd.DataFrame, certified: Sequence[str]) -> pd.Series:
 
 def worst_table(frame: pd.DataFrame) -> Table:
     """Show the certified error of every group of a share beside the worst novel clients'."""
-    names = named(frame)
+    names = model_names(frame)
     shown_rows = [
         {
             "method": names[str(label), str(predictor)],

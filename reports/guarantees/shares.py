@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from latecomer.reports.display.naming import named
+from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import CellTables, joined
@@ -74,7 +74,7 @@ def fraction_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def fraction_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Show certified shares: a row per trained model and threshold."""
     frame = in_order(frame, labels)
-    names = named(frame)
+    names = model_names(frame)
     shown = pd.DataFrame(
         [
             {
@@ -120,7 +120,7 @@ def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Show what certainty costs: a row per model, rule and condition, ranges over seeds."""
     frame = in_order(frame, labels)
-    names = named(frame)
+    names = model_names(frame)
     shown = []
     for _, part in frame.groupby([*MODEL, "bound", *CONDITION], dropna=False, sort=False):
         first = first_record(part)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from latecomer.reports.display.naming import named
+from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.bounds import MEASURED_TERMS, bound_frame
@@ -139,7 +139,7 @@ def _reference(means: pd.Series, row: Mapping[str, Any], reference: Mapping[str,
 def slack_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Show a row per trained model and bound, vacuous ones marked."""
     frame = in_order(frame, labels)
-    names = named(frame)
+    names = model_names(frame)
     shown = []
     for row in records(frame):
         value = magnitude(row["value"])
