@@ -10,10 +10,10 @@ from latecomer.render import ledger, number
 __all__ = ["certified_lines", "loss_certificate_lines"]
 
 
-def certified_lines(found: CertifiedLosses) -> list[str]:
+def certified_lines(certified: CertifiedLosses) -> list[str]:
     """Show what the losses of untrained clients prove, and everything else that was asked."""
-    lines = loss_certificate_lines(found)
-    for topic in topics(found):
+    lines = loss_certificate_lines(certified)
+    for topic in topics(certified):
         lines += [topic.heading, *(one.line for one in topic.said), *topic.sentences]
     return lines
 

@@ -35,18 +35,19 @@ def guess(expect: float | None, sd: float | None, pilot: str | Path | None) -> t
     return mean, min(float(np.std(losses, ddof=1)), _WIDEST * math.sqrt(mean * (1 - mean)))
 
 
-def plan_lines(found: HoldOutPlan, pilot: Path | None) -> list[str]:
+def plan_lines(planned: HoldOutPlan, pilot: Path | None) -> list[str]:
     """Show a plan."""
-    mean, sd = number(found.expected, decimals=3), number(found.sd, decimals=3)
+    mean, sd = number(planned.expected, decimals=3), number(planned.sd, decimals=3)
     lines = [
-        f"Clients to hold out for a certificate of at most {number(found.target, decimals=3)}"
-        f" (rule {found.rule}, delta {found.delta:g}), if they score {mean} on average (sd {sd}):",
-        f"  {_reached(found.even_odds, found)}  with probability 1/2",
-        f"  {_reached(found.likely, found)}  with probability 9/10",
-        f"  {_reached(found.floor, found)}  at least by any deterministic rule, if all score"
+        f"Clients to hold out for a certificate of at most {number(planned.target, decimals=3)}"
+        f" (rule {planned.rule}, delta {planned.delta:g}), if they score {mean} on average"
+        f" (sd {sd}):",
+        f"  {_reached(planned.even_odds, planned)}  with probability 1/2",
+        f"  {_reached(planned.likely, planned)}  with probability 9/10",
+        f"  {_reached(planned.floor, planned)}  at least by any deterministic rule, if all score"
         f" {mean}",
     ]
-    if found.target <= found.expected:
+    if planned.target <= planned.expected:
         lines.append("No certificate is below the mean of what clients score.")
     if pilot is not None:
         lines.append(
@@ -60,7 +61,7 @@ def plan_lines(found: HoldOutPlan, pilot: Path | None) -> list[str]:
     ]
 
 
-def _reached(clients: int | None, found: HoldOutPlan) -> str:
+def _reached(clients: int | None, planned: HoldOutPlan) -> str:
     if clients is None:
-        return f"not reachable with {found.clients} clients"
+        return f"not reachable with {planned.clients} clients"
     return f"{clients:>5} clients"

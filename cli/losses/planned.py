@@ -95,5 +95,5 @@ def plan_hold_out(
     """
     mean, deviation = guess(expect, sd, pilot)
     asked: dict[str, Any] = {"clients": clients, "delta": delta, "rule": rule, "seed": seed}
-    found = clients_to_hold_out(target=target, expected=mean, sd=deviation, **asked)
-    return HoldOut(**asdict(found), pilot=pilot)
+    plan = clients_to_hold_out(target=target, expected=mean, sd=deviation, **asked)
+    return HoldOut(**asdict(plan), pilot=pilot)

@@ -284,10 +284,10 @@ def certify_losses(
 
     Examples
     --------
-    >>> found = certify_losses({f"client {i}": 0.1 for i in range(30)})
-    >>> round(float(found.certificate), 3), round(found.reference_price, 3)
+    >>> certified = certify_losses({f"client {i}": 0.1 for i in range(30)})
+    >>> round(float(certified.certificate), 3), round(certified.reference_price, 3)
     (0.186, 0.086)
-    >>> float(found.next_client)
+    >>> float(certified.next_client)
     0.1
     """
     alpha = float(checked(failure_probability, "alpha", alpha))
@@ -387,16 +387,17 @@ def _bounded(rule: Rule, given: Sample, delta: float) -> Certificate:
     return rule.bound(asked)
 
 
-def scaled_to(found: Certificate, loss_max: float) -> Certificate:
+def scaled_to(certificate: Certificate, loss_max: float) -> Certificate:
     """Turn a bound for losses in [0, 1] into one for losses in [0, loss_max], about clients."""
     ledger = {
-        "clients" if event == "samples" else event: share for event, share in found.delta.items()
+        "clients" if event == "samples" else event: share
+        for event, share in certificate.delta.items()
     }
-    value = found.value if loss_max == 1 else scaled_up(found.value, loss_max)
+    value = certificate.value if loss_max == 1 else scaled_up(certificate.value, loss_max)
     return replace(
-        found,
+        certificate,
         value=value,
-        terms=MappingProxyType({name: loss_max * part for name, part in found.terms.items()}),
+        terms=MappingProxyType({name: loss_max * part for name, part in certificate.terms.items()}),
         delta=MappingProxyType(ledger),
         # A sample is one client's loss: the bound is about clients that were never seen.
         population="unseen-client",
@@ -439,13 +440,13 @@ def _conformal_rank(k: int, alpha: float) -> tuple[int, int]:
     return math.ceil((1 - exact) * (k + 1)), math.ceil(1 / exact) - 1
 
 
-def tagged(found: Certificate, rule: Rule, pool_size: int | None, seed: int) -> Certificate:
+def tagged(certificate: Certificate, rule: Rule, pool_size: int | None, seed: int) -> Certificate:
     """Say what has to hold of these clients, where a calculator can only list what may."""
-    sampling = found.sampling if pool_size is None else "finite-pool"
-    drawn = _ALIKE if found.population == "next-client" else _DRAWN[sampling]
-    assumed = [drawn, _UNTRAINED, _RULE_FIRST, f"losses lie in [0, {found.loss_max:g}]"]
+    sampling = certificate.sampling if pool_size is None else "finite-pool"
+    drawn = _ALIKE if certificate.population == "next-client" else _DRAWN[sampling]
+    assumed = [drawn, _UNTRAINED, _RULE_FIRST, f"losses lie in [0, {certificate.loss_max:g}]"]
     if _orders(rule):
         assumed.insert(3, f"so was seed {seed}, which draws the {_orders(rule)} order(s)")
     if rule.realised:
         assumed.append(_REALISED)
-    return replace(found, sampling=sampling, assumptions=tuple(assumed))
+    return replace(certificate, sampling=sampling, assumptions=tuple(assumed))

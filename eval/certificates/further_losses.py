@@ -86,7 +86,7 @@ def certify_above(
             f"above must be different losses of at least 0 and below {given.loss_max:g}, got "
             f"{', '.join(f'{level:g}' for level in levels) or 'none'}"
         )
-    found, share = {}, delta / len(levels)
+    certificates, share = {}, delta / len(levels)
     for level in levels:
         bad = int((given.losses > level).sum())
         if given.pool_size is None:
@@ -95,8 +95,8 @@ def certify_above(
             sizes = {"n_sampled": given.n_clients, "pool_size": given.pool_size}
             issued = pool_fraction(n_exceeding=bad, delta=share, **sizes)
         about = replace(issued, population="unseen-client", loss_max=1.0)
-        found[level] = _counted(about, given)
-    return found
+        certificates[level] = _counted(about, given)
+    return certificates
 
 
 def _counted(issued: Certificate, given: Sample) -> Certificate:
@@ -200,8 +200,8 @@ def certify_groups(
     --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"client": range(60), "loss": .1, "hospital": ["a", "b", "b"] * 20})
-    >>> found = certify_groups(frame, "hospital")
-    >>> {name: (one.n_clients, round(float(one.certificate), 3)) for name, one in found.items()}
+    >>> by_group = certify_groups(frame, "hospital")
+    >>> {name: (one.n_clients, round(float(one.certificate), 3)) for name, one in by_group.items()}
     {'a': (20, 0.252), 'b': (40, 0.179)}
     """
     table = read_losses(losses, loss_max=_positive(loss_max), by=by)
@@ -209,13 +209,13 @@ def certify_groups(
     each = float(checked(failure_probability, "delta", delta)) / len(parts)
     of_next = float(checked(failure_probability, "alpha", alpha)) / len(parts)
     asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max, "seed": seed}
-    found = {}
+    by_group = {}
     for name, part in parts.items():
         try:
-            found[name] = certify_losses(part, delta=each, alpha=of_next, **asked)
+            by_group[name] = certify_losses(part, delta=each, alpha=of_next, **asked)
         except InputError as error:
             raise InputError(f"{by} {name!r}: {error}") from error
-    return found
+    return by_group
 
 
 def _positive(loss_max: float) -> float:
@@ -285,9 +285,11 @@ def certify_against(
     Examples
     --------
     >>> ours, theirs = {i: 0.1 for i in range(60)}, {i: 0.3 for i in range(60)}
-    >>> found = certify_against(ours, theirs)
-    >>> round(found.difference, 3), round(float(found.certificate), 3), round(float(found.worse), 3)
-    (-0.2, -0.097, 0.049)
+    >>> compared = certify_against(ours, theirs)
+    >>> round(compared.difference, 3), round(float(compared.certificate), 3)
+    (-0.2, -0.097)
+    >>> round(float(compared.worse), 3)
+    0.049
     """
     largest = _positive(loss_max)
     gaps = _gaps(*(read_losses(one, loss_max=largest) for one in (losses, against)))

@@ -44,12 +44,12 @@ def json_rows(path: str, text: str) -> Iterator[tuple[str, Record]]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Record:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"{twice!r} occurs twice")
-    return found
+    return record
 
 
 def _record(path: str, number: int, one: Any) -> Record:

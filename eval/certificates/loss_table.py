@@ -141,7 +141,7 @@ class _Rows:
         owner = np.array(self.client)
         order = np.argsort(owner, kind="stable")
         ends = np.searchsorted(owner[order], np.arange(len(self.numbers) + 1))
-        found = np.empty(len(self.numbers))
+        averages = np.empty(len(self.numbers))
         for i, client in enumerate(self.numbers):
             own = order[ends[i] : ends[i + 1]]
             largest = weights[own].max()
@@ -151,8 +151,8 @@ class _Rows:
                     " above"
                 )
             shares = weights[own] / largest
-            found[i] = math.fsum(shares * losses[own]) / math.fsum(shares)
-        return np.minimum(found, self.loss_max)
+            averages[i] = math.fsum(shares * losses[own]) / math.fsum(shares)
+        return np.minimum(averages, self.loss_max)
 
 
 def read_losses(

@@ -70,8 +70,8 @@ def price_rows(
         "reference": float(reference_price(mean_loss=mean, n_clients=n_clients, delta=delta)),
     }
     if pool_size is not None:
-        found = reference_price_pool(n_clients=n_clients, pool_size=pool_size, delta=delta)
-        prices["reference_pool"] = float(found)
+        price = reference_price_pool(n_clients=n_clients, pool_size=pool_size, delta=delta)
+        prices["reference_pool"] = float(price)
     tags = {
         "metric": "certificate_price",
         "bound": bound,

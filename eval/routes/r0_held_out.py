@@ -85,8 +85,8 @@ def _best(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
 
 
 def _fractions(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
-    found = fractions_above(scored, thresholds=entry.thresholds or (), delta=level)
-    for threshold, issued in found.items():
+    fractions = fractions_above(scored, thresholds=entry.thresholds or (), delta=level)
+    for threshold, issued in fractions.items():
         above = float(np.mean([loss > threshold for loss in scored.losses]))
         yield _Statement(f"@{threshold:g}", issued, "certified_fraction", above)
 
@@ -98,14 +98,16 @@ def _curve(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]
 
 def _populations(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
     rule, radii = str(entry.rule), entry.radii or entry.shares or ()
-    found = certify_populations(scored, rule=rule, radii=radii, delta=level, target=entry.target)
-    for place, (radius, issued) in enumerate(found.at.items()):
+    certified = certify_populations(
+        scored, rule=rule, radii=radii, delta=level, target=entry.target
+    )
+    for place, (radius, issued) in enumerate(certified.at.items()):
         once: dict[str, Any] = {}
         if not place:
-            told = [{"ball": ball_of(rule), **step} for step in found.curve]
+            told = [{"ball": ball_of(rule), **step} for step in certified.curve]
             once = {"curve": tuple(told), "table": "population_curve"}
-            if entry.target is not None and found.breaking is not None:
-                once["breaking"] = entry.target, found.breaking
+            if entry.target is not None and certified.breaking is not None:
+                once["breaking"] = entry.target, certified.breaking
         yield _Statement(f"@{radius:g}", issued, "certified_population", **once)
 
 
@@ -228,7 +230,7 @@ def issue_certificates(
     """
     issue = _Issue(entry, drawn, classes, tuple(notes), n_seeds)
     wanted = ("none", *entry.certified_shifts)
-    found = Findings([], [], {})
+    findings = Findings([], [], {})
     for predictor, groups in scores.items():
         for group, own in groups.items():
             if group.shift not in wanted:
@@ -248,13 +250,13 @@ def issue_certificates(
                 inputs = _inputs(scored, drawn, issue.n_seeds, severities)
                 for one in _STATEMENTS.get(str(entry.rule), _mean)(scored, entry, level):
                     bound = f"{entry.route}:{entry.rule}{one.name}{suffix}"
-                    _write(found, issue, group, scored, one, bound, held, inputs)
-                    _write_curve(found, issue, group, scored, one, suffix)
-    return found
+                    _write(findings, issue, group, scored, one, bound, held, inputs)
+                    _write_curve(findings, issue, group, scored, one, suffix)
+    return findings
 
 
 def _write(
-    found: Findings,
+    findings: Findings,
     issue: _Issue,
     group: Condition,
     scored: Scored,
@@ -266,9 +268,11 @@ def _write(
     issued = replace(statement.issued, assumptions=(*statement.issued.assumptions, *notes))
     n_clients = len(scored.scores)
     common = {"classes": issue.classes, **group.condition(), "n_clients": n_clients}
-    found.rows.extend(certificate_rows(issued, bound=bound, common=common, metric=statement.metric))
+    findings.rows.extend(
+        certificate_rows(issued, bound=bound, common=common, metric=statement.metric)
+    )
     if issue.entry.rule in (*MEAN_RULES, BEST_OF):
-        found.rows.extend(
+        findings.rows.extend(
             price_rows(
                 issued,
                 bound=bound,
@@ -278,7 +282,7 @@ def _write(
             )
         )
     if scored.pool_size is not None and statement.sampled is not None:
-        found.rows.extend(
+        findings.rows.extend(
             pool_rows(
                 issued,
                 bound=bound,
@@ -289,7 +293,7 @@ def _write(
                 left_out=scored.left_out,
             )
         )
-    found.facts.extend(
+    findings.facts.extend(
         certificate_facts(
             issued, bound=bound, shift=group.shift, severity=group.severity, inputs=inputs
         )
@@ -297,7 +301,7 @@ def _write(
 
 
 def _write_curve(
-    found: Findings,
+    findings: Findings,
     issue: _Issue,
     group: Condition,
     scored: Scored,
@@ -314,12 +318,12 @@ def _write_curve(
     condition = {key: value for key, value in group.condition().items() if key != "group"}
     for step in statement.curve:
         record = {"bound": bound, **condition, **tags, **step}
-        found.tables.setdefault(statement.table, []).append(record)
+        findings.tables.setdefault(statement.table, []).append(record)
     if statement.breaking is None:
         return
     target, radius = statement.breaking
     none = math.isnan(radius)
-    found.rows.append(
+    findings.rows.append(
         {
             "classes": issue.classes,
             **group.condition(),

@@ -46,8 +46,8 @@ def import_shift(path: str) -> OwnShift:
     function = getattr(module, name, None)
     if not callable(function):
         raise InputError(f"{key}: {place} has no function {name}")
-    found: OwnShift = function
-    return found
+    shift: OwnShift = function
+    return shift
 
 
 def source_hash(function: OwnShift) -> str:
