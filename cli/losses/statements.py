@@ -9,7 +9,8 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate
 from latecomer.eval.certificates.shifted_losses import Shifted
 from latecomer.render import number
-from latecomer.reports.statements import FILE, statement
+from latecomer.reports.statements.parts import FILE
+from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import inward
 
 if TYPE_CHECKING:

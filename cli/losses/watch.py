@@ -28,7 +28,8 @@ from latecomer.eval.certificates.ledger import (
 )
 from latecomer.eval.errors import InputError
 from latecomer.render import number
-from latecomer.reports.statements import WATCH, statement
+from latecomer.reports.statements.parts import WATCH
+from latecomer.reports.statements.sentence import statement
 from latecomer.tables import show_json
 
 __all__ = ["end_lines", "plan_of", "said_of_last", "show_verified", "watch_file"]

@@ -11,7 +11,8 @@ from published import published_table
 
 from latecomer.bounds import CATALOGUE
 from latecomer.eval.studies.shipped import shipped_studies
-from latecomer.reports.statements import examples, statement
+from latecomer.reports.statements.every_kind import examples
+from latecomer.reports.statements.sentence import statement
 
 __all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
 

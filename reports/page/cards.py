@@ -14,7 +14,7 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.frames.bounds import ledger_of
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import CONDITION, records
-from latecomer.reports.statements import statement
+from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import PROTOCOLS
 
 __all__ = ["cards", "certify_command", "model_command", "stem_of"]
