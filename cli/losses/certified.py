@@ -9,11 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.eval.certificates.from_losses import (
-    LossCertificate,
-    certificate_dict,
-    check_options,
-)
+from latecomer.eval.certificates.from_losses import LossCertificate, certificate_dict
 from latecomer.eval.certificates.from_losses import certify_losses as certify_mean
 from latecomer.eval.certificates.further_losses import (
     Compared,
@@ -23,6 +19,7 @@ from latecomer.eval.certificates.further_losses import (
     certify_curve,
     certify_groups,
 )
+from latecomer.eval.certificates.loss_sample import check_options
 from latecomer.eval.certificates.loss_table import LossTable, Source, read_losses
 from latecomer.eval.certificates.shifted_losses import Shifted, certify_shifted
 from latecomer.eval.errors import InputError

@@ -12,14 +12,8 @@ from latecomer.bounds.held_out.betting import wsr_wor
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
 from latecomer.bounds.held_out.pool_curve import pool_band
-from latecomer.eval.certificates.from_losses import (
-    LossCertificate,
-    Sample,
-    certify_losses,
-    checked,
-    sample_of,
-    tagged,
-)
+from latecomer.eval.certificates.from_losses import LossCertificate, certify_losses
+from latecomer.eval.certificates.loss_sample import Sample, checked, sample_of, tagged
 from latecomer.eval.certificates.loss_table import LossTable, Source, read_losses
 from latecomer.eval.certificates.rules import RULES
 from latecomer.eval.errors import InputError
@@ -66,11 +60,6 @@ def certify_above(
     -------
     dict of float to Certificate
         ``value`` is a share of clients: exact, binomial or for a pool hypergeometric.
-
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
 
     Examples
     --------
@@ -132,11 +121,6 @@ def certify_curve(
     list of (threshold, sampled share above, bound)
         Steps by rising threshold: each holds from it up to the next.
 
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
-
     Examples
     --------
     >>> width, steps = certify_curve({i: 0.1 * (i % 2) for i in range(40)})
@@ -190,11 +174,6 @@ def certify_groups(
     -------
     mapping of str to LossCertificate
         By name of the group.
-
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
 
     Examples
     --------
@@ -276,11 +255,6 @@ def certify_against(
     Returns
     -------
     Compared
-
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
 
     Examples
     --------

@@ -21,10 +21,6 @@ def json_rows(path: str, text: str) -> Iterator[tuple[str, Record]]:
 
     Legal are a list of records, a list per column, and client: loss.
 
-    Raises
-    ------
-    InputError
-
     Examples
     --------
     >>> list(json_rows("stdin", '{"ann": 0.1}'))
@@ -70,12 +66,7 @@ def _columns(path: str, held: Record) -> Iterator[tuple[str, Record]]:
 
 
 def parquet_frame(path: str) -> Any:
-    """Read a Parquet file as a DataFrame, where pandas can.
-
-    Raises
-    ------
-    InputError
-    """
+    """Read a Parquet file as a DataFrame, where pandas can."""
     try:
         import pandas as pd
 

@@ -26,7 +26,7 @@ from latecomer.bounds.held_out.bets import (
 from latecomer.bounds.shift.ball_mixture import ball_mixture, breaking_radius, widest
 from latecomer.bounds.shift.balls import MeanRule, chi2_ball, kl_ball, subgroup, tv_ball
 from latecomer.bounds.shift.duals import DUALS
-from latecomer.eval.certificates.from_losses import (
+from latecomer.eval.certificates.loss_sample import (
     Sample,
     checked,
     sample_of,
@@ -118,11 +118,6 @@ def certify_shifted(
     Returns
     -------
     Shifted
-
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
 
     Examples
     --------
