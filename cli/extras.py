@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["TRAIN", "advice", "first_use", "needed", "require"]
+__all__ = ["TRAIN", "advice", "first_use", "homes", "needed", "require"]
 
 # What the extra "train" brings, by the names that are imported.
 TRAIN = (
@@ -33,6 +33,24 @@ def advice(error: ModuleNotFoundError) -> str:
         f"{module} is not installed; training, data sets and reports of runs need"
         ' pip install "latecomer[train]"'
     )
+
+
+def homes(package: str, file: str) -> dict[str, str]:
+    """Return in which module of a package each of its public names lies.
+
+    Its ``__init__``, which is the file, says so to type checkers: from what it imports for them
+    alone it is read here, and so stands in one place.
+
+    Examples
+    --------
+    >>> from latecomer.eval import datasets
+    >>> homes("latecomer.eval.datasets", datasets.__file__)["make_dataset"]
+    'dataset'
+    """
+    with open(file, encoding="utf-8") as stream:
+        lines = stream.read().replace(" (\n       ", "").splitlines()
+    imported = [line.split() for line in lines if line.startswith(f"    from {package}.")]
+    return {words[3]: words[1].removeprefix(f"{package}.") for words in imported}
 
 
 def first_use(module: str, name: str) -> Any:

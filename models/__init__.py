@@ -6,7 +6,7 @@ itself loads no torch.
 
 from typing import TYPE_CHECKING, Any
 
-from latecomer.extras import first_use
+from latecomer.extras import first_use, homes
 
 if __name__ != "latecomer.models":
     raise ImportError("import latecomer.models, not the folder models")
@@ -34,29 +34,7 @@ if TYPE_CHECKING:
     from latecomer.models.task.task import Task as Task
     from latecomer.models.task.task import make_task as make_task
 
-_HOME: dict[str, str] = {
-    "Checkpoint": "engine.checkpoint",
-    "Clients": "task.task",
-    "DivergedError": "engine.training",
-    "ENCODERS": "generators.encoders",
-    "METHODS": "methods.registry",
-    "Method": "engine.method",
-    "Params": "task.state",
-    "Phase": "engine.phases",
-    "PosteriorNorms": "posteriors.gaussian",
-    "Predictor": "engine.method",
-    "RoundLog": "engine.training",
-    "Samples": "task.task",
-    "Schedule": "engine.schedule",
-    "Stage": "engine.phases",
-    "State": "task.state",
-    "TARGETS": "task.targets",
-    "Task": "task.task",
-    "TrainConfig": "engine.schedule",
-    "make_method": "methods.registry",
-    "make_task": "task.task",
-    "train": "engine.training",
-}
+_HOME = homes(__name__, __file__)
 
 __all__ = sorted(_HOME)
 

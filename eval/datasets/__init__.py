@@ -5,7 +5,7 @@ One reader a file; ``DATASETS`` names them and ``load_dataset`` reads the one a 
 
 from typing import TYPE_CHECKING, Any
 
-from latecomer.extras import first_use
+from latecomer.extras import first_use, homes
 
 if __name__ != "latecomer.eval.datasets":
     raise ImportError("import latecomer.eval.datasets, not the folder datasets")
@@ -18,14 +18,7 @@ if TYPE_CHECKING:
     from latecomer.eval.datasets.registry import Reader as Reader
     from latecomer.eval.datasets.registry import load_dataset as load_dataset
 
-_HOME: dict[str, str] = {
-    "DATASETS": "registry",
-    "Dataset": "dataset",
-    "Reader": "registry",
-    "clients_from": "from_objects",
-    "load_dataset": "registry",
-    "make_dataset": "dataset",
-}
+_HOME = homes(__name__, __file__)
 
 __all__ = [*sorted(_HOME)]
 
