@@ -14,6 +14,7 @@ from latecomer.eval.certificates.populations import ball_of, certify_populations
 from latecomer.eval.certificates.rows import (
     certificate_facts,
     certificate_rows,
+    one_of_several,
     pool_rows,
     price_rows,
 )
@@ -152,7 +153,6 @@ class _Issue:
     entry: HeldOut
     drawn: Drawn
     classes: str
-    notes: tuple[str, ...]
     n_seeds: int
 
 
@@ -161,20 +161,14 @@ def _shares(
 ) -> Iterator[tuple[str, float, list[str], int]]:
     """Yield suffix, probability, who else shares delta, and severities, for each certificate."""
     level = issue.entry.level
-    notes = list(issue.notes)
+    notes: list[str] = []
     if issue.n_seeds > 1:
         level /= issue.n_seeds
-        notes.append(
-            f"one of {issue.n_seeds} certificates that hold at once, one a training seed, which "
-            "share delta"
-        )
+        notes.append(one_of_several(issue.n_seeds, "a training seed"))
     yield "", level, notes, 1
     severities = sum(one.shift == group.shift for one in groups)
     if group.shift != "none" and severities > 1:
-        band = (
-            f"one of {severities} certificates that hold at once, one a severity of {group.shift}, "
-            "which share delta"
-        )
+        band = one_of_several(severities, f"a severity of {group.shift}")
         yield "@band", level / severities, [*notes, band], severities
 
 
@@ -202,7 +196,6 @@ def issue_certificates(
     drawn: Drawn,
     classes: str,
     n_seeds: int = 1,
-    notes: Sequence[str] = (),
 ) -> Findings:
     """Issue the certificates of one entry from scores, whoever measured them.
 
@@ -220,15 +213,13 @@ def issue_certificates(
         Which classes compete, as the rows say.
     n_seeds : int
         Seeds of the study that share the entry's delta.
-    notes : sequence of str
-        What is assumed of all these certificates beside what is always.
 
     Raises
     ------
     InputError
         When a rule does not cover how the clients were drawn, or what the scores are.
     """
-    issue = _Issue(entry, drawn, classes, tuple(notes), n_seeds)
+    issue = _Issue(entry, drawn, classes, n_seeds)
     wanted = ("none", *entry.certified_shifts)
     findings = Findings([], [], {})
     for predictor, groups in scores.items():
