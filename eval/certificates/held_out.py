@@ -112,12 +112,7 @@ class Scored:
         return float(np.mean(self.losses))
 
     def check(self, rule: Rule) -> None:
-        """Refuse a rule whose proof does not cover these clients.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a rule whose proof does not cover these clients."""
         k, pool = len(self.scores), self.pool_size
         if self.sampling == "finite-pool" and not rule.finite_pool:
             raise InputError(

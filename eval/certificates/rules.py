@@ -119,12 +119,7 @@ def sampling_of(split_kind: str) -> str:
 
 
 def check_sampling(key: str, rule: str, split_kind: str) -> None:
-    """Refuse a rule whose proof does not cover how the split's clients were drawn.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a rule whose proof does not cover how the split's clients were drawn."""
     sampling = sampling_of(split_kind)
     if sampling == "finite-pool" and not RULES[rule].finite_pool:
         raise InputError(
@@ -139,12 +134,7 @@ def check_sampling(key: str, rule: str, split_kind: str) -> None:
 
 
 def check_outside(split_kind: str, n_certification: int, n_outside: int) -> None:
-    """Refuse to certify a finite pool of which hardly anybody is left outside.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse to certify a finite pool of which hardly anybody is left outside."""
     if sampling_of(split_kind) == "finite-pool" and n_outside < LEAST_OUTSIDE:
         raise InputError(
             f"split.novel must be at least {LEAST_OUTSIDE} clients for certificates of a finite "

@@ -10,10 +10,6 @@ __all__ = ["at_least", "one_of"]
 def at_least(name: str, value: float | None, least: float) -> None:
     """Refuse a number below ``least``; None is a setting that is not given.
 
-    Raises
-    ------
-    InputError
-
     Examples
     --------
     >>> at_least("workers", None, 1)
@@ -27,10 +23,6 @@ def at_least(name: str, value: float | None, least: float) -> None:
 
 def one_of(name: str, value: str, choices: Collection[str]) -> None:
     """Refuse a word that is not among the choices.
-
-    Raises
-    ------
-    InputError
 
     Examples
     --------

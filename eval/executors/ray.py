@@ -66,12 +66,7 @@ class RayExecutor:
         return "a Ray cluster" if self.address == "auto" else f"the Ray cluster at {self.address}"
 
     def check(self) -> None:
-        """Refuse a cluster that does not answer.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a cluster that does not answer."""
         with self._connection():
             pass
 

@@ -25,13 +25,7 @@ _EVERY = 30  # rounds, as PeFLL's published code
 
 
 def parse_study(raw: Mapping[str, Any]) -> Study:
-    """Check a study given as plain data (what `Study.resolved` gives loads back to the same study).
-
-    Raises
-    ------
-    InputError
-        With one line that names the key, what is legal and what was given.
-    """
+    """Check a study given as plain data; what `Study.resolved` gives is read as the same study."""
     try:
         study = Study.model_validate(raw)
     except ValidationError as error:
