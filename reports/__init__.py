@@ -6,9 +6,9 @@ and so on.  ``looks`` is the colour and mark of each label, as ``display.style.l
 ``width`` is in inches.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from latecomer.extras import first_use, homes
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.reports":
     raise ImportError("import latecomer.reports, not the folder reports")
@@ -67,16 +67,6 @@ if TYPE_CHECKING:
     from latecomer.reports.page.html import report as report
     from latecomer.reports.two_runs import compare_runs as compare_runs
 
-_HOME = homes(__name__, __file__)
+_HOME, __getattr__, __dir__ = front_door(__name__, __file__)
 
 __all__ = [*sorted(_HOME)]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return first_use(f"latecomer.reports.{_HOME[name]}", name)
-    raise AttributeError(f"module 'latecomer.reports' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -4,9 +4,9 @@ An executor takes jobs and reports what becomes of them; it decides nothing abou
 ``EXECUTORS`` names them and ``make_executor`` makes the one that a command line asks for.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from latecomer.extras import first_use, homes
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.eval.executors":
     raise ImportError("import latecomer.eval.executors, not the folder executors")
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from latecomer.eval.executors.registry import make_executor as make_executor
     from latecomer.eval.executors.slurm import SlurmExecutor as SlurmExecutor
 
-_HOME = homes(__name__, __file__)
+_HOME, __getattr__, __dir__ = front_door(__name__, __file__)
 
 __all__ = [*sorted(_HOME)]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return first_use(f"latecomer.eval.executors.{_HOME[name]}", name)
-    raise AttributeError(f"module 'latecomer.eval.executors' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
