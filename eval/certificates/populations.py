@@ -77,10 +77,6 @@ def certify_populations(
     target : float, optional
         Mean error to stay below.
 
-    Returns
-    -------
-    Populations
-
     Examples
     --------
     >>> from latecomer.eval.scoring.scores import ClientScore

@@ -88,10 +88,6 @@ def slope(method: GeneratedClients, task: Task, state: State, clients: Clients) 
         Where.
     clients : Clients
         The seen clients, labelled.
-
-    Returns
-    -------
-    Slope
     """
     eta = leaves(generation.weights_of(state.server))
     n = len(clients)
