@@ -85,7 +85,7 @@ class Topic:
         return [sentence for sentence in told if sentence]
 
 
-def shown_up(bound: Certificate) -> str:
+def shown_up(bound: Certificate | float) -> str:
     """Show a bound, rounded up."""
     return number(float(bound), decimals=3, up=True)
 
@@ -125,9 +125,8 @@ def loss_statements(proved: LossCertificate) -> list[str]:
 def _left(proved: LossCertificate, others: float) -> str:
     left = (proved.pool_size or 0) - proved.n_clients
     whom = "the 1 client" if left == 1 else f"the {left} clients"
-    return f"For {whom} of the pool that were not scored it leaves a mean of at most " + number(
-        others, decimals=3, up=True
-    )
+    mean = shown_up(others)
+    return f"For {whom} of the pool that were not scored it leaves a mean of at most {mean}"
 
 
 def statement_rows(certified: "CertifiedLosses") -> list[dict[str, Any]]:
@@ -179,7 +178,7 @@ def of_ball(certified: "CertifiedLosses", ball: str) -> Iterator[Said]:
         for radius, value in zip(
             shifted.radii, shifted.certificate.value.ravel().tolist(), strict=True
         ):
-            shown = number(value, decimals=3, up=True)
+            shown = shown_up(value)
             empty = "says nothing" if value >= shifted.certificate.loss_max else ""
             about = _ABOUT[ball].format(f"{radius:g}")
             yield Said(about, value, shown, empty, sentence(f"{radius:g}", shown))
@@ -220,8 +219,8 @@ def tails(certified: "CertifiedLosses") -> Topic:
         width, steps = certified.curve
         # A dozen steps at most; JSON has all of them.
         for threshold, sampled, upper in steps[:: max(1, -(-len(steps) // _MOST_STEPS))]:
-            shown = number(upper, decimals=3, up=True)
-            said.append(Said(f"share above {threshold:g}", upper, shown, f"sampled {sampled:.3f}"))
+            about, note = f"share above {threshold:g}", f"sampled {sampled:.3f}"
+            said.append(Said(about, upper, shown_up(upper), note))
         closing = _sentence(width, "error_curve", shown_up(width), n, pool)
     return Topic("tails", "Clients with large losses:", tuple(said), closing)
 
