@@ -252,6 +252,10 @@ def certify_against(
     pool_size, loss_max, seed
         As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
 
+    Returns
+    -------
+    Compared
+
     Examples
     --------
     >>> ours, theirs = {i: 0.1 for i in range(60)}, {i: 0.3 for i in range(60)}

@@ -89,6 +89,10 @@ def read_losses(
     by : str, optional
         Column of a file or frame that holds each client's group, the same in all of its rows.
 
+    Returns
+    -------
+    LossTable
+
     Examples
     --------
     >>> table = read_losses({"ann": 0.1, "bob": 0.3}, loss_max=1.0)

@@ -100,6 +100,10 @@ def clients_to_hold_out(
     seed : int
         Draws the scores; the same seed gives the same plan.
 
+    Returns
+    -------
+    HoldOutPlan
+
     Examples
     --------
     >>> plan = clients_to_hold_out(target=0.25, expected=0.17, sd=0.09)

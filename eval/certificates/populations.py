@@ -77,6 +77,10 @@ def certify_populations(
     target : float, optional
         Mean error to stay below.
 
+    Returns
+    -------
+    Populations
+
     Examples
     --------
     >>> from latecomer.eval.scoring.scores import ClientScore

@@ -115,6 +115,10 @@ def certify_shifted(
     target : float, optional
         Mean loss to stay below.
 
+    Returns
+    -------
+    Shifted
+
     Examples
     --------
     >>> losses = {f"client {i}": 0.1 + 0.1 * (i % 2) for i in range(40)}

@@ -41,6 +41,10 @@ def model_spread(models: Sequence[Params]) -> float:
     models : sequence of dict of str to Tensor
         Weights of each client's model, at least one.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> one, other = {"w": torch.tensor([3.0, 4.0])}, {"w": torch.tensor([3.0, -4.0])}

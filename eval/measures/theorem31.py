@@ -88,6 +88,10 @@ def slope(method: GeneratedClients, task: Task, state: State, clients: Clients) 
         Where.
     clients : Clients
         The seen clients, labelled.
+
+    Returns
+    -------
+    Slope
     """
     eta = leaves(generation.weights_of(state.server))
     n = len(clients)

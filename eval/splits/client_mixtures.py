@@ -109,7 +109,15 @@ def fill_client_mixtures(
 
     Each training image goes to one client at most: where a class has run out, a training client
     draws the rest from its proportions over the others. Held-out clients are never short.
-    ``concentrations`` are one number a class.
+
+    Parameters
+    ----------
+    pool : Pool
+    n_training, n_held_out : int
+        Clients that train, and certification and novel clients.
+    rng : Generator
+    concentrations, samples_per_client, held_out
+        One number a class; train samples; share of each class set aside (`fill_environment`).
 
     Raises
     ------

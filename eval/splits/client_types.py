@@ -99,8 +99,20 @@ def fill_client_types(
 ) -> tuple[Filling, Law]:
     """Fill the training clients by their types and set aside the pools of the others.
 
-    A client holds ``samples_per_class`` train samples of each of the classes of its type, as many
-    as every training client can get unless given.
+    Parameters
+    ----------
+    pool : Pool
+    n_training, n_held_out : int
+        Clients that train, and certification and novel clients.
+    rng : Generator
+    types : sequence of sequence of int
+        Classes of each type.
+    weights : sequence of float
+    samples_per_class : int, optional
+        Train samples of each of its classes that a client holds; as many as every training client
+        can get unless given.
+    held_out : float in (0, 1), optional
+        Share of each class set aside; the held-out clients' share of all clients unless given.
 
     Raises
     ------

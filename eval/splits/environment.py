@@ -101,8 +101,23 @@ def fill_environment(
 ) -> tuple[Filling, Law]:
     """Fill the training clients and set aside the pools of the others.
 
-    A client holds ``samples_per_client`` train samples, a multiple of ``classes_per_client``; as
-    many as every training client can get unless given.
+    Parameters
+    ----------
+    pool : Pool
+    n_training, n_held_out : int
+        Clients that train, and certification and novel clients.
+    rng : Generator
+    classes_per_client : int
+    samples_per_client : int, optional
+        Train samples, a multiple of ``classes_per_client``; as many as every training client can
+        get unless given.
+    held_out : float in (0, 1), optional
+        Share of each class set aside; the held-out clients' share of all clients unless given.
+
+    Returns
+    -------
+    Filling, Law
+        The training clients, and the law of the others.
 
     Raises
     ------

@@ -35,9 +35,7 @@ class SplitKind:
         clients that are held out are filled differently.
     law : callable or None
         Of those, ``law(pool, n_training, n_held_out, rng, **options) -> Filling, Law``: the clients
-        that train, and what the others (certification and novel clients) are drawn from, each by
-        itself. Its option ``held_out`` is the share of each class set aside, unless given the
-        held-out clients' share of all clients.
+        that train, and what the others are drawn from, each by itself.
     natural : bool
         Whether clients are the data's own: they keep their numbers and allow no reserve.
     """
