@@ -52,6 +52,10 @@ def whole_option(option: str, meaning: str) -> Any:
 def numbers(option: str, text: str | None) -> list[float]:
     """Read numbers with commas between; none where nothing is given.
 
+    Raises
+    ------
+    InputError
+
     Examples
     --------
     >>> numbers("--above", "0.1,.2")

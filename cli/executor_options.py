@@ -41,6 +41,10 @@ def choose_executor(name: str, flags: Mapping[str, Any], options: Iterable[str])
     options : iterable of str
         The others, as ``key=value``.
 
+    Raises
+    ------
+    InputError
+
     Examples
     --------
     >>> choose_executor("local", {"workers": 3, "address": None}, [])

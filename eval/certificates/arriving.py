@@ -135,6 +135,11 @@ def watch_plan(**settings: Any) -> WatchPlan:
     **settings
         Fields of `WatchPlan`.
 
+    Raises
+    ------
+    InputError
+        One line naming the field, what is legal and what was given.
+
     Examples
     --------
     >>> watch_plan(rule="product", delta=0.1).run_length
@@ -171,7 +176,13 @@ def watch_plan(**settings: Any) -> WatchPlan:
 
 
 def read_plan(path: str | Path) -> WatchPlan:
-    """Read a plan from a YAML file."""
+    """Read a plan from a YAML file.
+
+    Raises
+    ------
+    InputError
+        One line naming the file and what is wrong with it.
+    """
     import yaml
 
     try:

@@ -112,7 +112,12 @@ class Scored:
         return float(np.mean(self.losses))
 
     def check(self, rule: Rule) -> None:
-        """Refuse a rule whose proof does not cover these clients."""
+        """Refuse a rule whose proof does not cover these clients.
+
+        Raises
+        ------
+        InputError
+        """
         k, pool = len(self.scores), self.pool_size
         if self.sampling == "finite-pool" and not rule.finite_pool:
             raise InputError(

@@ -104,6 +104,11 @@ def clients_to_hold_out(
     -------
     HoldOutPlan
 
+    Raises
+    ------
+    InputError
+        One line naming the argument, what is legal and what was given.
+
     Examples
     --------
     >>> plan = clients_to_hold_out(target=0.25, expected=0.17, sd=0.09)

@@ -119,7 +119,12 @@ def sampling_of(split_kind: str) -> str:
 
 
 def check_sampling(key: str, rule: str, split_kind: str) -> None:
-    """Refuse a rule whose proof does not cover how the split's clients were drawn."""
+    """Refuse a rule whose proof does not cover how the split's clients were drawn.
+
+    Raises
+    ------
+    InputError
+    """
     sampling = sampling_of(split_kind)
     if sampling == "finite-pool" and not RULES[rule].finite_pool:
         raise InputError(
@@ -134,7 +139,12 @@ def check_sampling(key: str, rule: str, split_kind: str) -> None:
 
 
 def check_outside(split_kind: str, n_certification: int, n_outside: int) -> None:
-    """Refuse to certify a finite pool of which hardly anybody is left outside."""
+    """Refuse to certify a finite pool of which hardly anybody is left outside.
+
+    Raises
+    ------
+    InputError
+    """
     if sampling_of(split_kind) == "finite-pool" and n_outside < LEAST_OUTSIDE:
         raise InputError(
             f"split.novel must be at least {LEAST_OUTSIDE} clients for certificates of a finite "

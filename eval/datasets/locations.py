@@ -37,6 +37,11 @@ def data_root(root: object = None) -> Path:
 
     The cache is where the platform keeps such things, ``~/.cache/latecomer`` on Linux.
 
+    Raises
+    ------
+    InputError
+        ``root`` is no path.
+
     Examples
     --------
     >>> data_root("/data").as_posix()
@@ -89,6 +94,11 @@ def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence
 
 def given_path(path: object, what: str) -> Path:
     """Return ``data.path`` as a path; ``what`` says of what it must be one.
+
+    Raises
+    ------
+    InputError
+        It is no path.
 
     Examples
     --------

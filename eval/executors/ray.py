@@ -66,7 +66,12 @@ class RayExecutor:
         return "a Ray cluster" if self.address == "auto" else f"the Ray cluster at {self.address}"
 
     def check(self) -> None:
-        """Refuse a cluster that does not answer."""
+        """Refuse a cluster that does not answer.
+
+        Raises
+        ------
+        InputError
+        """
         with self._connection():
             pass
 

@@ -101,7 +101,12 @@ class SlurmExecutor:
         return f"Slurm, partition {self.partition}" if self.partition else "Slurm"
 
     def check(self) -> None:
-        """Refuse a machine that cannot submit jobs."""
+        """Refuse a machine that cannot submit jobs.
+
+        Raises
+        ------
+        InputError
+        """
         from shutil import which
 
         absent = [tool for tool in ("sbatch", "srun", "sacct", "scancel") if which(tool) is None]

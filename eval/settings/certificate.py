@@ -78,11 +78,26 @@ class RouteSettings(Settings):
         return n_seeds if self.per_seed == "union" else 1
 
     def completed(self, key: str, study: StudyLike) -> Self:
-        """Fill what depends on other settings and refuse what cannot be certified."""
+        """Fill what depends on other settings and refuse what cannot be certified.
+
+        Raises
+        ------
+        InputError
+        """
         return self
 
     def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse a split that the certificate cannot be made on."""
+        """Refuse a split that the certificate cannot be made on.
+
+        Raises
+        ------
+        InputError
+        """
 
     def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
-        """Refuse predictors that the certificate is not about."""
+        """Refuse predictors that the certificate is not about.
+
+        Raises
+        ------
+        InputError
+        """

@@ -49,6 +49,10 @@ def check_shifts(shifts: Mapping[str, Sequence[float]], input_shape: Sequence[in
         Severities by shift.
     input_shape : sequence of int
         Shape of one sample.
+
+    Raises
+    ------
+    InputError
     """
     for name, severities in shifts.items():
         for severity in severities:

@@ -198,6 +198,11 @@ _SPLIT: TypeAdapter[SplitSettings] = TypeAdapter(SplitSettings)
 def split_settings(given: Mapping[str, Any]) -> SplitSettings:
     """Read the settings of a split; a key with value None counts as not given.
 
+    Raises
+    ------
+    InputError
+        With one line that names the key, what is legal and what was given.
+
     Examples
     --------
     >>> split_settings({"kind": "iid", "clients": 10}).query

@@ -25,7 +25,13 @@ _EVERY = 30  # rounds, as PeFLL's published code
 
 
 def parse_study(raw: Mapping[str, Any]) -> Study:
-    """Check a study given as plain data; what `Study.resolved` gives is read as the same study."""
+    """Check a study given as plain data (what `Study.resolved` gives loads back to the same study).
+
+    Raises
+    ------
+    InputError
+        With one line that names the key, what is legal and what was given.
+    """
     try:
         study = Study.model_validate(raw)
     except ValidationError as error:

@@ -23,6 +23,11 @@ MOST_NAMED = 4
 def answer_accuracy(material: Material) -> Answer | None:
     """Say who serves novel clients best, and who cannot be told from it.
 
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+
     Returns
     -------
     Answer or None

@@ -96,6 +96,11 @@ def answers(material: Material) -> list[Answer]:
 
     A run that holds none of it is still asked how well it serves newcomers.
 
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+
     Returns
     -------
     list of Answer

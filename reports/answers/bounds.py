@@ -111,6 +111,11 @@ def distance_frame(
 def answer_bounds(material: Material) -> Answer | None:
     """Say what the tightest guarantee is, how far above the measured error, and what that is.
 
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+
     Returns
     -------
     Answer or None

@@ -43,6 +43,8 @@ def draw_guarantees(
         ``label predictor route value`` of certificates of 100% and more: numbers on the right.
     names : mapping
         What every (label, predictor) is called.
+    width : float
+        Inches.
     """
     models = models_in(frame)
     figure, axes = model_rows([names[model] for model in models], width, beside=1.2)
@@ -98,6 +100,8 @@ def draw_distances(
         Columns and what they are called.
     names : mapping
         What every (label, predictor) is called.
+    width : float
+        Inches.
     """
     rows = records(frame)
     figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=1.4)

@@ -27,6 +27,8 @@ def draw_intervals(
         Novel rows of ``accuracy_frame``, in the order to draw them.
     names, looks : mapping
         What models are called, and how each label is drawn.
+    width : float
+        Inches.
     """
     rows = records(frame)
     figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=0.8)
@@ -52,6 +54,8 @@ def draw_certified_clients(
     value : float
         The certificate, in its route's colour.
     route : str
+    width : float
+        Inches.
     """
     figure, [axes] = sheet(width, 2.9)
     ordered, mean = 100 * np.sort(errors), float(errors.mean())

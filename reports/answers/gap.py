@@ -98,6 +98,11 @@ def _interval(part: pd.DataFrame) -> dict[str, float]:
 def answer_gap(material: Material) -> Answer | None:
     """Say who loses least on clients that join late, by how much, and whether it is chance.
 
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+
     Returns
     -------
     Answer or None

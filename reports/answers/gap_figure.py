@@ -27,6 +27,8 @@ def draw_dumbbells(
         ``gap_intervals``.
     names, looks : mapping
         What models are called, and how each label is drawn.
+    width : float
+        Inches.
     """
     rows = records(frame)
     figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=1.1)

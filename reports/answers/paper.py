@@ -19,6 +19,11 @@ GROUPS = {"novel": "new clients", "seen": "seen clients", "certification": "held
 def answer_paper(material: Material) -> Answer | None:
     """Say how many published numbers ours agree with, and which is furthest off.
 
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+
     Returns
     -------
     Answer or None

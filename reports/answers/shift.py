@@ -30,6 +30,11 @@ __all__ = ["answer_shift"]
 def answer_shift(material: Material) -> Answer | None:
     """Say who loses least under the shifts, who breaks first, and which differences are chance.
 
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+
     Returns
     -------
     Answer or None

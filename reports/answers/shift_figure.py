@@ -31,6 +31,8 @@ def draw_robustness(
         ``label predictor shift severity start place mean lower upper``, as ``curves`` makes it.
     names, looks : mapping
         What models are called, and how each label is drawn.
+    width : float
+        Inches.
     """
     shifts = list(dict.fromkeys(frame["shift"]))
     columns = min(len(shifts), 1 if width < 5 else A_ROW)

@@ -88,6 +88,10 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     ----------
     frame : pandas.DataFrame
         ``gap_frame`` of the rows; models appear in its order.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
     """
     names, summary = model_names(frame), by_model(gap_summary(frame))
     narrow = width < 5

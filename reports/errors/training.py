@@ -43,6 +43,10 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
     ----------
     frame : pandas.DataFrame
         ``training_frame`` of the artifacts.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
     """
     narrow = width < 5
     figure, [axes] = sheet(width, 3.9 if narrow else 3.6)

@@ -33,6 +33,10 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     ----------
     frame : pandas.DataFrame
         ``bound_frame`` of the rows.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
     """
     frame = drawable_bounds(frame)
     high, narrow = bool(frame["vacuous"].any()), width < 5

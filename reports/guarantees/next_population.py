@@ -71,8 +71,12 @@ def draw_populations(
         ``population_curves``.
     points : pandas.DataFrame
         ``population_points``.
+    looks : mapping
+        Colour and mark per label.
     targets : sequence of float
         Errors that the study wants to stay below.
+    width : float
+        Inches.
     """
     balls = [ball for ball in BALLS if (curves["ball"] == ball).any()]
     columns = min(2 if width >= 5 else 1, len(balls))

@@ -126,6 +126,10 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     ----------
     frame : pandas.DataFrame
         ``convergence_frame`` of the rows; lines are means over seeds.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
     """
     figure, [axes] = sheet(width, 3.9 if width < 5 else 3.6)
     names = [str(name) for name in dict.fromkeys(frame["label"])]

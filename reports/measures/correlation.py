@@ -50,6 +50,10 @@ def correlation_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE)
     ----------
     frame : pandas.DataFrame
         ``correlation_frame`` of the artifacts.
+    look : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
     """
     figure, [axes] = sheet(width, 3.0 if width < 5 else 3.2)
     axes.axhline(0, color=MUTED, linewidth=0.8)

@@ -117,6 +117,10 @@ def descriptor_figure(
         ``descriptor_frame`` of the artifacts.
     label : str
         The method.
+    look : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
     """
     own = frame[frame["label"] == label]
     if own["superclass"].notna().any():

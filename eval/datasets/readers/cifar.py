@@ -112,6 +112,11 @@ def read_cifar10(*, root: str | Path | None = None) -> Dataset:
     ----------
     root : str or Path, optional
         Folder with ``cifar-10-batches-py`` or ``cifar-10-batches-bin``, or that folder itself.
+
+    Raises
+    ------
+    InputError
+        A file is absent, damaged or not what its name says.
     """
     return _read("cifar10", _CIFAR10, (10,), root)
 
@@ -123,6 +128,11 @@ def read_cifar100(*, root: str | Path | None = None) -> Dataset:
     ----------
     root : str or Path, optional
         Folder with ``cifar-100-python`` or ``cifar-100-binary``, or that folder itself.
+
+    Raises
+    ------
+    InputError
+        A file is absent, damaged or not what its name says.
     """
     return _read("cifar100", _CIFAR100, (100, 20), root)
 

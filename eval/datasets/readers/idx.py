@@ -33,6 +33,11 @@ def read_mnist(*, root: str | Path | None = None) -> Dataset:
     root : str or Path, optional
         Folder with ``MNIST/raw/train-images-idx3-ubyte`` and its three fellows, each plain or
         ``.gz``, or that folder itself.
+
+    Raises
+    ------
+    InputError
+        A file is absent, damaged or not what its name says.
     """
     digits = tuple(str(digit) for digit in range(10))
     return _read("mnist", ("MNIST/raw", "mnist", "."), root, digits)
@@ -46,6 +51,11 @@ def read_fashion_mnist(*, root: str | Path | None = None) -> Dataset:
     root : str or Path, optional
         Folder with ``FashionMNIST/raw/train-images-idx3-ubyte`` and its three fellows, each plain
         or ``.gz``, or that folder itself.
+
+    Raises
+    ------
+    InputError
+        A file is absent, damaged or not what its name says.
     """
     return _read("fashion_mnist", ("FashionMNIST/raw", "fashion-mnist", "."), root, _FASHION)
 

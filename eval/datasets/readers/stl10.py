@@ -37,6 +37,11 @@ def read_stl10(*, root: str | Path | None = None, classes: str = "cifar10") -> D
     classes : {"cifar10", "stl10"}
         ``cifar10``: labels are those of CIFAR-10, matched by name; monkeys, which CIFAR-10 lacks,
         are left out, and no image is a frog. ``stl10``: the publisher's ten classes from 0.
+
+    Raises
+    ------
+    InputError
+        A file is absent, damaged or not what its name says.
     """
     if classes not in ("cifar10", "stl10"):
         raise InputError(f"data.classes must be cifar10 or stl10, got {classes!r}")

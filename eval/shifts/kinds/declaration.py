@@ -59,7 +59,12 @@ class Shift:
     true_scale: bool = False
 
     def checked(self, severity: Any) -> float:
-        """Return ``severity`` as a float, refusing what the range excludes."""
+        """Return ``severity`` as a float, refusing what the range excludes.
+
+        Raises
+        ------
+        InputError
+        """
         number = isinstance(severity, int | float) and not isinstance(severity, bool)
         if not number or not self.low <= severity <= self.high:
             raise InputError(
@@ -92,7 +97,12 @@ def not_images(name: str, shape: Sequence[int]) -> InputError:
 
 
 def as_images(name: str, x: Any) -> Images:
-    """Return images as the network sees them before standardisation, refusing anything else."""
+    """Return images as the network sees them before standardisation, refusing anything else.
+
+    Raises
+    ------
+    InputError
+    """
     images = np.asarray(x)
     if images.ndim != 4:
         raise not_images(name, images.shape[1:])
