@@ -8,7 +8,7 @@ heavy is imported on first use, so ``import latecomer`` costs nothing.
 from typing import TYPE_CHECKING, Any
 
 from latecomer import moved
-from latecomer.extras import first_use
+from latecomer.extras import first_use, homes
 
 if TYPE_CHECKING:
     from latecomer.eval.datasets.from_objects import clients_from
@@ -39,16 +39,7 @@ __all__ = [
     "watch_losses",
 ]
 
-_HOME = {
-    "certify_losses": "losses.certified",
-    "certify_predictor": "losses.predicted",
-    "clients_from": "eval.datasets.from_objects",
-    "load_study": "eval.studies.loading",
-    "plan_hold_out": "losses.planned",
-    "report": "reports.page.html",
-    "run": "eval.runs.runner",
-    "watch_losses": "losses.watched",
-}
+_HOME = homes(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,11 +5,13 @@ is illegal, and code that can do without it asks for that error.  The command li
 and exit code 2 of it.
 """
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["TRAIN", "advice", "first_use", "needed", "require"]
+__all__ = ["TRAIN", "advice", "first_use", "front_door", "homes", "needed", "require"]
 
 # What the extra "train" brings, by the names that are imported.
 TRAIN = (
@@ -33,6 +35,38 @@ def advice(error: ModuleNotFoundError) -> str:
         f"{module} is not installed; training, data sets and reports of runs need"
         ' pip install "latecomer[train]"'
     )
+
+
+def homes(package: str, file: str) -> dict[str, str]:
+    """Return in which module of a package each of its public names lies.
+
+    Its ``__init__``, which is the file, says so to type checkers: from what it imports for them
+    alone it is read here, and so stands in one place.
+
+    Examples
+    --------
+    >>> from latecomer.eval import datasets
+    >>> homes("latecomer.eval.datasets", datasets.__file__)["make_dataset"]
+    'dataset'
+    """
+    with open(file, encoding="utf-8") as stream:
+        lines = stream.read().replace(" (\n       ", "").splitlines()
+    imported = [line.split() for line in lines if line.startswith(f"    from {package}.")]
+    return {words[3]: words[1].removeprefix(f"{package}.") for words in imported}
+
+
+def front_door(
+    package: str, file: str
+) -> tuple[dict[str, str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `homes` of a package, and the ``__getattr__`` and ``__dir__`` that show them."""
+    home = homes(package, file)
+
+    def look_up(name: str) -> Any:
+        if name in home:
+            return first_use(f"{package}.{home[name]}", name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return home, look_up, partial(sorted, home)
 
 
 def first_use(module: str, name: str) -> Any:

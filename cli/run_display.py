@@ -69,15 +69,15 @@ def run_and_report(
             show(event)
             tell(event)
 
-        result = run(study, out=out, on_event=hear, **options)
+        finished = run(study, out=out, on_event=hear, **options)
     from latecomer.reports.page.html import report
     from latecomer.run_summary import summary_lines
 
-    page = report(result.path)
-    for line in [*_closing(result), *summary_lines(result.path)]:
+    page = report(finished.path)
+    for line in [*_closing(finished), *summary_lines(finished.path)]:
         typer.echo(line)
     typer.echo(f" report       {page}")
-    return result.n_failed == 0
+    return finished.n_failed == 0
 
 
 def _warn(line: str) -> None:

@@ -1,11 +1,15 @@
 """Evaluation: data sets, splits, shifts, the novel-client protocol, certificates, studies, runs.
 
 Every public name is imported on first use; the package itself loads no torch.
+
+What a user got wrong is refused with an `InputError`: one line that names the argument, the key or
+the file and its line, what is legal and what was given.  The docstrings of functions speak of it
+where there is more to say.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from latecomer.extras import first_use
+from latecomer.extras import first_use, homes
 from latecomer.moved import old_name
 
 if __name__ != "latecomer.eval":
@@ -38,33 +42,7 @@ if TYPE_CHECKING:
     from latecomer.eval.studies.shipped import shipped_studies as shipped_studies
     from latecomer.eval.training.checkpoint_slots import CheckpointEvery as CheckpointEvery
 
-_HOME = {
-    "Artifact": "results.rows",
-    "CannotWriteError": "errors",
-    "CheckpointEvery": "training.checkpoint_slots",
-    "Event": "runs.runner",
-    "InputError": "errors",
-    "RunRecord": "results.rows",
-    "RunResult": "runs.runner",
-    "RunStatus": "runs.status",
-    "Study": "studies.settings",
-    "certify_losses": "certificates.from_losses",
-    "certify_predictor": "certificates.from_predictor",
-    "clients_to_hold_out": "certificates.planning",
-    "certify_above": "certificates.further_losses",
-    "certify_against": "certificates.further_losses",
-    "certify_curve": "certificates.further_losses",
-    "certify_groups": "certificates.further_losses",
-    "certify_shifted": "certificates.shifted_losses",
-    "load_run": "results.rows",
-    "load_study": "studies.loading",
-    "make_split": "splits.build",
-    "read_rows": "results.rows",
-    "run": "runs.runner",
-    "run_status": "runs.status",
-    "shipped_studies": "studies.shipped",
-    "verify_ledger": "certificates.ledger",
-}
+_HOME = homes(__name__, __file__)
 
 __all__ = [*sorted(_HOME)]
 

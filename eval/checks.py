@@ -8,7 +8,7 @@ from pydantic_core import ErrorDetails
 
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["fraction", "number_in", "one_of", "short", "whole", "wrong"]
+__all__ = ["at_least", "fraction", "number_in", "one_of", "short", "whole", "wrong"]
 
 # What pydantic says in terms of Python types, said in terms of the file.
 _PLAINLY = {
@@ -44,6 +44,20 @@ def whole(key: str, value: Any, low: int, high: int | None = None, why: str = ""
     if not is_whole or value < low or (high is not None and value > high):
         raise InputError(f"{key} must be a whole number {legal}{why}, got {value!r}")
     return int(value)
+
+
+def at_least(key: str, value: float | None, least: float) -> None:
+    """Refuse a number below ``least``; None is a setting that is not given.
+
+    Examples
+    --------
+    >>> at_least("workers", None, 1)
+    >>> at_least("workers", 0, 1)
+    Traceback (most recent call last):
+    latecomer.eval.errors.InputError: workers must be at least 1, got 0
+    """
+    if value is not None and not least <= value < float("inf"):
+        raise InputError(f"{key} must be at least {least:g}, got {value:g}")
 
 
 def fraction(key: str, value: Any, *, above: bool = False) -> float:

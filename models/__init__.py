@@ -4,9 +4,9 @@ Everything here is PyTorch; public names are imported on first use, so that impo
 itself loads no torch.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from latecomer.extras import first_use
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.models":
     raise ImportError("import latecomer.models, not the folder models")
@@ -34,38 +34,6 @@ if TYPE_CHECKING:
     from latecomer.models.task.task import Task as Task
     from latecomer.models.task.task import make_task as make_task
 
-_HOME: dict[str, str] = {
-    "Checkpoint": "engine.checkpoint",
-    "Clients": "task.task",
-    "DivergedError": "engine.training",
-    "ENCODERS": "generators.encoders",
-    "METHODS": "methods.registry",
-    "Method": "engine.method",
-    "Params": "task.state",
-    "Phase": "engine.phases",
-    "PosteriorNorms": "posteriors.gaussian",
-    "Predictor": "engine.method",
-    "RoundLog": "engine.training",
-    "Samples": "task.task",
-    "Schedule": "engine.schedule",
-    "Stage": "engine.phases",
-    "State": "task.state",
-    "TARGETS": "task.targets",
-    "Task": "task.task",
-    "TrainConfig": "engine.schedule",
-    "make_method": "methods.registry",
-    "make_task": "task.task",
-    "train": "engine.training",
-}
+_HOME, __getattr__, __dir__ = front_door(__name__, __file__)
 
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return first_use(f"latecomer.models.{_HOME[name]}", name)
-    raise AttributeError(f"module 'latecomer.models' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = [*sorted(_HOME)]

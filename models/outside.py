@@ -170,14 +170,14 @@ def _found(module: ModuleType, name: str, called: str) -> "type[Method]":
     from latecomer.models.engine.given_system import given_system
     from latecomer.models.engine.method import Method
 
-    found = getattr(module, name, None)
-    if found is None:
+    held = getattr(module, name, None)
+    if held is None:
         raise ValueError(f"there is no {called}")
-    if isinstance(found, type) and issubclass(found, Method):
-        return _checked(found, called)
-    if not callable(found):
+    if isinstance(held, type) and issubclass(held, Method):
+        return _checked(held, called)
+    if not callable(held):
         raise ValueError(f"{called} is not a subclass of latecomer.models.Method")
-    return given_system(name, found, module.__name__)
+    return given_system(name, held, module.__name__)
 
 
 def _checked(method: "type[Method]", called: str) -> "type[Method]":

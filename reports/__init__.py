@@ -1,13 +1,14 @@
 """Reports: rows and artifacts of a run become frames, figures, tables and one HTML page.
 
 ``report(directory)`` writes the page, ``compare_runs`` sets two runs side by side.  Every figure is
-made from a frame that can be had alone: ``gap_frame(rows)`` beside ``gap_figure(frame)``, and so
-on.
+made from a frame that can be had alone: ``gap_frame(rows)`` beside ``gap_figure(frame, looks)``,
+and so on.  ``looks`` is the colour and mark of each label, as ``display.style.looks`` chooses them;
+``width`` is in inches.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from latecomer.extras import first_use
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.reports":
     raise ImportError("import latecomer.reports, not the folder reports")
@@ -66,43 +67,6 @@ if TYPE_CHECKING:
     from latecomer.reports.page.html import report as report
     from latecomer.reports.two_runs import compare_runs as compare_runs
 
-_NAMES = {
-    "errors.accuracy": "gap_figure",
-    "errors.class_map": "class_figure class_frame",
-    "errors.comparison": "rank_test_figure",
-    "errors.distances": "diagnostics_figure",
-    "errors.other_data": "effect_frame lacks_frame",
-    "errors.paper": "paper_figure",
-    "errors.shift": "shift_figure",
-    "errors.training": "training_figure training_frame",
-    "frames.bounds": "anatomy_frame bound_frame ledger_frame",
-    "frames.comparison": "pair_frame rank_test_frame",
-    "frames.errors": "accuracy_frame client_errors diagnostics_frame failures_frame gap_frame "
-    "rank_frame shift_frame",
-    "frames.paper": "paper_frame",
-    "guarantees.beside_measured": "bound_figure",
-    "guarantees.distribution": "error_distribution_figure error_distribution_frame",
-    "guarantees.each_bound": "anatomy_figure",
-    "guarantees.shares": "curve_frame fraction_frame price_frame",
-    "measures.convergence": "convergence_figure convergence_frame",
-    "measures.correlation": "agreement_frame correlation_figure correlation_frame",
-    "measures.denoising": "denoising_figure denoising_frame",
-    "measures.descriptors": "descriptor_figure descriptor_frame",
-    "measures.mix_and_match": "mix_and_match_figure mix_and_match_frame",
-    "measures.serving": "serving_figure serving_frame",
-    "page.html": "report",
-    "two_runs": "compare_runs",
-}
-_HOME = {name: home for home, names in _NAMES.items() for name in names.split()}
+_HOME, __getattr__, __dir__ = front_door(__name__, __file__)
 
 __all__ = [*sorted(_HOME)]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return first_use(f"latecomer.reports.{_HOME[name]}", name)
-    raise AttributeError(f"module 'latecomer.reports' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -16,8 +16,6 @@ SHARED_LINES = 6
 ALIKE = {
     # reports know of eval no more than rows and names, and print a value otherwise than a study
     ("eval/runs/run_directory.py", "reports/two_runs.py"),
-    # the tags of a certificate, of its rows and of the row that says what it leaves for others
-    ("eval/certificates/rows.py", "eval/certificates/rows.py"),
 }
 
 

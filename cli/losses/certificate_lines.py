@@ -2,7 +2,7 @@
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate
-from latecomer.eval.certificates.rules import RULES, Rule, best_of_rule
+from latecomer.eval.certificates.rules import RULES, best_of_rule
 from latecomer.losses.certified import CertifiedLosses
 from latecomer.losses.statements import loss_statements, shown_up, topics
 from latecomer.render import ledger, number
@@ -10,10 +10,10 @@ from latecomer.render import ledger, number
 __all__ = ["certified_lines", "loss_certificate_lines"]
 
 
-def certified_lines(found: CertifiedLosses) -> list[str]:
+def certified_lines(certified: CertifiedLosses) -> list[str]:
     """Show what the losses of untrained clients prove, and everything else that was asked."""
-    lines = loss_certificate_lines(found)
-    for topic in topics(found):
+    lines = loss_certificate_lines(certified)
+    for topic in topics(certified):
         lines += [topic.heading, *(one.line for one in topic.said), *topic.sentences]
     return lines
 
@@ -69,25 +69,17 @@ def _mean_lines(proved: LossCertificate, issued: Certificate, clients: str) -> l
     paid = float(proved.price_paid or 0.0)
     # What equal losses of independent clients cost at least; a pool can be had for less.
     least = number(proved.reference_price, decimals=3)
-    rule = _rule(proved)
+    rule = best_of_rule(proved.best_of) if proved.best_of else RULES[proved.rule]
+    empty = "; says nothing: it is the largest loss" if bool(issued.vacuous) else ""
     reference = f" reference price for {clients} {least}," if pool is None else ""
     lines = [
         f"  {f'mean loss of {who}':<34} <= {shown_up(issued)}"
         f"   {rule.certify_words or rule.words};{reference}"
-        f" paid {number(paid, decimals=3)}{_empty(issued)}"
+        f" paid {number(paid, decimals=3)}{empty}"
     ]
     if proved.others is not None:
         whose = f"mean loss of the {(pool or 0) - proved.n_clients} not scored"
         lines.append(
-            f"  {whose:<34} <= {number(proved.others, decimals=3, up=True)}   what the line above"
-            " leaves for them"
+            f"  {whose:<34} <= {shown_up(proved.others)}   what the line above leaves for them"
         )
     return lines
-
-
-def _rule(proved: LossCertificate) -> Rule:
-    return best_of_rule(proved.best_of) if proved.best_of else RULES[proved.rule]
-
-
-def _empty(bound: Certificate) -> str:
-    return "; says nothing: it is the largest loss" if bool(bound.vacuous) else ""

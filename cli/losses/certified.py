@@ -9,11 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.eval.certificates.from_losses import (
-    LossCertificate,
-    certificate_dict,
-    check_options,
-)
+from latecomer.eval.certificates.from_losses import LossCertificate, certificate_dict
 from latecomer.eval.certificates.from_losses import certify_losses as certify_mean
 from latecomer.eval.certificates.further_losses import (
     Compared,
@@ -23,6 +19,7 @@ from latecomer.eval.certificates.further_losses import (
     certify_curve,
     certify_groups,
 )
+from latecomer.eval.certificates.loss_sample import check_options
 from latecomer.eval.certificates.loss_table import LossTable, Source, read_losses
 from latecomer.eval.certificates.shifted_losses import Shifted, certify_shifted
 from latecomer.eval.errors import InputError
@@ -84,10 +81,10 @@ class CertifiedLosses(LossCertificate, Shown):
             "against": _compared(self.against),
         }
         asked = {name: record for name, record in told.items() if record}
-        found: dict[str, Any] = plain(
+        record: dict[str, Any] = plain(
             LossCertificate.to_dict(self) | {"statements": loss_statements(self)} | asked
         )
-        return found
+        return record
 
     def __str__(self) -> str:
         """Return what ``latecomer certify`` prints."""
@@ -111,15 +108,15 @@ class CertifiedLosses(LossCertificate, Shown):
         return write_report(self, path, source=source)
 
     def _shift(self, ball: str) -> dict[str, Any]:
-        found = self.shifts[ball]
+        shifted = self.shifts[ball]
         said = [one.sentence for one in of_ball(self, ball) if one.sentence]
         record: dict[str, Any] = {"ball": ball, "statements": said}
         if self.radii[ball]:
-            record["radii"] = list(found.radii)
-            record["certificate"] = certificate_dict(found.certificate)
-        if found.breaking is not None:
-            breaking = None if math.isnan(found.breaking) else found.breaking
-            record |= {"target": found.target, "breaking": breaking}
+            record["radii"] = list(shifted.radii)
+            record["certificate"] = certificate_dict(shifted.certificate)
+        if shifted.breaking is not None:
+            breaking = None if math.isnan(shifted.breaking) else shifted.breaking
+            record |= {"target": shifted.target, "breaking": breaking}
         return record
 
     def _tails(self) -> dict[str, Any]:
@@ -138,13 +135,13 @@ class CertifiedLosses(LossCertificate, Shown):
         return record | {"statements": tails(self).sentences}
 
 
-def _compared(found: Compared | None) -> dict[str, Any]:
-    if found is None:
+def _compared(compared: Compared | None) -> dict[str, Any]:
+    if compared is None:
         return {}
     return {
-        "difference": found.difference,
-        "certificate": certificate_dict(found.certificate),
-        "worse": certificate_dict(found.worse) | {"n_worse": found.n_worse},
+        "difference": compared.difference,
+        "certificate": certificate_dict(compared.certificate),
+        "worse": certificate_dict(compared.worse) | {"n_worse": compared.n_worse},
     }
 
 
@@ -192,8 +189,8 @@ def certify_losses(
 
     Examples
     --------
-    >>> found = certify_losses({f"client {i}": 0.1 for i in range(30)}, above=[0.2])
-    >>> round(float(found.certificate), 3), round(float(found.above[0.2]), 3)
+    >>> certified = certify_losses({f"client {i}": 0.1 for i in range(30)}, above=[0.2])
+    >>> round(float(certified.certificate), 3), round(float(certified.above[0.2]), 3)
     (0.186, 0.095)
     """
     drawn: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "delta": delta}

@@ -107,7 +107,7 @@ def certify_file(
         raise InputError("missing argument 'FILE'")
     from latecomer.losses.certified import certify_losses
 
-    found = certify_losses(
+    certified = certify_losses(
         sys.stdin.buffer.read() if file == "-" else file,
         delta=delta,
         rule=rule,
@@ -124,20 +124,20 @@ def certify_file(
         against=against,
     )
     if report is not None:
-        found.report(report, source="standard input" if file == "-" else file)
-    typer.echo(found.to_json() if as_json else str(found))
+        certified.report(report, source="standard input" if file == "-" else file)
+    typer.echo(certified.to_json() if as_json else str(certified))
 
 
 def _balls(shifts: list[str], subgroup: str | None) -> dict[str, list[float]]:
     """Return the radii by ball."""
-    found: dict[str, list[float]] = {}
+    radii_by_ball: dict[str, list[float]] = {}
     for text in shifts:
         ball, equals, radii = text.partition("=")
         if ball not in _BALLS or not equals:
             raise InputError(
                 f"--shift must be kl=, tv= or chi2= with radii, got {text!r}{nearest(ball, _BALLS)}"
             )
-        found[ball] = found.get(ball, []) + numbers(f"--shift {ball}", radii)
+        radii_by_ball[ball] = radii_by_ball.get(ball, []) + numbers(f"--shift {ball}", radii)
     if subgroup is not None:
-        found["subgroup"] = numbers("--subgroup", subgroup)
-    return found
+        radii_by_ball["subgroup"] = numbers("--subgroup", subgroup)
+    return radii_by_ball

@@ -35,5 +35,5 @@ def plan_hold_out(
     from latecomer.losses.planned import plan_hold_out as planned
 
     asked: dict[str, Any] = {"clients": clients, "delta": delta, "rule": rule, "seed": seed}
-    found = planned(target, expect=expect, sd=sd, pilot=pilot, **asked)
-    typer.echo(found.to_json() if as_json else str(found))
+    plan = planned(target, expect=expect, sd=sd, pilot=pilot, **asked)
+    typer.echo(plan.to_json() if as_json else str(plan))

@@ -45,8 +45,8 @@ def certify_predictor(
     >>> import numpy as np
     >>> x, y = np.arange(20.0), np.arange(20) > 9
     >>> clients = {i: ((x, y), (x, y)) for i in range(30)}
-    >>> found = certify_predictor(lambda support, x: x > 10, clients, above=[0.2])
-    >>> round(float(found.certificate), 3), round(float(found.above[0.2]), 3)
+    >>> certified = certify_predictor(lambda support, x: x > 10, clients, above=[0.2])
+    >>> round(float(certified.certificate), 3), round(float(certified.above[0.2]), 3)
     (0.14, 0.095)
     """
     how: dict[str, Any] = {"folds": folds, "seed": seed, "loss": loss, "loss_max": loss_max}

@@ -26,35 +26,35 @@ _TITLES = {
 _POINTS = 41
 
 
-def write_report(found: CertifiedLosses, path: str | PathLike[str], *, source: str) -> Path:
+def write_report(certified: CertifiedLosses, path: str | PathLike[str], *, source: str) -> Path:
     """Write the page of a certificate: one file that needs no other and no network.
 
     Parameters
     ----------
-    found : CertifiedLosses
+    certified : CertifiedLosses
     path : path
         Of the page.
     source : str
         What the losses are called in it.
     """
     place = Path(fspath(path))
-    write_atomic(place, loss_page(_page(found, source)))
+    write_atomic(place, loss_page(_page(certified, source)))
     return place
 
 
-def _page(found: CertifiedLosses, source: str) -> LossPage:
-    said = loss_statements(found)
-    marks = {f"mean {number(found.mean, decimals=3)}": found.mean}
-    if found.certificate is not None:
-        marks[f"certified mean {shown_up(found.certificate)}"] = float(found.certificate)
-    marks[f"next client {shown_up(found.next_client)}"] = float(found.next_client)
-    lines = [line.strip() for line in loss_certificate_lines(found)]
+def _page(certified: CertifiedLosses, source: str) -> LossPage:
+    said = loss_statements(certified)
+    marks = {f"mean {number(certified.mean, decimals=3)}": certified.mean}
+    if certified.certificate is not None:
+        marks[f"certified mean {shown_up(certified.certificate)}"] = float(certified.certificate)
+    marks[f"next client {shown_up(certified.next_client)}"] = float(certified.next_client)
+    lines = [line.strip() for line in loss_certificate_lines(certified)]
     return LossPage(
         source=source,
         summary=[line for line in lines if line not in said],
         sentences=said,
-        losses=found.losses,
-        loss_max=found.loss_max,
+        losses=certified.losses,
+        loss_max=certified.loss_max,
         marks=marks,
         parts=[
             Part(
@@ -64,37 +64,38 @@ def _page(found: CertifiedLosses, source: str) -> LossPage:
                 [Line(one.about, one.value, one.shown.strip(), one.note) for one in topic.said],
                 topic.sentences,
             )
-            for topic in topics(found)
+            for topic in topics(certified)
         ],
-        curve=[] if found.curve is None else found.curve[1],
-        shifts={ball: _along_radii(found, ball) for ball in found.shifts},
+        curve=[] if certified.curve is None else certified.curve[1],
+        shifts={ball: _along_radii(certified, ball) for ball in certified.shifts},
         groups=[
-            Group(name, one.n_clients, one.mean, _bound(one)) for name, one in found.groups.items()
+            Group(name, one.n_clients, one.mean, _bound(one))
+            for name, one in certified.groups.items()
         ],
     )
 
 
-def _along_radii(found: CertifiedLosses, ball: str) -> list[tuple[float, float]]:
+def _along_radii(certified: CertifiedLosses, ball: str) -> list[tuple[float, float]]:
     """Return radii and certified means there: certificates hold for all radii at once."""
-    radii = _radii(found, ball)
+    radii = _radii(certified, ball)
     curve = certify_shifted(
-        dict(enumerate(found.losses)),
+        dict(enumerate(certified.losses)),
         ball=ball,
         radii=radii,
-        rule=found.rule,
-        best_of=found.best_of,
-        delta=found.delta,
-        pool_size=found.pool_size,
-        loss_max=found.loss_max,
-        seed=found.seed,
+        rule=certified.rule,
+        best_of=certified.best_of,
+        delta=certified.delta,
+        pool_size=certified.pool_size,
+        loss_max=certified.loss_max,
+        seed=certified.seed,
     )
     return list(zip(radii, curve.certificate.value.ravel().tolist(), strict=True))
 
 
-def _radii(found: CertifiedLosses, ball: str) -> list[float]:
+def _radii(certified: CertifiedLosses, ball: str) -> list[float]:
     """Return radii from no shift to somewhat beyond all that was asked about."""
-    shifted = found.shifts[ball]
-    asked = [*found.radii[ball]]
+    shifted = certified.shifts[ball]
+    asked = [*certified.radii[ball]]
     if shifted.breaking is not None and not math.isnan(shifted.breaking):
         asked.append(shifted.breaking)
     if ball == "subgroup":

@@ -30,16 +30,22 @@ def certify_sum(
         raise InputError(f"{beside[0]} cannot go with --log-sum, which tells no losses")
     shrunk = 1 / max(clients, 2) if gamma is None else gamma
     try:
-        found = product_from_sum(log_sum=log_sum, n_clients=clients, delta=delta, gamma=shrunk)
+        certificate = product_from_sum(
+            log_sum=log_sum, n_clients=clients, delta=delta, gamma=shrunk
+        )
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
     if as_json:
         told: dict[str, Any] = {"n_clients": clients, "gamma": shrunk}
-        show_json(plain(certificate_dict(found) | told))
+        show_json(plain(certificate_dict(certificate) | told))
         return
-    note = "says nothing" if bool(found.vacuous) else f"product rule from a sum, gamma {shrunk:g}"
-    said = Said("mean loss of clients like these", float(found), shown_up(found), note)
+    note = (
+        "says nothing"
+        if bool(certificate.vacuous)
+        else f"product rule from a sum, gamma {shrunk:g}"
+    )
+    said = Said("mean loss of clients like these", float(certificate), shown_up(certificate), note)
     typer.echo(f"{clients} clients, sum of -ln(1 - (1 - gamma) loss) {log_sum:g}")
     typer.echo(said.line)
-    typer.echo(f"Holds if: {'; '.join(found.assumptions)}.")
+    typer.echo(f"Holds if: {'; '.join(certificate.assumptions)}.")
     typer.echo(f"Failure probability: {delta:g} on the clients.")

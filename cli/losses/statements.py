@@ -9,7 +9,8 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate
 from latecomer.eval.certificates.shifted_losses import Shifted
 from latecomer.render import number
-from latecomer.reports.statements import FILE, statement
+from latecomer.reports.statements.parts import FILE
+from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import inward
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Topic:
         return [sentence for sentence in told if sentence]
 
 
-def shown_up(bound: Certificate) -> str:
+def shown_up(bound: Certificate | float) -> str:
     """Show a bound, rounded up."""
     return number(float(bound), decimals=3, up=True)
 
@@ -124,18 +125,17 @@ def loss_statements(proved: LossCertificate) -> list[str]:
 def _left(proved: LossCertificate, others: float) -> str:
     left = (proved.pool_size or 0) - proved.n_clients
     whom = "the 1 client" if left == 1 else f"the {left} clients"
-    return f"For {whom} of the pool that were not scored it leaves a mean of at most " + number(
-        others, decimals=3, up=True
-    )
+    mean = shown_up(others)
+    return f"For {whom} of the pool that were not scored it leaves a mean of at most {mean}"
 
 
-def statement_rows(found: "CertifiedLosses") -> list[dict[str, Any]]:
+def statement_rows(certified: "CertifiedLosses") -> list[dict[str, Any]]:
     """Return every statement as a record: the mean's and the next client's first."""
-    said = loss_statements(found)
-    following = Said("loss of the next client", float(found.next_client), "", "", said[-1])
+    said = loss_statements(certified)
+    following = Said("loss of the next client", float(certified.next_client), "", "", said[-1])
     first = [Topic("next client", "", (following,))]
-    if found.certificate is not None:
-        mean = Said("mean loss", float(found.certificate), "", "", said[0])
+    if certified.certificate is not None:
+        mean = Said("mean loss", float(certified.certificate), "", "", said[0])
         first.insert(0, Topic("mean", "", (mean,)))
     return [
         {
@@ -145,38 +145,40 @@ def statement_rows(found: "CertifiedLosses") -> list[dict[str, Any]]:
             "note": one.note,
             "sentence": one.sentence or topic.closing,
         }
-        for topic in [*first, *topics(found)]
+        for topic in [*first, *topics(certified)]
         for one in topic.said
     ]
 
 
-def topics(found: "CertifiedLosses") -> list[Topic]:
+def topics(certified: "CertifiedLosses") -> list[Topic]:
     """List what was asked beyond the mean and the next client, by topic."""
-    listed = [_shifts(found), tails(found), _groups(found), _against(found)]
+    listed = [_shifts(certified), tails(certified), _groups(certified), _against(certified)]
     return [topic for topic in listed if topic.said]
 
 
-def _shifts(found: "CertifiedLosses") -> Topic:
+def _shifts(certified: "CertifiedLosses") -> Topic:
     return Topic(
         "shifts",
         "Other populations; each way to compare them is a statement of its own:",
-        tuple(said for ball in found.shifts for said in of_ball(found, ball)),
+        tuple(said for ball in certified.shifts for said in of_ball(certified, ball)),
     )
 
 
-def of_ball(found: "CertifiedLosses", ball: str) -> Iterator[Said]:
+def of_ball(certified: "CertifiedLosses", ball: str) -> Iterator[Said]:
     """Yield what is stated of populations within the radii of one ball, and where it breaks."""
-    shifted = found.shifts[ball]
+    shifted = certified.shifts[ball]
 
     def sentence(radius: str, value: str) -> str:
-        bound = f"{found.rule}@{ball}={radius}"
-        return _sentence(shifted.certificate, bound, value, found.n_clients, found.pool_size)
+        bound = f"{certified.rule}@{ball}={radius}"
+        return _sentence(
+            shifted.certificate, bound, value, certified.n_clients, certified.pool_size
+        )
 
-    if found.radii[ball]:
+    if certified.radii[ball]:
         for radius, value in zip(
             shifted.radii, shifted.certificate.value.ravel().tolist(), strict=True
         ):
-            shown = number(value, decimals=3, up=True)
+            shown = shown_up(value)
             empty = "says nothing" if value >= shifted.certificate.loss_max else ""
             about = _ABOUT[ball].format(f"{radius:g}")
             yield Said(about, value, shown, empty, sentence(f"{radius:g}", shown))
@@ -197,12 +199,12 @@ def _breaking(
     yield Said(about, radius, shown, note, sentence(shown, target), sign=" =")
 
 
-def tails(found: "CertifiedLosses") -> Topic:
+def tails(certified: "CertifiedLosses") -> Topic:
     """Say what is stated of clients with large losses."""
-    n, pool, said = found.n_clients, found.pool_size, []
-    for threshold, issued in found.above.items():
+    n, pool, said = certified.n_clients, certified.pool_size, []
+    for threshold, issued in certified.above.items():
         shown = shown_up(issued)
-        bad = sum(loss > threshold for loss in found.losses)
+        bad = sum(loss > threshold for loss in certified.losses)
         said.append(
             Said(
                 f"share of clients above {threshold:g}",
@@ -213,23 +215,23 @@ def tails(found: "CertifiedLosses") -> Topic:
             )
         )
     closing = ""
-    if found.curve is not None:
-        width, steps = found.curve
+    if certified.curve is not None:
+        width, steps = certified.curve
         # A dozen steps at most; JSON has all of them.
         for threshold, sampled, upper in steps[:: max(1, -(-len(steps) // _MOST_STEPS))]:
-            shown = number(upper, decimals=3, up=True)
-            said.append(Said(f"share above {threshold:g}", upper, shown, f"sampled {sampled:.3f}"))
+            about, note = f"share above {threshold:g}", f"sampled {sampled:.3f}"
+            said.append(Said(about, upper, shown_up(upper), note))
         closing = _sentence(width, "error_curve", shown_up(width), n, pool)
     return Topic("tails", "Clients with large losses:", tuple(said), closing)
 
 
-def _groups(found: "CertifiedLosses") -> Topic:
+def _groups(certified: "CertifiedLosses") -> Topic:
     heading = (
-        f"Groups by {found.by}: the {len(found.groups)} share delta and alpha, all bounds hold at"
-        f" once with probability {100 * (1 - found.delta):g}% (next clients"
-        f" {100 * (1 - found.alpha):g}%):"
+        f"Groups by {certified.by}: the {len(certified.groups)} share delta and alpha, all bounds"
+        f" hold at once with probability {100 * (1 - certified.delta):g}% (next clients"
+        f" {100 * (1 - certified.alpha):g}%):"
     )
-    said = tuple(_group(name, one) for name, one in found.groups.items())
+    said = tuple(_group(name, one) for name, one in certified.groups.items())
     return Topic("groups", heading, said)
 
 
@@ -243,13 +245,13 @@ def _group(name: str, one: LossCertificate) -> Said:
     )
 
 
-def _against(found: "CertifiedLosses") -> Topic:
-    if found.against is None:
+def _against(certified: "CertifiedLosses") -> Topic:
+    if certified.against is None:
         return Topic("against", "", ())
-    one = found.against
+    one = certified.against
     heading = (
-        f"Against {found.other}, on the same {one.n_clients} clients, each statement at delta"
-        f" {found.delta:g}:"
+        f"Against {certified.other}, on the same {one.n_clients} clients, each statement at delta"
+        f" {certified.delta:g}:"
     )
     difference, worse = shown_up(one.certificate), shown_up(one.worse)
     said = (

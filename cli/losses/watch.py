@@ -28,7 +28,8 @@ from latecomer.eval.certificates.ledger import (
 )
 from latecomer.eval.errors import InputError
 from latecomer.render import number
-from latecomer.reports.statements import WATCH, statement
+from latecomer.reports.statements.parts import WATCH
+from latecomer.reports.statements.sentence import statement
 from latecomer.tables import show_json
 
 __all__ = ["end_lines", "plan_of", "said_of_last", "show_verified", "watch_file"]
@@ -82,21 +83,21 @@ def watch_file(
 
 def show_verified(path: Path, *, as_json: bool) -> None:
     """Show that a ledger holds, or refuse it in one line."""
-    found = verify_ledger(path)
+    kept = verify_ledger(path)
     if as_json:
         show_json(
             {
-                "n_clients": len(found.moments),
-                "plan": found.plan.to_dict(),
-                "plan_hash": found.plan_hash,
-                "last_hash": found.last_hash,
-                "certificate": found.moments[-1].certificate if found.moments else None,
-                "alarms": first_alarm(found.plan, found.moments),
+                "n_clients": len(kept.moments),
+                "plan": kept.plan.to_dict(),
+                "plan_hash": kept.plan_hash,
+                "last_hash": kept.last_hash,
+                "certificate": kept.moments[-1].certificate if kept.moments else None,
+                "alarms": first_alarm(kept.plan, kept.moments),
             }
         )
         return
-    typer.echo(f"{path}: {_clients(len(found.moments))}; chain, plan and every number hold.")
-    for line in end_lines(found.plan, found.moments, found):
+    typer.echo(f"{path}: {_clients(len(kept.moments))}; chain, plan and every number hold.")
+    for line in end_lines(kept.plan, kept.moments, kept):
         typer.echo(line)
 
 

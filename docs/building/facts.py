@@ -11,7 +11,8 @@ from published import published_table
 
 from latecomer.bounds import CATALOGUE
 from latecomer.eval.studies.shipped import shipped_studies
-from latecomer.reports.statements import examples, statement
+from latecomer.reports.statements.every_kind import examples
+from latecomer.reports.statements.sentence import statement
 
 __all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
 
@@ -117,8 +118,8 @@ def homes(package: str) -> Iterator[tuple[str, str]]:
 def expanded(markdown: str) -> str:
     """Replace ``{{ facts NAME ... }}`` and its like: gallery, members, published, studies."""
 
-    def made(found: re.Match[str]) -> str:
-        kind, names = found[1], found[2].split()
+    def made(directive: re.Match[str]) -> str:
+        kind, names = directive[1], directive[2].split()
         if kind == "facts":
             return fact_table(names)
         if kind == "gallery":
@@ -128,7 +129,7 @@ def expanded(markdown: str) -> str:
         if kind == "studies":
             return study_list(names[0])
         if kind == "statements":
-            return statement_list(found[2])
+            return statement_list(directive[2])
         return "\n\n".join(f"::: {full}" for _, full in homes(names[0]))
 
     return DIRECTIVE.sub(made, markdown)

@@ -78,10 +78,10 @@ class _Role(InlineProcessor):
 
 class _Blocks(Preprocessor):
     def run(self, lines: list[str]) -> list[str]:
-        def stored(found: re.Match[str]) -> str:
-            latex = found["dollars"] or found["directive"]
+        def stored(formula: re.Match[str]) -> str:
+            latex = formula["dollars"] or formula["directive"]
             html = f'<div class="formula">{mathml(latex, display="block")}</div>'
-            return f"\n{found['indent']}{self.md.htmlStash.store(html)}\n"
+            return f"\n{formula['indent']}{self.md.htmlStash.store(html)}\n"
 
         return BLOCK.sub(stored, "\n".join(lines)).split("\n")
 

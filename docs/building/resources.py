@@ -18,16 +18,16 @@ TOLD_ONLY = {"canonical", "prev", "next", "author", "license"}
 class _Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.addresses: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
-        self.found += [match[1] for match in IN_CSS.finditer(values.get("style", ""))]
+        self.addresses += [match[1] for match in IN_CSS.finditer(values.get("style", ""))]
         if tag in FOLLOWED or (tag == "link" and values.get("rel") in TOLD_ONLY):
             return
         for name in LOADING & values.keys():
             if any(ELSEWHERE.match(part) for part in values[name].split(",")):
-                self.found.append(values[name])
+                self.addresses.append(values[name])
 
 
 def foreign_in_css(text: str) -> list[str]:
@@ -52,7 +52,7 @@ def foreign_in_html(text: str) -> list[str]:
     tags = _Tags()
     tags.feed(text)
     styles = re.findall(r"<style\b[^>]*>(.*?)</style>", text, flags=re.DOTALL | re.IGNORECASE)
-    return tags.found + [address for style in styles for address in foreign_in_css(style)]
+    return tags.addresses + [address for style in styles for address in foreign_in_css(style)]
 
 
 def fetched_from_elsewhere(site: Path) -> Iterator[tuple[Path, str]]:

@@ -24,10 +24,10 @@ def message(i: int) -> int:
 
 sent = [message(i) for i in range(k)]
 log_sum = math.ceil(sum(sent) % modulus / scale * 1e4) / 1e4  # up, as all of it
-found = product_from_sum(log_sum=log_sum, n_clients=k, delta=0.05, gamma=gamma)
+certificate = product_from_sum(log_sum=log_sum, n_clients=k, delta=0.05, gamma=gamma)
 
 print(f"{k} clients sent {k} numbers, each as good as random; their sum is {log_sum:.4f}")
-print(f"mean error of clients like these: at most {found.value:.3f}")
+print(f"mean error of clients like these: at most {certificate.value:.3f}")
 told, good = product(losses=errors, delta=0.05), product(losses=sorted(errors)[:-1], delta=0.05)
 print(f"the product rule, were every error told: {told.value:.3f}, for a loss of 1 ends it")
 print(f"and without the client served worst:     {good.value:.3f}")

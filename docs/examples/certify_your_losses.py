@@ -7,17 +7,17 @@ from latecomer.bounds import dkw_band, reference_price
 errors = [0.06, 0.11, 0.00, 0.14, 0.09, 0.05, 0.20, 0.08, 0.12, 0.03] * 3
 losses = {f"client-{i:02d}": error for i, error in enumerate(errors)}
 
-found = certify_losses(losses, delta=0.05, rule="product")
-assert found.certificate is not None  # only the rule "conformal" bounds no mean
-print(f"{found.n_clients} clients, mean error {found.mean:.3f}")
-print(f"mean error of clients like these: at most {found.certificate.value:.3f}")
-print(f"error of the next client:         at most {found.next_client.value:.3f}")
-print(f"whose risk: {found.certificate.population}")
-for assumption in found.certificate.assumptions:
+certified = certify_losses(losses, delta=0.05, rule="product")
+assert certified.certificate is not None  # only the rule "conformal" bounds no mean
+print(f"{certified.n_clients} clients, mean error {certified.mean:.3f}")
+print(f"mean error of clients like these: at most {certified.certificate.value:.3f}")
+print(f"error of the next client:         at most {certified.next_client.value:.3f}")
+print(f"whose risk: {certified.certificate.population}")
+for assumption in certified.certificate.assumptions:
     print(f"  assumes: {assumption}")
 
 # What a certificate costs falls with the number of clients, whatever the rule.
 for k in (10, 30, 100, 300):
-    price = float(reference_price(mean_loss=found.mean, n_clients=k, delta=0.05))
+    price = float(reference_price(mean_loss=certified.mean, n_clients=k, delta=0.05))
     band = float(dkw_band(n_clients=k, delta=0.05))
     print(f"{k:3d} clients: mean costs {price:.3f}, every share of bad clients {band:.3f}")

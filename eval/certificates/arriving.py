@@ -270,14 +270,14 @@ def arrivals_of(
     before: tuple[Arrival, ...] = ()
     stamp: tuple[int, int] | None = None
     while True:
-        found = read_arrivals(path, loss_max=loss_max, whole=once)
-        if found[: len(before)] != before:
+        arrivals = read_arrivals(path, loss_max=loss_max, whole=once)
+        if arrivals[: len(before)] != before:
             raise InputError(f"{path}: lines that were read before have changed; it may only grow")
-        if found != before or stamp is None:
-            yield found
+        if arrivals != before or stamp is None:
+            yield arrivals
         if once:
             return
-        before = found
+        before = arrivals
         now = _stamp(path)
         while now == stamp:
             wait(_POLL_SECONDS)
@@ -287,7 +287,7 @@ def arrivals_of(
 
 def _stamp(path: str | Path) -> tuple[int, int]:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file any more") from error
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns

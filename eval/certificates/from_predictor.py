@@ -71,15 +71,15 @@ def certify_predictor(
     >>> model = LogisticRegression(max_iter=300).fit(x[:900], y[:900])
     >>> clients = {i: ((x[a:a + 15], y[a:a + 15]), (x[a + 15:a + 29], y[a + 15:a + 29]))
     ...            for i, a in enumerate(range(900, 1770, 29))}
-    >>> found = certify_predictor(lambda support, query_x: model.predict(query_x), clients)
-    >>> found.n_clients, round(found.mean, 3), round(float(found.certificate), 3)
+    >>> certified = certify_predictor(lambda support, query_x: model.predict(query_x), clients)
+    >>> certified.n_clients, round(certified.mean, 3), round(float(certified.certificate), 3)
     (30, 0.069, 0.159)
     """
     how: dict[str, Any] = {"folds": folds, "seed": seed, "loss": loss, "loss_max": loss_max}
     scored = score_clients(predictor, clients, pool_size=pool_size, **how)
     given: dict[str, Any] = {"delta": delta, "alpha": alpha, "loss_max": loss_max}
-    found = certify_losses(scored.losses, rule=rule, pool_size=pool_size, seed=seed, **given)
-    return scored.told(found)
+    certified = certify_losses(scored.losses, rule=rule, pool_size=pool_size, seed=seed, **given)
+    return scored.told(certified)
 
 
 Found = TypeVar("Found", bound=LossCertificate)
@@ -100,11 +100,11 @@ class Scored:
     losses: dict[str, float]
     about: str
 
-    def told(self, found: Found) -> Found:
+    def told(self, certified: Found) -> Found:
         """Return what was certified of these losses with how clients were served."""
-        certificate = found.certificate and _about(found.certificate, self.about)
-        next_client = _about(found.next_client, self.about)
-        return replace(found, certificate=certificate, next_client=next_client)
+        certificate = certified.certificate and _about(certified.certificate, self.about)
+        next_client = _about(certified.next_client, self.about)
+        return replace(certified, certificate=certificate, next_client=next_client)
 
 
 def score_clients(
@@ -190,16 +190,18 @@ def _wrong(predicted: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
 
 def _checked(name: Any, losses: ArrayLike, n_points: int, loss_max: float) -> float:
     """Sum the losses of one client's points, each of which must be legal."""
-    found = np.asarray(losses, dtype=np.float64)
-    if found.shape != (n_points,):
+    each = np.asarray(losses, dtype=np.float64)
+    if each.shape != (n_points,):
         raise InputError(
             f"client {name!r}: loss must give one number a point, shape ({n_points},), got shape "
-            f"{found.shape}"
+            f"{each.shape}"
         )
-    if not ((found >= 0) & (found <= loss_max)).all():
-        worst = found[~((found >= 0) & (found <= loss_max))][0]
-        raise InputError(f"client {name!r}: losses must lie in [0, {loss_max:g}], got {worst:g}")
-    return float(found.sum())
+    illegal = each[~((each >= 0) & (each <= loss_max))]
+    if illegal.size:
+        raise InputError(
+            f"client {name!r}: losses must lie in [0, {loss_max:g}], got {illegal[0]:g}"
+        )
+    return float(each.sum())
 
 
 def _parts(name: Any, given: Any, folds: int, seed: int) -> Iterator[tuple[Points, Points]]:

@@ -12,14 +12,8 @@ from latecomer.bounds.held_out.betting import wsr_wor
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
 from latecomer.bounds.held_out.pool_curve import pool_band
-from latecomer.eval.certificates.from_losses import (
-    LossCertificate,
-    Sample,
-    certify_losses,
-    checked,
-    sample_of,
-    tagged,
-)
+from latecomer.eval.certificates.from_losses import LossCertificate, certify_losses
+from latecomer.eval.certificates.loss_sample import Sample, checked, sample_of, tagged
 from latecomer.eval.certificates.loss_table import LossTable, Source, read_losses
 from latecomer.eval.certificates.rules import RULES
 from latecomer.eval.errors import InputError
@@ -67,11 +61,6 @@ def certify_above(
     dict of float to Certificate
         ``value`` is a share of clients: exact, binomial or for a pool hypergeometric.
 
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
-
     Examples
     --------
     >>> losses = {i: 0.3 if i == 0 else 0.1 for i in range(30)}
@@ -86,7 +75,7 @@ def certify_above(
             f"above must be different losses of at least 0 and below {given.loss_max:g}, got "
             f"{', '.join(f'{level:g}' for level in levels) or 'none'}"
         )
-    found, share = {}, delta / len(levels)
+    certificates, share = {}, delta / len(levels)
     for level in levels:
         bad = int((given.losses > level).sum())
         if given.pool_size is None:
@@ -95,8 +84,8 @@ def certify_above(
             sizes = {"n_sampled": given.n_clients, "pool_size": given.pool_size}
             issued = pool_fraction(n_exceeding=bad, delta=share, **sizes)
         about = replace(issued, population="unseen-client", loss_max=1.0)
-        found[level] = _counted(about, given)
-    return found
+        certificates[level] = _counted(about, given)
+    return certificates
 
 
 def _counted(issued: Certificate, given: Sample) -> Certificate:
@@ -131,11 +120,6 @@ def certify_curve(
         Its ``value`` is the width added to every sampled share.
     list of (threshold, sampled share above, bound)
         Steps by rising threshold: each holds from it up to the next.
-
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
 
     Examples
     --------
@@ -191,17 +175,12 @@ def certify_groups(
     mapping of str to LossCertificate
         By name of the group.
 
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
-
     Examples
     --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"client": range(60), "loss": .1, "hospital": ["a", "b", "b"] * 20})
-    >>> found = certify_groups(frame, "hospital")
-    >>> {name: (one.n_clients, round(float(one.certificate), 3)) for name, one in found.items()}
+    >>> by_group = certify_groups(frame, "hospital")
+    >>> {name: (one.n_clients, round(float(one.certificate), 3)) for name, one in by_group.items()}
     {'a': (20, 0.252), 'b': (40, 0.179)}
     """
     table = read_losses(losses, loss_max=_positive(loss_max), by=by)
@@ -209,13 +188,13 @@ def certify_groups(
     each = float(checked(failure_probability, "delta", delta)) / len(parts)
     of_next = float(checked(failure_probability, "alpha", alpha)) / len(parts)
     asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max, "seed": seed}
-    found = {}
+    by_group = {}
     for name, part in parts.items():
         try:
-            found[name] = certify_losses(part, delta=each, alpha=of_next, **asked)
+            by_group[name] = certify_losses(part, delta=each, alpha=of_next, **asked)
         except InputError as error:
             raise InputError(f"{by} {name!r}: {error}") from error
-    return found
+    return by_group
 
 
 def _positive(loss_max: float) -> float:
@@ -277,17 +256,14 @@ def certify_against(
     -------
     Compared
 
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
-
     Examples
     --------
     >>> ours, theirs = {i: 0.1 for i in range(60)}, {i: 0.3 for i in range(60)}
-    >>> found = certify_against(ours, theirs)
-    >>> round(found.difference, 3), round(float(found.certificate), 3), round(float(found.worse), 3)
-    (-0.2, -0.097, 0.049)
+    >>> compared = certify_against(ours, theirs)
+    >>> round(compared.difference, 3), round(float(compared.certificate), 3)
+    (-0.2, -0.097)
+    >>> round(float(compared.worse), 3)
+    0.049
     """
     largest = _positive(loss_max)
     gaps = _gaps(*(read_losses(one, loss_max=largest) for one in (losses, against)))

@@ -165,17 +165,17 @@ def verify_ledger(path: str | Path) -> Ledger:
     InputError
         One line naming the first line that is wrong, and what is wrong with it.
     """
-    found = read_ledger(path)
-    if found.cut:
+    kept = read_ledger(path)
+    if kept.cut:
         raise InputError(
-            f"{path}, line {len(found.moments) + 2}: cut off, or changed at its end; the lines"
-            f" before it hold ({len(found.moments)} clients), and 'latecomer watch' with the same"
+            f"{path}, line {len(kept.moments) + 2}: cut off, or changed at its end; the lines"
+            f" before it hold ({len(kept.moments)} clients), and 'latecomer watch' with the same"
             " plan goes on from there"
         )
-    _check_types(path, found)
-    given = [(moment.client, moment.loss) for moment in found.moments]
+    _check_types(path, kept)
+    given = [(moment.client, moment.loss) for moment in kept.moments]
     for number, (told, anew) in enumerate(
-        zip(found.moments, moments_after(found.plan, (), given), strict=True), start=2
+        zip(kept.moments, moments_after(kept.plan, (), given), strict=True), start=2
     ):
         for name in ("mean", "certificate", "evidence", "restarted"):
             one, other = getattr(told, name), getattr(anew, name)
@@ -184,18 +184,18 @@ def verify_ledger(path: str | Path) -> Ledger:
                     f"{path}, line {number}: {name} is {one!r}, the plan and the losses give"
                     f" {other!r}"
                 )
-    return found
+    return kept
 
 
-def _check_types(path: str | Path, found: Ledger) -> None:
+def _check_types(path: str | Path, kept: Ledger) -> None:
     seen: set[str] = set()
-    for number, moment in enumerate(found.moments, start=2):
+    for number, moment in enumerate(kept.moments, start=2):
         where = f"{path}, line {number}"
         if not isinstance(moment.client, str) or moment.client in seen:
             raise InputError(f"{where}: client {moment.client!r} is no client that is new")
-        if not isinstance(moment.loss, float) or not 0 <= moment.loss <= found.plan.loss_max:
+        if not isinstance(moment.loss, float) or not 0 <= moment.loss <= kept.plan.loss_max:
             raise InputError(
-                f"{where}: loss {moment.loss!r} is no number in [0, {found.plan.loss_max:g}]"
+                f"{where}: loss {moment.loss!r} is no number in [0, {kept.plan.loss_max:g}]"
             )
         seen.add(moment.client)
 
@@ -236,24 +236,24 @@ def _mended(path: str | Path, handle: int, plan: WatchPlan) -> Ledger:
         _write(handle, head)
         sync_folder(Path(path).resolve().parent)
         return Ledger(plan, (), top, top, len(head))
-    found = _parsed(path, data)
-    if found.plan != plan:
+    kept = _parsed(path, data)
+    if kept.plan != plan:
         names = [
             f"{key} {ours!r} (there {theirs!r})"
             for (key, ours), theirs in zip(
-                plan.to_dict().items(), found.plan.to_dict().values(), strict=True
+                plan.to_dict().items(), kept.plan.to_dict().values(), strict=True
             )
             if ours != theirs
         ]
         raise InputError(f"{path}: has another plan: {', '.join(names)}")
-    if found.cut:
-        number = len(found.moments) + 1
+    if kept.cut:
+        number = len(kept.moments) + 1
         begins = f'{{"n":{number},'.encode("ascii")
-        if not (found.cut.startswith(begins) or begins.startswith(found.cut)):
+        if not (kept.cut.startswith(begins) or begins.startswith(kept.cut)):
             raise InputError(f"{path}, line {number + 1}: changed, or no line of a ledger")
-        os.ftruncate(handle, found.length)
+        os.ftruncate(handle, kept.length)
         os.fsync(handle)
-    return replace(found, cut=b"")
+    return replace(kept, cut=b"")
 
 
 def appended(handle: int, ledger: Ledger, moment: Moment) -> Ledger:

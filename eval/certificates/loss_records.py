@@ -21,10 +21,6 @@ def json_rows(path: str, text: str) -> Iterator[tuple[str, Record]]:
 
     Legal are a list of records, a list per column, and client: loss.
 
-    Raises
-    ------
-    InputError
-
     Examples
     --------
     >>> list(json_rows("stdin", '{"ann": 0.1}'))
@@ -44,12 +40,12 @@ def json_rows(path: str, text: str) -> Iterator[tuple[str, Record]]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Record:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"{twice!r} occurs twice")
-    return found
+    return record
 
 
 def _record(path: str, number: int, one: Any) -> Record:
@@ -70,12 +66,7 @@ def _columns(path: str, held: Record) -> Iterator[tuple[str, Record]]:
 
 
 def parquet_frame(path: str) -> Any:
-    """Read a Parquet file as a DataFrame, where pandas can.
-
-    Raises
-    ------
-    InputError
-    """
+    """Read a Parquet file as a DataFrame, where pandas can."""
     try:
         import pandas as pd
 

@@ -85,9 +85,10 @@ def certify_populations(
     --------
     >>> from latecomer.eval.scoring.scores import ClientScore
     >>> scores = [ClientScore(i, 20, 10, 1 + i % 2, .3) for i in range(40)]
-    >>> found = certify_populations(Scored(scores, "iid", None, "deterministic"), rule="kl_ball",
-    ...                             radii=(0.0, 0.1), delta=.05, target=.3)
-    >>> [round(float(one), 3) for one in found.at.values()], round(found.breaking, 3)
+    >>> scored = Scored(scores, "iid", None, "deterministic")
+    >>> certified = certify_populations(scored, rule="kl_ball", radii=(0.0, 0.1), delta=.05,
+    ...                                 target=.3)
+    >>> [round(float(one), 3) for one in certified.at.values()], round(certified.breaking, 3)
     ([0.25, 0.357], 0.04)
     """
     scored.check(RULES[rule])

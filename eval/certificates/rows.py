@@ -9,7 +9,14 @@ import numpy as np
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
 
-__all__ = ["certificate_facts", "certificate_rows", "left_for_others", "pool_rows", "price_rows"]
+__all__ = [
+    "certificate_facts",
+    "certificate_rows",
+    "left_for_others",
+    "one_of_several",
+    "pool_rows",
+    "price_rows",
+]
 
 Row = dict[str, Any]
 _EPS = float(np.finfo(np.float64).eps)
@@ -31,7 +38,17 @@ def certificate_rows(
     metric : str
         ``certificate`` for bounds of an error; ``certified_fraction`` for a share of clients.
     """
-    tags = {
+    tags = _tags(issued, bound, metric)
+    total = {**common, **tags, "term": "", "value": float(issued.value)}
+    parts = [
+        {**common, **tags, "term": name, "value": float(part)}
+        for name, part in issued.terms.items()
+    ]
+    return [total, *parts]
+
+
+def _tags(issued: Certificate, bound: str, metric: str) -> Row:
+    return {
         "metric": metric,
         "bound": bound,
         "population": issued.population,
@@ -41,12 +58,6 @@ def certificate_rows(
         "delta": float(issued.delta_total),
         "message": issued.reason,
     }
-    total = {**common, **tags, "term": "", "value": float(issued.value)}
-    parts = [
-        {**common, **tags, "term": name, "value": float(part)}
-        for name, part in issued.terms.items()
-    ]
-    return [total, *parts]
 
 
 def price_rows(
@@ -70,8 +81,8 @@ def price_rows(
         "reference": float(reference_price(mean_loss=mean, n_clients=n_clients, delta=delta)),
     }
     if pool_size is not None:
-        found = reference_price_pool(n_clients=n_clients, pool_size=pool_size, delta=delta)
-        prices["reference_pool"] = float(found)
+        price = reference_price_pool(n_clients=n_clients, pool_size=pool_size, delta=delta)
+        prices["reference_pool"] = float(price)
     tags = {
         "metric": "certificate_price",
         "bound": bound,
@@ -137,17 +148,13 @@ def pool_rows(
     told: dict[str, float] = {"others": others, "size": float(pool_size)}
     if left_out:
         told["left_out"] = float(left_out)
-    tags = {
-        "metric": "certificate_pool",
-        "bound": bound,
-        "population": issued.population,
-        "predictor": issued.predictor,
-        "sampling": issued.sampling,
-        "rigorous": issued.rigorous,
-        "delta": float(issued.delta_total),
-        "message": issued.reason,
-    }
+    tags = _tags(issued, bound, "certificate_pool")
     return [{**common, **tags, "term": name, "value": value} for name, value in told.items()]
+
+
+def one_of_several(n_certificates: int, each: str) -> str:
+    """Say that a certificate shares its failure probability with others, one ``each``."""
+    return f"one of {n_certificates} certificates that hold at once, one {each}, which share delta"
 
 
 def certificate_facts(

@@ -26,7 +26,7 @@ from latecomer.bounds.held_out.bets import (
 from latecomer.bounds.shift.ball_mixture import ball_mixture, breaking_radius, widest
 from latecomer.bounds.shift.balls import MeanRule, chi2_ball, kl_ball, subgroup, tv_ball
 from latecomer.bounds.shift.duals import DUALS
-from latecomer.eval.certificates.from_losses import (
+from latecomer.eval.certificates.loss_sample import (
     Sample,
     checked,
     sample_of,
@@ -119,16 +119,11 @@ def certify_shifted(
     -------
     Shifted
 
-    Raises
-    ------
-    InputError
-        One line naming the argument, or the file and line, what is legal and what was given.
-
     Examples
     --------
     >>> losses = {f"client {i}": 0.1 + 0.1 * (i % 2) for i in range(40)}
-    >>> found = certify_shifted(losses, ball="kl", radii=[0.0, 0.1], target=0.3)
-    >>> found.certificate.value.round(3).tolist(), round(found.breaking, 3)
+    >>> shifted = certify_shifted(losses, ball="kl", radii=[0.0, 0.1], target=0.3)
+    >>> shifted.certificate.value.round(3).tolist(), round(shifted.breaking, 3)
     ([0.25, 0.357], 0.04)
     """
     reach = _reach(ball, radii)
@@ -136,12 +131,12 @@ def certify_shifted(
     given = sample_of(losses, rule=rule, best_of=best_of, delta=delta, **drawn)
     aim = None if target is None else _aim(target, given.loss_max)
     issue, breaks = _functions(given, ball, delta)
-    found = tagged(scaled_to(issue(reach), given.loss_max), given.rule, pool_size, given.seed)
+    certificate = tagged(scaled_to(issue(reach), given.loss_max), given.rule, pool_size, given.seed)
     about = f"the other population differs from this one by at most the radius, as {ball} measures"
     return Shifted(
         ball,
         tuple(float(radius) for radius in reach),
-        replace(found, assumptions=(*found.assumptions, about)),
+        replace(certificate, assumptions=(*certificate.assumptions, about)),
         target,
         None if aim is None else float(breaks(np.asarray(aim))),
     )
@@ -209,7 +204,6 @@ def _each_point(rule: Rule, given: Sample) -> MeanRule:
                 if rule.bound is not None
             ]
             kept.append(replace(each[0], value=np.array([float(one) for one in each])))
-        found = kept[0]
-        return replace(found, value=found.value.reshape(losses.shape[:-1]))
+        return replace(kept[0], value=kept[0].value.reshape(losses.shape[:-1]))
 
     return bounded

@@ -48,14 +48,14 @@ def fractions_above(
     --------
     >>> from latecomer.eval.scoring.scores import ClientScore
     >>> scores = [ClientScore(i, 20, 10, 1 + 3 * (i == 0), .3) for i in range(30)]
-    >>> found = fractions_above(Scored(scores, "finite-pool", 40, "deterministic"),
+    >>> fractions = fractions_above(Scored(scores, "finite-pool", 40, "deterministic"),
     ...                         thresholds=[.2, .5], delta=.1)
-    >>> {t: float(c) for t, c in found.items()}
+    >>> {t: float(c) for t, c in fractions.items()}
     {0.2: 0.075, 0.5: 0.05}
     """
     scored.check(RULES["fraction_above"])
     share, k = delta / len(thresholds), len(scored.scores)
-    found = {}
+    fractions = {}
     for threshold in thresholds:
         above = int(sum(loss > threshold for loss in scored.losses))
         if scored.sampling == "iid":
@@ -78,8 +78,8 @@ def fractions_above(
         if len(thresholds) > 1:
             named += f"; the {len(thresholds)} thresholds share delta, their bounds hold at once"
         tagged = scored.tagged(issued, RULES["fraction_above"])
-        found[threshold] = replace(tagged, assumptions=(*tagged.assumptions, named))
-    return found
+        fractions[threshold] = replace(tagged, assumptions=(*tagged.assumptions, named))
+    return fractions
 
 
 def error_curve(scored: Scored, *, delta: float) -> tuple[Certificate, list[dict[str, Any]]]:

@@ -3,9 +3,9 @@
 One reader a file; ``DATASETS`` names them and ``load_dataset`` reads the one a study asks for.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from latecomer.extras import first_use
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.eval.datasets":
     raise ImportError("import latecomer.eval.datasets, not the folder datasets")
@@ -18,23 +18,6 @@ if TYPE_CHECKING:
     from latecomer.eval.datasets.registry import Reader as Reader
     from latecomer.eval.datasets.registry import load_dataset as load_dataset
 
-_HOME: dict[str, str] = {
-    "DATASETS": "registry",
-    "Dataset": "dataset",
-    "Reader": "registry",
-    "clients_from": "from_objects",
-    "load_dataset": "registry",
-    "make_dataset": "dataset",
-}
+_HOME, __getattr__, __dir__ = front_door(__name__, __file__)
 
 __all__ = [*sorted(_HOME)]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return first_use(f"latecomer.eval.datasets.{_HOME[name]}", name)
-    raise AttributeError(f"module 'latecomer.eval.datasets' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -260,7 +260,7 @@ def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
         told = (
             f"{cell!r:.60} in row {i}"
             for i, cell in enumerate(cells)
-            if not (_REAL.fullmatch(str(cell)) if text else _is_number(cell))
+            if not (_REAL.fullmatch(str(cell)) if text else _array(cell).dtype.kind in "biuf")
         )
         raise InputError(
             f"{column} must hold numbers, or vectors of one length, got "
@@ -275,10 +275,6 @@ def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
         value = block[row][~np.isfinite(kept[row])][0]
         raise InputError(f"{column} must hold finite float32 numbers, got {value:g} in row {row}")
     return kept
-
-
-def _is_number(cell: Any) -> bool:
-    return _array(cell).dtype.kind in "biuf"
 
 
 def columns_of(

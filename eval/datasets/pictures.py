@@ -60,11 +60,11 @@ def pictures(
         if file is not None:
             with reading(file, f"{column}, row {row}"):
                 require_file(file)
-    found: list[NDArray[Any]] = []
+    opened: list[NDArray[Any]] = []
     for row, (cell, file) in enumerate(zip(cells, files, strict=True)):
         with reading(file or Path("picture"), f"{column}, row {row}"):
-            found.append(_opened(cell if file is None else file, size, layout))
-    return _alike(found, column)
+            opened.append(_opened(cell if file is None else file, size, layout))
+    return _alike(opened, column)
 
 
 def channels_first(x: NDArray[Any], layout: str | None) -> NDArray[Any]:
@@ -171,16 +171,16 @@ def _pixels(image: Any, size: int | None) -> NDArray[np.uint8]:
     return pixels[np.newaxis] if pixels.ndim == 2 else np.moveaxis(pixels, 2, 0)
 
 
-def _alike(found: list[NDArray[Any]], column: str) -> NDArray[Any]:
+def _alike(opened: list[NDArray[Any]], column: str) -> NDArray[Any]:
     """Stack pictures of one size; among coloured ones a grey one has three equal channels."""
-    for row, one in enumerate(found):
-        if one.shape[1:] != found[0].shape[1:] or one.dtype != found[0].dtype:
+    for row, one in enumerate(opened):
+        if one.shape[1:] != opened[0].shape[1:] or one.dtype != opened[0].dtype:
             first, other = (
-                f"{part.dtype} {part.shape[1]}x{part.shape[2]}" for part in (found[0], one)
+                f"{part.dtype} {part.shape[1]}x{part.shape[2]}" for part in (opened[0], one)
             )
             raise InputError(
                 f"{column}: pictures must be of one size, got {first} in row 0 and {other} in row "
                 f"{row}: size: 32 brings those in files to 32x32"
             )
-    colours = max(len(one) for one in found)
-    return np.stack([np.broadcast_to(one, (colours, *one.shape[1:])) for one in found])
+    colours = max(len(one) for one in opened)
+    return np.stack([np.broadcast_to(one, (colours, *one.shape[1:])) for one in opened])

@@ -112,13 +112,13 @@ def _is_file_or_picture(x: Any) -> bool:
     return isinstance(x, str | Path | bytes) or hasattr(x, "getexif")
 
 
-def _inputs(found: list[Any], layout: str | None) -> NDArray[Any]:
-    if not all(isinstance(x, np.ndarray) and x.ndim == 1 for x in found):
-        return pictures(found, column="x", folder=Path(), layout=layout)
-    for row, x in enumerate(found):
-        if (x.shape, x.dtype) != (found[0].shape, found[0].dtype):
+def _inputs(inputs: list[Any], layout: str | None) -> NDArray[Any]:
+    if not all(isinstance(x, np.ndarray) and x.ndim == 1 for x in inputs):
+        return pictures(inputs, column="x", folder=Path(), layout=layout)
+    for row, x in enumerate(inputs):
+        if (x.shape, x.dtype) != (inputs[0].shape, inputs[0].dtype):
             raise InputError(
-                f"x must be vectors of one length and type, got {found[0].dtype} of length "
-                f"{len(found[0])} in sample 0 and {x.dtype} of length {len(x)} in sample {row}"
+                f"x must be vectors of one length and type, got {inputs[0].dtype} of length "
+                f"{len(inputs[0])} in sample 0 and {x.dtype} of length {len(x)} in sample {row}"
             )
-    return np.stack(found)
+    return np.stack(inputs)

@@ -4,8 +4,9 @@ An executor takes jobs and reports what becomes of them; it decides nothing abou
 ``EXECUTORS`` names them and ``make_executor`` makes the one that a command line asks for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.eval.executors":
     raise ImportError("import latecomer.eval.executors, not the folder executors")
@@ -19,24 +20,6 @@ if TYPE_CHECKING:
     from latecomer.eval.executors.registry import make_executor as make_executor
     from latecomer.eval.executors.slurm import SlurmExecutor as SlurmExecutor
 
-_HOME: dict[str, str] = {
-    "EXECUTORS": "registry",
-    "Executor": "contract",
-    "LocalExecutor": "local",
-    "RayExecutor": "ray",
-    "Report": "contract",
-    "SlurmExecutor": "slurm",
-    "make_executor": "registry",
-}
+_HOME, __getattr__, __dir__ = front_door(__name__, __file__)
 
 __all__ = [*sorted(_HOME)]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"latecomer.eval.executors.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'latecomer.eval.executors' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -13,9 +13,9 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from latecomer.eval.checks import at_least
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors.contract import Report, Retries, end, worker_environment
-from latecomer.eval.executors.ranges import at_least
 from latecomer.eval.jobs.job import Job, attempt
 from latecomer.eval.jobs.lock import free
 from latecomer.eval.jobs.sigterm import GRACE_SECONDS, stop_on_sigterm

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from latecomer.eval.checks import at_least
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors.contract import Report, worker_variables
 from latecomer.eval.executors.dispatch import Lost, dispatch
-from latecomer.eval.executors.ranges import at_least
 from latecomer.eval.executors.remote_worker import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.jobs.job import Ending, Job
 from latecomer.eval.jobs.sigterm import GRACE_SECONDS

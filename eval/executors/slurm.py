@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from latecomer.eval.checks import at_least, one_of
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors.contract import Report, worker_environment, worker_variables
 from latecomer.eval.executors.dispatch import Lost, NoRoom, dispatch
-from latecomer.eval.executors.ranges import at_least, one_of
 from latecomer.eval.executors.remote_worker import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.jobs.job import Ending, Job
 from latecomer.eval.jobs.sigterm import GRACE_SECONDS, stop_on_sigterm
@@ -91,7 +91,7 @@ class SlurmExecutor:
         at_least("cpus-per-cell", self.cpus_per_cell, 1)
         at_least("gpus-per-cell", self.gpus_per_cell, 0)
         at_least("memory-per-cell", self.memory_per_cell, 0)
-        one_of("cluster", self.cluster, _PACES)
+        one_of("cluster", self.cluster, tuple(_PACES))
 
     @property
     def where(self) -> str:

@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 CLASSIFIERS = ("linear", "mlp")
 _MLP_WIDTH = 64
 _MAX_SAMPLES = 2000
+_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,6 @@ def a_distance(
     x_b: ArrayLike,
     *,
     seed: int,
-    n_folds: int = 5,
     classifier: str = "linear",
     features: Callable[[NDArray[Any]], ArrayLike] | None = None,
 ) -> ADistance:
@@ -65,8 +65,8 @@ def a_distance(
     ----------
     x_a, x_b : array_like, shape [n_a, ...] and [n_b, ...]
         Samples of one shape, at least two of each; beyond 2,000 a random 2,000 are used.
-    seed, n_folds : int
-        Draws folds and subsamples; at least 2, lowered to the smaller sample size.
+    seed : int
+        Draws folds and subsamples: five folds, or as many as the smaller sample has members.
     classifier : {"linear", "mlp"}
     features : callable, optional
         Maps the samples to what the classifier sees, ``[n, ...] -> [n, ...]``; not fitted on them,
@@ -93,7 +93,7 @@ def a_distance(
             f"{np.shape(x_b)[1:]}"
         )
     domain = np.repeat([0, 1], [len(a), len(b)])
-    wrong = _judged(np.concatenate([a, b]), domain, n_folds, classifier, rng) != domain
+    wrong = _judged(np.concatenate([a, b]), domain, classifier, rng) != domain
     n_wrong = np.array([wrong[domain == 0].sum(), wrong[domain == 1].sum()])
     n = np.array([len(a), len(b)])
     error = float(np.mean(n_wrong / n))
@@ -106,14 +106,12 @@ def a_distance(
     )
 
 
-def _judged(
-    x: Floats, domain: Ints, n_folds: int, classifier: str, rng: np.random.Generator
-) -> Ints:
+def _judged(x: Floats, domain: Ints, classifier: str, rng: np.random.Generator) -> Ints:
     """Return the domain that each sample is said to be of, by a classifier that did not see it."""
     from sklearn.model_selection import StratifiedKFold
     from threadpoolctl import threadpool_limits
 
-    most = min(n_folds, *np.bincount(domain).tolist())
+    most = min(_FOLDS, *np.bincount(domain).tolist())
     folds = StratifiedKFold(most, shuffle=True, random_state=int(rng.integers(2**31)))
     said = np.empty_like(domain)
     # One thread: faster on samples this small, and the same digits on any number of cores.

@@ -30,6 +30,7 @@ __all__ = [
 _JOINT_RULE = LocalSGD(0.05, 0.9, 0.0, 10.0)
 _JOINT_STEPS = 400
 _JOINT_BATCH = 32
+_DIRECTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -179,17 +180,12 @@ def _descriptor_lipschitz(hyper: Mapping[str, Tensor]) -> float:
 
 
 def _weight_lipschitz(
-    net: SizedHypernetwork,
-    hyper: Params,
-    embeddings: Tensor,
-    size: Tensor,
-    seed: int,
-    n_directions: int = 8,
+    net: SizedHypernetwork, hyper: Params, embeddings: Tensor, size: Tensor, seed: int
 ) -> float:
     leaves = {name: weight.detach().requires_grad_() for name, weight in hyper.items()}
     generator = torch.Generator().manual_seed(seed)
     largest = 0.0
-    for _ in range(n_directions):
+    for _ in range(_DIRECTIONS):
         member = int(torch.randint(len(embeddings), (1,), generator=generator))
         only = slice(member, member + 1)
         made = net(leaves, embeddings[only], size[only].to(embeddings.device))

@@ -14,6 +14,7 @@ from latecomer.eval.certificates.populations import ball_of, certify_populations
 from latecomer.eval.certificates.rows import (
     certificate_facts,
     certificate_rows,
+    one_of_several,
     pool_rows,
     price_rows,
 )
@@ -85,8 +86,8 @@ def _best(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
 
 
 def _fractions(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
-    found = fractions_above(scored, thresholds=entry.thresholds or (), delta=level)
-    for threshold, issued in found.items():
+    fractions = fractions_above(scored, thresholds=entry.thresholds or (), delta=level)
+    for threshold, issued in fractions.items():
         above = float(np.mean([loss > threshold for loss in scored.losses]))
         yield _Statement(f"@{threshold:g}", issued, "certified_fraction", above)
 
@@ -98,14 +99,16 @@ def _curve(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]
 
 def _populations(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
     rule, radii = str(entry.rule), entry.radii or entry.shares or ()
-    found = certify_populations(scored, rule=rule, radii=radii, delta=level, target=entry.target)
-    for place, (radius, issued) in enumerate(found.at.items()):
+    certified = certify_populations(
+        scored, rule=rule, radii=radii, delta=level, target=entry.target
+    )
+    for place, (radius, issued) in enumerate(certified.at.items()):
         once: dict[str, Any] = {}
         if not place:
-            told = [{"ball": ball_of(rule), **step} for step in found.curve]
+            told = [{"ball": ball_of(rule), **step} for step in certified.curve]
             once = {"curve": tuple(told), "table": "population_curve"}
-            if entry.target is not None and found.breaking is not None:
-                once["breaking"] = entry.target, found.breaking
+            if entry.target is not None and certified.breaking is not None:
+                once["breaking"] = entry.target, certified.breaking
         yield _Statement(f"@{radius:g}", issued, "certified_population", **once)
 
 
@@ -150,7 +153,6 @@ class _Issue:
     entry: HeldOut
     drawn: Drawn
     classes: str
-    notes: tuple[str, ...]
     n_seeds: int
 
 
@@ -159,20 +161,14 @@ def _shares(
 ) -> Iterator[tuple[str, float, list[str], int]]:
     """Yield suffix, probability, who else shares delta, and severities, for each certificate."""
     level = issue.entry.level
-    notes = list(issue.notes)
+    notes: list[str] = []
     if issue.n_seeds > 1:
         level /= issue.n_seeds
-        notes.append(
-            f"one of {issue.n_seeds} certificates that hold at once, one a training seed, which "
-            "share delta"
-        )
+        notes.append(one_of_several(issue.n_seeds, "a training seed"))
     yield "", level, notes, 1
     severities = sum(one.shift == group.shift for one in groups)
     if group.shift != "none" and severities > 1:
-        band = (
-            f"one of {severities} certificates that hold at once, one a severity of {group.shift}, "
-            "which share delta"
-        )
+        band = one_of_several(severities, f"a severity of {group.shift}")
         yield "@band", level / severities, [*notes, band], severities
 
 
@@ -200,7 +196,6 @@ def issue_certificates(
     drawn: Drawn,
     classes: str,
     n_seeds: int = 1,
-    notes: Sequence[str] = (),
 ) -> Findings:
     """Issue the certificates of one entry from scores, whoever measured them.
 
@@ -218,17 +213,15 @@ def issue_certificates(
         Which classes compete, as the rows say.
     n_seeds : int
         Seeds of the study that share the entry's delta.
-    notes : sequence of str
-        What is assumed of all these certificates beside what is always.
 
     Raises
     ------
     InputError
         When a rule does not cover how the clients were drawn, or what the scores are.
     """
-    issue = _Issue(entry, drawn, classes, tuple(notes), n_seeds)
+    issue = _Issue(entry, drawn, classes, n_seeds)
     wanted = ("none", *entry.certified_shifts)
-    found = Findings([], [], {})
+    findings = Findings([], [], {})
     for predictor, groups in scores.items():
         for group, own in groups.items():
             if group.shift not in wanted:
@@ -248,13 +241,13 @@ def issue_certificates(
                 inputs = _inputs(scored, drawn, issue.n_seeds, severities)
                 for one in _STATEMENTS.get(str(entry.rule), _mean)(scored, entry, level):
                     bound = f"{entry.route}:{entry.rule}{one.name}{suffix}"
-                    _write(found, issue, group, scored, one, bound, held, inputs)
-                    _write_curve(found, issue, group, scored, one, suffix)
-    return found
+                    _write(findings, issue, group, scored, one, bound, held, inputs)
+                    _write_curve(findings, issue, group, scored, one, suffix)
+    return findings
 
 
 def _write(
-    found: Findings,
+    findings: Findings,
     issue: _Issue,
     group: Condition,
     scored: Scored,
@@ -266,9 +259,11 @@ def _write(
     issued = replace(statement.issued, assumptions=(*statement.issued.assumptions, *notes))
     n_clients = len(scored.scores)
     common = {"classes": issue.classes, **group.condition(), "n_clients": n_clients}
-    found.rows.extend(certificate_rows(issued, bound=bound, common=common, metric=statement.metric))
+    findings.rows.extend(
+        certificate_rows(issued, bound=bound, common=common, metric=statement.metric)
+    )
     if issue.entry.rule in (*MEAN_RULES, BEST_OF):
-        found.rows.extend(
+        findings.rows.extend(
             price_rows(
                 issued,
                 bound=bound,
@@ -278,7 +273,7 @@ def _write(
             )
         )
     if scored.pool_size is not None and statement.sampled is not None:
-        found.rows.extend(
+        findings.rows.extend(
             pool_rows(
                 issued,
                 bound=bound,
@@ -289,7 +284,7 @@ def _write(
                 left_out=scored.left_out,
             )
         )
-    found.facts.extend(
+    findings.facts.extend(
         certificate_facts(
             issued, bound=bound, shift=group.shift, severity=group.severity, inputs=inputs
         )
@@ -297,7 +292,7 @@ def _write(
 
 
 def _write_curve(
-    found: Findings,
+    findings: Findings,
     issue: _Issue,
     group: Condition,
     scored: Scored,
@@ -314,12 +309,12 @@ def _write_curve(
     condition = {key: value for key, value in group.condition().items() if key != "group"}
     for step in statement.curve:
         record = {"bound": bound, **condition, **tags, **step}
-        found.tables.setdefault(statement.table, []).append(record)
+        findings.tables.setdefault(statement.table, []).append(record)
     if statement.breaking is None:
         return
     target, radius = statement.breaking
     none = math.isnan(radius)
-    found.rows.append(
+    findings.rows.append(
         {
             "classes": issue.classes,
             **group.condition(),

@@ -13,7 +13,12 @@ from latecomer.bounds.held_out.betting import betting_mixture
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.losses import chernoff_kl
 from latecomer.bounds.unseen_clients.single_level_drawn import kl_from_draws, product_from_draws
-from latecomer.eval.certificates.rows import certificate_facts, certificate_rows, price_rows
+from latecomer.eval.certificates.rows import (
+    certificate_facts,
+    certificate_rows,
+    one_of_several,
+    price_rows,
+)
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.training_entries import Tuned
@@ -219,10 +224,7 @@ def tuning_findings(
     support = sorted(score.n_support for score in tuned.mean)
     notes = [f"the system is run with {support[0]} to {support[-1]} support samples a client"]
     if n_seeds > 1:
-        notes.append(
-            f"one of {n_seeds} certificates that hold at once, one a training seed, which share "
-            "delta"
-        )
+        notes.append(one_of_several(n_seeds, "a training seed"))
     issued = replace(issued, assumptions=(*issued.assumptions, *notes))
     bound = f"r1:{wanted.rule}"
     where: Row = {"group": "tuning", "shift": "none", "severity": "", "n_clients": len(tuned.mean)}

@@ -36,10 +36,6 @@ def measured_samples(
     n_classes : int or None
         Classes of every client, each measured by equally many; None: cut whatever the class.
 
-    Raises
-    ------
-    InputError
-
     Examples
     --------
     >>> measured_samples("certificates.0", None, 0.5, [19, 19], 2)

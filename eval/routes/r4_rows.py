@@ -6,7 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.eval.certificates.rows import certificate_facts, certificate_rows, price_rows
+from latecomer.eval.certificates.rows import (
+    certificate_facts,
+    certificate_rows,
+    one_of_several,
+    price_rows,
+)
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress
@@ -49,10 +54,7 @@ def progress_findings(
     delta = wanted.delta / n_seeds
     issued = certify_progress(scores, plan=plan, rule=wanted.rule, delta=delta)
     if n_seeds > 1:
-        shared = (
-            f"one of {n_seeds} certificates that hold at once, one a training seed, which share "
-            "delta"
-        )
+        shared = one_of_several(n_seeds, "a training seed")
         issued = replace(issued, assumptions=(*issued.assumptions, shared))
     bound = f"r4:{wanted.rule}"
     arriving: Row = {"group": ARRIVING, "shift": "none", "severity": "", "predictor": RANDOM}

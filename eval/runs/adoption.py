@@ -19,12 +19,7 @@ _FILES = ("config.json", "progress.jsonl", "rows.csv", "timing.json")
 
 
 def check_sources(sources: Sequence[Path]) -> None:
-    """Refuse what is no run directory, or whose archive of cells cannot be read to its end.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse what is no run directory, or whose archive of cells cannot be read to its end."""
     for source in sources:
         if not (source / "study.yaml").is_file():
             raise InputError(f"cannot adopt {source}: it is no run directory (no study.yaml)")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from latecomer.eval.errors import InputError
 from latecomer.eval.results.rows import read_rows
 from latecomer.eval.runs.tally import Event
-from latecomer.models.outside import module_at
+from latecomer.eval.shifts.own_function import function_at
 
 __all__ = ["TRACKERS", "Scalar", "Tracker", "results_of", "tracked"]
 
@@ -116,18 +116,8 @@ class _Own:
     """A function of the user's own."""
 
     def __init__(self, path: str) -> None:
-        place, _, name = path.rpartition(":")
-        if not place or not name.isidentifier():
-            legal = ", ".join(TRACKERS)
-            raise InputError(f"track must be {legal} or module:function, got {path!r}")
-        try:
-            module = module_at(place)
-        except (ValueError, ImportError) as error:
-            raise InputError(f"track: {error}") from error
-        function = getattr(module, name, None)
-        if not callable(function):
-            raise InputError(f"track: {place} has no function {name}")
-        self._function: Tracker = function
+        legal = f"track must be {', '.join(TRACKERS)} or module:function"
+        self._function: Tracker = function_at(path, "track", legal)
 
     def __call__(self, scalar: Scalar) -> None:
         self._function(scalar)

@@ -13,7 +13,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.shifts.transforms import unit_floats
 from latecomer.models.outside import module_at
 
-__all__ = ["OwnShift", "apply_own", "import_shift", "source_hash"]
+__all__ = ["OwnShift", "apply_own", "function_at", "import_shift", "source_hash"]
 
 OwnShift = Callable[[NDArray[np.float32], float, np.random.Generator], Any]
 
@@ -35,19 +35,24 @@ def import_shift(path: str) -> OwnShift:
     >>> import_shift("numpy:clip").__name__
     'clip'
     """
-    place, _, name = path.rpartition(":")
     key = "shifts.function"
+    shift: OwnShift = function_at(path, key, f"{key}: path must read module:function")
+    return shift
+
+
+def function_at(path: str, key: str, legal: str) -> Callable[..., Any]:
+    """Import a user's function; ``key`` and ``legal`` are what refusals begin with."""
+    place, _, name = path.rpartition(":")
     if not place or not name.isidentifier():
-        raise InputError(f"{key}: path must read module:function, got {path!r}")
+        raise InputError(f"{legal}, got {path!r}")
     try:
         module = module_at(place)
     except (ValueError, ImportError) as error:
         raise InputError(f"{key}: {error}") from error
-    function = getattr(module, name, None)
+    function: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(function):
         raise InputError(f"{key}: {place} has no function {name}")
-    found: OwnShift = function
-    return found
+    return function
 
 
 def source_hash(function: OwnShift) -> str:

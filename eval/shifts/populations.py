@@ -122,10 +122,10 @@ def shifted_populations(
     own_settings = {name: v for name, v in asked.items() if name not in elsewhere}
     check_shifts(own_settings, dataset.input_shape)
     setting = _Setting(dataset, split, seed, query, validation, split.novel)
-    found: list[Population] = []
+    populations: list[Population] = []
     for name, entries in asked.items():
-        found += _MAKERS.get(name, _on_inputs)(setting, name, entries)
-    return tuple(found)
+        populations += _MAKERS.get(name, _on_inputs)(setting, name, entries)
+    return tuple(populations)
 
 
 def shifted_certification(
@@ -154,15 +154,15 @@ def shifted_certification(
         A shift draws other clients, or deals a data set to all of them at once.
     """
     setting = _Setting(dataset, split, seed, 0.0, 0.0, split.certification)
-    found: list[Population] = []
+    populations: list[Population] = []
     for name, entries in shifts.items():
         if name == "function":
-            found += _by_functions(setting, name, [e for e in entries if e["label"] in names])
+            populations += _by_functions(setting, name, [e for e in entries if e["label"] in names])
         elif name in names and name in _MAKERS:
             raise InputError(f"certification clients cannot be certified under shifts.{name}")
         elif name in names:
-            found += _on_inputs(setting, name, entries)
-    return tuple(found)
+            populations += _on_inputs(setting, name, entries)
+    return tuple(populations)
 
 
 def _on_inputs(setting: _Setting, name: str, severities: Sequence[float]) -> Iterator[Population]:
@@ -241,10 +241,10 @@ def _from_data_sets(
         source = setting.dataset
         target = load_dataset({key: v for key, v in entry.items() if key != "label"})
         rng = setting.generator(name, label)
-        found = refill(source, target, setting.split.novel, label=label, rng=rng)
+        refilled = refill(source, target, setting.split.novel, label=label, rng=rng)
         origin = target.content_hash
-        yield Population(label, None, found.x, found.y, found.rows, found.lacks, origin)
-        yield Population(label + CONTROL, None, source.x, source.y, found.control)
+        yield Population(label, None, refilled.x, refilled.y, refilled.rows, refilled.lacks, origin)
+        yield Population(label + CONTROL, None, source.x, source.y, refilled.control)
 
 
 _MAKERS: Mapping[str, Callable[[_Setting, str, Sequence[Any]], Iterator[Population]]]

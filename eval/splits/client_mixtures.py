@@ -81,16 +81,18 @@ def dirichlet_distances(first: Sequence[float], other: Sequence[float]) -> Mappi
         math.sqrt(-math.expm1(2 * min(0.0, _affinity(a, b)))),
         math.sqrt(min(kl, max(0.0, _divergence(a, b))) / 2),
     ]
-    found = {"kl": kl}
+    distances = {"kl": kl}
     if (2 * b > a).all():
-        found["chi2"] = max(0.0, math.expm1(_log_beta(2 * b - a) + _log_beta(a) - 2 * _log_beta(b)))
-        bounds.append(math.sqrt(found["chi2"]) / 2)
-    found = {"kl": kl, "tv": min(1.0, *bounds), **found}
+        distances["chi2"] = max(
+            0.0, math.expm1(_log_beta(2 * b - a) + _log_beta(a) - 2 * _log_beta(b))
+        )
+        bounds.append(math.sqrt(distances["chi2"]) / 2)
+    distances = {"kl": kl, "tv": min(1.0, *bounds), **distances}
     if (b >= a).all():
         more = (b - a)[b > a]
         ratio = _log_beta(a) - _log_beta(b) + float((more * np.log(more / more.sum())).sum())
-        found["subgroup"] = math.exp(-max(0.0, ratio))
-    return found
+        distances["subgroup"] = math.exp(-max(0.0, ratio))
+    return distances
 
 
 def fill_client_mixtures(

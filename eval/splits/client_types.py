@@ -73,8 +73,8 @@ def distances(weights: Sequence[float], others: Sequence[float]) -> Mapping[str,
 
     Examples
     --------
-    >>> found = distances([0.5, 0.5], [0.25, 0.75])
-    >>> {name: round(value, 4) for name, value in found.items()}
+    >>> apart = distances([0.5, 0.5], [0.25, 0.75])
+    >>> {name: round(value, 4) for name, value in apart.items()}
     {'kl': 0.1308, 'tv': 0.25, 'chi2': 0.25, 'subgroup': 0.6667}
     """
     pairs = list(zip(others, weights, strict=True))

@@ -185,8 +185,8 @@ def draw_held_out(law: Law, n_clients: int, rng: np.random.Generator) -> Filling
     Examples
     --------
     >>> law = Law(1, 2, 0, (np.arange(5), np.arange(5, 9)), (np.arange(0), np.arange(0)))
-    >>> found = draw_held_out(law, 3, np.random.default_rng(0))
-    >>> found.owners.tolist(), len(found.rows)
+    >>> held_out = draw_held_out(law, 3, np.random.default_rng(0))
+    >>> held_out.owners.tolist(), len(held_out.rows)
     ([0, 0, 1, 1, 2, 2], 6)
     """
     train, test = law.counts(n_clients, rng)

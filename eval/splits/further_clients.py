@@ -68,7 +68,6 @@ def deal_extrapolated(
     n_clients: int,
     query: float = QUERY,
     validation: float = VALIDATION,
-    min_samples: int = MIN_SAMPLES,
 ) -> tuple[ClientRows, ...]:
     """Deal the whole reserve anew to clients with Dirichlet(alpha) class proportions.
 
@@ -85,8 +84,6 @@ def deal_extrapolated(
     n_clients : int
     query, validation : float
         As in :func:`make_split`.
-    min_samples : int
-        Fewest samples per client; too small clients are drawn anew, at most 100 times.
 
     Raises
     ------
@@ -108,7 +105,7 @@ def deal_extrapolated(
         rng,
         alpha=alpha,
         form="shares",
-        min_samples=min_samples,
+        min_samples=MIN_SAMPLES,
         key="shifts.extrapolation",
     )
     first = 1 + max(client.id for client in split.clients)

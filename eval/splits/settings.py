@@ -216,8 +216,8 @@ def split_settings(given: Mapping[str, Any]) -> SplitSettings:
     try:
         return _SPLIT.validate_python({k: v for k, v in given.items() if v is not None})
     except ValidationError as error:
-        found = error.errors(include_url=False)
-    first = min(found, key=lambda item: item["type"] != "extra_forbidden")
+        errors = error.errors(include_url=False)
+    first = min(errors, key=lambda item: item["type"] != "extra_forbidden")
     key = str(first["loc"][-1])
     if first["type"] == "extra_forbidden":
         hint = nearest(key, SPLIT_SETTINGS[kind].model_fields)

@@ -171,11 +171,11 @@ def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = Non
     except _DAMAGE as error:
         raise InputError(f"split.path: {path} is damaged: {_line(error)}") from error
     groups = [len(split.seen), len(split.certification), len(split.novel)]
-    found = checksum(split.clients, groups, split.reserve, split.law)
-    if found != split.content_hash:
+    content_hash = checksum(split.clients, groups, split.reserve, split.law)
+    if content_hash != split.content_hash:
         raise InputError(f"split.path: {path} is damaged: its checksum does not fit its contents")
-    if expected is not None and found != expected:
-        raise InputError(f"split.hash must be {found} for {path}, got {expected}")
+    if expected is not None and content_hash != expected:
+        raise InputError(f"split.hash must be {content_hash} for {path}, got {expected}")
     return split
 
 

@@ -173,11 +173,14 @@ def _parameters(name: str, source: Any) -> Mapping[str, Any]:
         return {}
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     named = inspect.signature(source).parameters.values()
-    found = {one.name: one.default for one in named if one.kind not in several}
-    for key in found:
+    defaults = {one.name: one.default for one in named if one.kind not in several}
+    for key in defaults:
         if hasattr(GivenSystem, key):
             raise ValueError(f"{name} has a parameter {key!r}, a name that methods use: rename it")
-    return {**found, **({"checkpoint": inspect.Parameter.empty} if _wants_weights(source) else {})}
+    return {
+        **defaults,
+        **({"checkpoint": inspect.Parameter.empty} if _wants_weights(source) else {}),
+    }
 
 
 def _with_default(value: Any) -> Any:

@@ -18,7 +18,7 @@ from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.populations import breaking_frame
 from latecomer.reports.guarantees.next_population import population_plot
-from latecomer.reports.statements import statement
+from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import (
     BALLS,
     bound_name,
@@ -69,11 +69,6 @@ def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.
 
 def answer_certificate(material: Material) -> Answer | None:
     """State the declared certificate of the best-certified model, and the errors it came from.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
 
     Returns
     -------

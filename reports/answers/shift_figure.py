@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from latecomer.eval.names import SHIFT_AXES
-from latecomer.reports.display.drawing import Looks, apart, styled
+from latecomer.reports.display.drawing import Looks, apart, sheet, styled
 from latecomer.reports.display.naming import Names, model_of
 from latecomer.reports.display.style import WIDE
 from latecomer.reports.frames.errors import records
@@ -37,12 +37,10 @@ def draw_robustness(
     shifts = list(dict.fromkeys(frame["shift"]))
     columns = min(len(shifts), 1 if width < 5 else A_ROW)
     lines = -(-len(shifts) // columns)
-    figure = Figure(figsize=(width, 0.5 + 1.75 * lines))
-    figure.set_layout_engine("constrained")
-    panels = figure.subplots(lines, columns, sharey=True, squeeze=False)
+    figure, panels = sheet(width, 0.5 + 1.75 * lines, lines, columns, sharey=True)
     # Of a single client there is no interval.
     top = 100 * float(frame[["mean", "upper"]].max().max())
-    for place, panel in enumerate(panels.flat):
+    for place, panel in enumerate(panels):
         if place >= len(shifts):
             panel.set_visible(False)
             continue

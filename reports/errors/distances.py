@@ -46,10 +46,6 @@ def diagnostics_figure(
         ``diagnostics_frame`` of the rows.
     metric : str
         One of ``words.METRICS``.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     own = frame[frame["metric"] == metric]
     named = leaders(own, "error")
@@ -87,12 +83,12 @@ def diagnostics_figure(
     return figure
 
 
-def binned(part: pd.DataFrame, bins: int = 5) -> pd.DataFrame:
+def binned(part: pd.DataFrame) -> pd.DataFrame:
     """Mean distance and error in up to five groups of about equal size, by distance.
 
     Groups that would stand on top of each other are one.
     """
-    groups = pd.qcut(part["distance"], bins, labels=False, duplicates="drop")
+    groups = pd.qcut(part["distance"], 5, labels=False, duplicates="drop")
     if groups.isna().all():
         groups = groups.fillna(0)
     apart = part.groupby(groups)["distance"].mean().diff() > NEAR * np.ptp(part["distance"])

@@ -12,7 +12,7 @@ import pandas as pd
 from latecomer.eval.names import IID_SPLITS
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, client_errors, first_record, group_sizes
-from latecomer.reports.statements import AS_NAMED, statement
+from latecomer.reports.statements.sentence import AS_NAMED, statement
 from latecomer.reports.words import number, sentence_case
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")

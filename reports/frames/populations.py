@@ -52,8 +52,8 @@ def population_points(rows: pd.DataFrame) -> pd.DataFrame:
     away = away.sort_values("kl", ignore_index=True).assign(population=lambda f: f.index)
     errors = client_errors(rows)
     novel = primary_predictor(errors[errors["group"] == "novel"])
-    found = novel.merge(away, on=keys).groupby([*_TRAINED, "population"], sort=False)
-    measured = found["error"].agg(measured="mean", standard_error="sem", n_clients="size")
+    beside = novel.merge(away, on=keys).groupby([*_TRAINED, "population"], sort=False)
+    measured = beside["error"].agg(measured="mean", standard_error="sem", n_clients="size")
     columns = ["population", "kl", "tv", "chi2", "subgroup"]
     return measured.reset_index().merge(away.reindex(columns=columns), on="population")
 

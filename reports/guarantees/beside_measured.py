@@ -105,7 +105,8 @@ def _vacuous_band(axes: Axes, frame: pd.DataFrame) -> None:
     axes.set_ylim(1, 10**decades)
     every = 1 + decades // 5
     ticks = [10.0**k for k in range(0, decades + 1, every)]
-    axes.set_yticks(ticks, [_whole(tick) for tick in ticks])
+    words = [f"{tick:,.0f}" if tick < 1e5 else f"1e{round(np.log10(tick))}" for tick in ticks]
+    axes.set_yticks(ticks, words)
     axes.yaxis.set_minor_locator(NullLocator())
     axes.axhspan(1, 10**decades, color=MUTED, alpha=0.1, linewidth=0)
     axes.set_title("vacuous: 1 (100%) and more, log scale", fontsize=8.5, fontweight="normal")
@@ -123,10 +124,6 @@ def _vacuous_band(axes: Axes, frame: pd.DataFrame) -> None:
             va="center",
             fontsize=7.5,
         )
-
-
-def _whole(value: float) -> str:
-    return f"{value:,.0f}" if value < 1e5 else f"1e{round(np.log10(value))}"
 
 
 def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) -> list[Any]:

@@ -86,7 +86,8 @@ def draw_populations(
     for axes, ball in zip(panels, balls, strict=False):
         own = curves[curves["ball"] == ball]
         for (label, _), model in own.groupby(["label", "seed"], sort=False):
-            _line(axes, model, looks[str(label)] if label in named else None)
+            line = (looks[str(label)].colour, 1.5) if label in named else (MUTED, 0.7)
+            axes.plot(model["radius"], 100 * model["value"], color=line[0], linewidth=line[1])
         for row in records(points[points["label"].isin(named)]):
             look = looks[row["label"]]
             place = (row[ball], 100 * row["measured"])
@@ -104,11 +105,6 @@ def draw_populations(
         ncols=min(len(named), 2 if width < 5 else 4),
     )
     return figure
-
-
-def _line(axes: Axes, own: pd.DataFrame, look: Look | None) -> None:
-    colour, width = (look.colour, 1.5) if look else (MUTED, 0.7)
-    axes.plot(own["radius"], 100 * own["value"], color=colour, linewidth=width)
 
 
 def _handle(look: Look, label: str, points: bool) -> Line2D:
@@ -166,7 +162,8 @@ def certified_table(rows: pd.DataFrame, breaking: pd.DataFrame) -> Table:
     names = model_names(rows)
     shown_rows = []
     for (label, predictor, ball), own in rows.groupby([*MODEL, "ball"], sort=False):
-        broken = breaking[(breaking["label"] == label) & (breaking["bound"] == _bound(str(ball)))]
+        bound = "r0:subgroup" if ball == "subgroup" else f"r0:{ball}_ball"
+        broken = breaking[(breaking["label"] == label) & (breaking["bound"] == bound)]
         for radius, part in own.groupby("radius", sort=False):
             shown_rows.append(
                 {
@@ -187,10 +184,6 @@ def certified_table(rows: pd.DataFrame, breaking: pd.DataFrame) -> Table:
     cells = pd.DataFrame(shown_rows).fillna(DASH)
     label_ = "How different may the next population be?"
     return Table("next-population", caption, rows, cells, words, label=label_, noun="rows")
-
-
-def _bound(ball: str) -> str:
-    return "r0:subgroup" if ball == "subgroup" else f"r0:{ball}_ball"
 
 
 def _broken(own: pd.DataFrame, ball: str) -> dict[str, str]:
@@ -251,6 +244,7 @@ def measured_table(frame: pd.DataFrame) -> Table:
     shown_rows = []
     for (label, predictor, _), own in frame.groupby([*MODEL, "population"], sort=False):
         first = own.iloc[0]
+        above = own[certified].lt(own["measured"], axis=0).any(axis=1)
         shown_rows.append(
             {
                 "method": names[str(label), str(predictor)],
@@ -267,7 +261,7 @@ def measured_table(frame: pd.DataFrame) -> Table:
                     else DASH
                     for name in certified
                 },
-                "measured above": count(int(_above(own, certified).sum()), "seed"),
+                "measured above": count(int(above.sum()), "seed"),
                 "clients": str(int(first["n_clients"])),
             }
         )
@@ -284,10 +278,6 @@ def measured_table(frame: pd.DataFrame) -> Table:
     return Table(
         "measured-populations", caption, frame, cells, ("method",), label=label, noun="rows"
     )
-
-
-def _above(frame: pd.DataFrame, certified: Sequence[str]) -> pd.Series:
-    return frame[list(certified)].lt(frame["measured"], axis=0).any(axis=1)
 
 
 def worst_table(frame: pd.DataFrame) -> Table:

@@ -12,7 +12,7 @@ from latecomer.reports.display.section import Block, Group, Items, Material, Sec
 from latecomer.reports.errors.sameness import sameness_frame, say_sameness
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONTROL, failures_frame, primary_predictor, records
-from latecomer.reports.statements import statement
+from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import (
     bound_name,
     count,

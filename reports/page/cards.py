@@ -14,7 +14,7 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.frames.bounds import ledger_of
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import CONDITION, records
-from latecomer.reports.statements import statement
+from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import PROTOCOLS
 
 __all__ = ["cards", "certify_command", "model_command", "stem_of"]
@@ -137,9 +137,9 @@ def _errors(errors: pd.DataFrame) -> dict[tuple[str, int], list[dict[str, Any]]]
     # A sum of counts one of which is not known is not known.
     frame["n_query"] = groups["n_query"].sum()
     frame["known"] = groups["n_query"].count() == frame["n"]
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    measured: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in records(frame.reset_index()):
-        found.setdefault((row["label"], row["seed"]), []).append(
+        measured.setdefault((row["label"], row["seed"]), []).append(
             {
                 **{name: row[name] for name in keys},
                 "mean": row["mean"],
@@ -150,7 +150,7 @@ def _errors(errors: pd.DataFrame) -> dict[tuple[str, int], list[dict[str, Any]]]
                 "n_query": int(row["n_query"]) if row["known"] else None,
             }
         )
-    return found
+    return measured
 
 
 def _orders_seed(study: Mapping[str, Any], bound: str) -> int:

@@ -66,8 +66,8 @@ def citations(
 
     Examples
     --------
-    >>> found = citations(["pefll"], ["Baxter (2000), Theorem 4"])
-    >>> [line for line in found.splitlines() if line.startswith("@")]
+    >>> cited = citations(["pefll"], ["Baxter (2000), Theorem 4"])
+    >>> [line for line in cited.splitlines() if line.startswith("@")]
     ['@inproceedings{scott2024,', '@article{baxter2000,']
     """
     own = {name: told.get("cites", ()) for name, told in method_facts().items()}

@@ -96,11 +96,11 @@ def sections() -> dict[str, Section]:
     >>> sections()["gap"].show.__module__
     'latecomer.reports.errors.accuracy'
     """
-    found: dict[str, Section] = {}
+    by_name: dict[str, Section] = {}
     for section in _found():
-        if found.setdefault(section.name, section) is not section:
+        if by_name.setdefault(section.name, section) is not section:
             raise ValueError(f"two sections of the page are named {section.name!r}")
-    return found
+    return by_name
 
 
 def _found() -> Iterator[Section]:

@@ -24,7 +24,8 @@ DOORS = """
 from latecomer.eval.certificates.held_out import Scored, certify_best, certify_scores
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.studies.loading import load_study
-from latecomer.reports.statements import examples, statement
+from latecomer.reports.statements.every_kind import examples
+from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import bound_name
 
 study = load_study("quickstart", ["certificates=[{rule: hoeffding},"

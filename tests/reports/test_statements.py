@@ -5,12 +5,9 @@ from pathlib import Path
 import pytest
 
 from latecomer.eval.certificates.rules import MEAN_RULES, RULES, rules_for
-from latecomer.reports.statements import (
-    FILE,
-    examples,
-    parts_of,
-    statement,
-)
+from latecomer.reports.statements.every_kind import examples
+from latecomer.reports.statements.parts import FILE, parts_of
+from latecomer.reports.statements.sentence import statement
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "statements.txt"
 KINDS = dict(examples())

@@ -11,9 +11,11 @@ def held_out_losses(server, metrics, stage="before"):
     """Return the error of each client that FL-bench held out, before or ``after`` fine-tuning."""
     server.testing, losses = True, {}
     for client in set(server.test_clients) - set(server.train_clients):
-        found = {s: {p: metrics() for p in ("train", "val", "test")} for s in ("before", "after")}
-        server.trainer.test([client], found)
-        losses[client] = 1 - found[stage]["test"].corrects / found[stage]["test"].size
+        measured = {
+            s: {p: metrics() for p in ("train", "val", "test")} for s in ("before", "after")
+        }
+        server.trainer.test([client], measured)
+        losses[client] = 1 - measured[stage]["test"].corrects / measured[stage]["test"].size
     return losses
 
 

@@ -17,9 +17,13 @@ clients = {}  # a person who did not train -> (support, query), both (x, y)
 for i in range(30, 60):
     mine = np.flatnonzero(person == i)
     clients[i] = ((x[mine[:15]], y[mine[:15]]), (x[mine[15:]], y[mine[15:]]))
-found = certify_predictor(lambda support, query_x: fitted.predict(query_x), clients)
-print(f"one model for all: error {found.mean:.2f}, certified {float(found.certificate):.2f}")
+certified = certify_predictor(lambda support, query_x: fitted.predict(query_x), clients)
+print(
+    f"one model for all: error {certified.mean:.2f}, certified {float(certified.certificate):.2f}"
+)
 own = KNeighborsClassifier(n_neighbors=1)
-found = certify_predictor(lambda support, query_x: own.fit(*support).predict(query_x), clients)
-print(f"one model a client: error {found.mean:.2f}, certified {float(found.certificate):.2f}")
+certified = certify_predictor(lambda support, query_x: own.fit(*support).predict(query_x), clients)
+print(
+    f"one model a client: error {certified.mean:.2f}, certified {float(certified.certificate):.2f}"
+)
 # --8<-- [end:user]

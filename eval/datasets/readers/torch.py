@@ -33,15 +33,15 @@ def read_torch(*, path: str, layout: str | None = None) -> Dataset:
     if not place or not name.isidentifier():
         raise InputError(f"data.path must read file.py:name or module:name, got {path!r}")
     try:
-        found = getattr(_module(place), name, None)
-        made = isinstance(found, type) or not hasattr(found, "__getitem__")
-        held = found() if made and callable(found) else found
+        member = getattr(_module(place), name, None)
+        made = isinstance(member, type) or not hasattr(member, "__getitem__")
+        held = member() if made and callable(member) else member
     except InputError:
         raise
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise InputError(f"data.path: {path} failed: {said}") from error
-    if found is None:
+    if member is None:
         raise InputError(f"data.path: {place} has no {name}")
     source, client = held, None
     if isinstance(held, tuple) and len(held) == 2:

@@ -24,7 +24,7 @@ from latecomer.eval.executors import (
         ("slurm", {"time": "1h"}, "time must be a whole number, got '1h'"),
         ("slurm", {"time": "0"}, "time must be at least 1, got 0"),
         ("slurm", {"gpus-per-cell": 0.5}, "gpus-per-cell must be a whole number, got 0.5"),
-        ("slurm", {"cluster": "slum"}, "cluster must be slurm or local, got 'slum'; did you mean"),
+        ("slurm", {"cluster": "slum"}, "must be one of slurm, local, got 'slum'; did you mean"),
         ("ray", {"partition": "gpu"}, "'ray' takes no partition; it takes address, workers"),
         ("ray", {"memory-per-cell": "much"}, "memory-per-cell must be a number, got 'much'"),
         ("ray", {"cpus-per-cell": "nan"}, "cpus-per-cell must be at least 0, got nan"),

@@ -30,7 +30,7 @@ from latecomer.reports.guarantees.slack import (
 from latecomer.reports.page.cards import model_command
 from latecomer.reports.page.html import page_of
 from latecomer.reports.page.setup import _exceptions
-from latecomer.reports.statements import statement
+from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import DASH
 
 CERTIFICATE = {"metric": "certificate", "population": "unseen-client", "group": "certification",

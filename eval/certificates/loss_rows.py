@@ -1,0 +1,124 @@
+"""Rows of losses as columns: what each must hold, and the mean of each client's."""
+
+import math
+from array import array
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Array
+from latecomer.eval.errors import InputError
+
+__all__ = ["Rows"]
+
+
+@dataclass
+class Rows:
+    """The rows of a source as columns, and how to say which row is meant.
+
+    A million rows are read: what a row costs is kept to the few values it holds, and where it
+    stands is put into words only once something is wrong with it.
+    """
+
+    loss_max: float
+    by: str | None
+    once: bool = False  # whether a client may have one row alone
+    numbers: dict[str, int] = field(default_factory=dict)
+    client: "array[int]" = field(default_factory=lambda: array("q"))
+    loss: "array[float]" = field(default_factory=lambda: array("d"))
+    weight: "array[float]" = field(default_factory=lambda: array("d"))
+    groups: list[str] = field(default_factory=list)
+    weightless: dict[int, str] = field(default_factory=dict)
+
+    def add(
+        self, where: Callable[[], str], client: str, loss: Any, weight: Any = 1.0, group: Any = ""
+    ) -> None:
+        """Take one row in, or say in one line where it stands and what is wrong with it."""
+        value, heft = _quick(loss), _quick(weight)
+        if not client or not 0 <= value <= self.loss_max or not 0 <= heft < math.inf:
+            self._refuse(where(), client, loss, weight)
+        if self.once and client in self.numbers:
+            raise InputError(
+                f"{where()}: client {client!r} occurs twice; a client arrives once, with one loss"
+            )
+        number = self.numbers.setdefault(client, len(self.numbers))
+        self.client.append(number)
+        self.loss.append(value)
+        self.weight.append(heft)
+        if heft == 0:
+            self.weightless.setdefault(number, where())
+        if self.by is None:
+            return
+        if number == len(self.groups):
+            if not group:
+                raise InputError(f"{where()}: no {self.by} is given for client {client!r}")
+            self.groups.append(group)
+        elif self.groups[number] != group:
+            raise InputError(
+                f"{where()}: client {client!r} has {self.by} {group!r}, and"
+                f" {self.groups[number]!r} before"
+            )
+
+    def _refuse(self, where: str, client: str, loss: Any, weight: Any) -> None:
+        if not client:
+            raise InputError(f"{where}: no client id")
+        value, heft = _number(where, "loss", loss), _number(where, "weight", weight)
+        if heft < 0:
+            raise InputError(f"{where}: weight must be at least 0, got {heft!r}")
+        larger = "; divide losses that can be larger by the largest, or say it as loss_max"
+        raise InputError(
+            f"{where}: loss must lie in [0, {self.loss_max:g}], got {value!r}"
+            + (larger if value > self.loss_max else "")
+        )
+
+    def means(self) -> Array:
+        """Average each client's rows; sums are exact, so the order of the rows cannot show."""
+        losses, weights = np.array(self.loss), np.array(self.weight)
+        if len(self.numbers) == len(losses) and weights.all():
+            return losses
+        owner = np.array(self.client)
+        order = np.argsort(owner, kind="stable")
+        ends = np.searchsorted(owner[order], np.arange(len(self.numbers) + 1))
+        averages = np.empty(len(self.numbers))
+        for i, client in enumerate(self.numbers):
+            own = order[ends[i] : ends[i + 1]]
+            largest = weights[own].max()
+            if largest == 0:
+                raise InputError(
+                    f"{self.weightless[i]}: the weights of client {client!r} are all 0, one must be"
+                    " above"
+                )
+            shares = weights[own] / largest
+            averages[i] = math.fsum(shares * losses[own]) / math.fsum(shares)
+        return np.minimum(averages, self.loss_max)
+
+
+def _quick(value: Any) -> float:
+    """Return the number that a value plainly is, NaN where there is something to say about it."""
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and "_" not in value:
+        with suppress(ValueError):
+            return float(value)
+        return math.nan
+    try:
+        return _number("", "", value)
+    except InputError:
+        return math.nan
+
+
+def _number(where: str, name: str, value: Any) -> float:
+    """Return a finite float; text is taken from files only in plain decimal notation."""
+    number = math.nan
+    if isinstance(value, (int, float, np.integer, np.floating, np.bool_)) or (
+        isinstance(value, str) and "_" not in value
+    ):
+        with suppress(ValueError, OverflowError):
+            number = float(value)
+    if not math.isfinite(number):
+        shown = repr(value) if isinstance(value, str) else value
+        raise InputError(f"{where}: {name} must be a finite number, got {shown}")
+    return number

@@ -1,0 +1,235 @@
+"""A table of losses as a rule takes it, and what a rule's bound of it says of clients."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Array, Certificate, scaled_up
+from latecomer.bounds.checks import count, failure_probability, positive
+from latecomer.eval.certificates.loss_table import Source, read_losses
+from latecomer.eval.certificates.rules import (
+    BEST_OF,
+    MEAN_RULES,
+    RULES,
+    Asked,
+    Rule,
+    best_of_rule,
+    rules_for,
+)
+from latecomer.eval.errors import InputError, nearest
+
+__all__ = [
+    "FILE_RULES",
+    "Sample",
+    "check_options",
+    "checked",
+    "n_orders",
+    "sample_of",
+    "scaled_to",
+    "tagged",
+]
+
+FILE_RULES = tuple(rules_for("table"))
+"""Rules that a table of losses can be certified by."""
+
+_ALIKE = "the next client is drawn like these"
+_UNTRAINED = "these clients played no part in training or in choosing the model"
+_RULE_FIRST = "the rule was chosen before looking at their losses"
+_DRAWN = {
+    "iid": "the clients were drawn independently, from those the bound is about",
+    "iid or finite-pool": "the clients were drawn at random, independently or without replacement"
+    " from the untrained ones",
+    "finite-pool": "the clients were drawn at random without replacement from the pool",
+}
+_REALISED = "losses are meant as measured on these clients' own points, with the draws made"
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One loss a client, the smallest first, how the clients were drawn, and the rule asked for.
+
+    Attributes
+    ----------
+    rule : Rule
+    losses : ndarray
+    mean : float
+        Mean loss.
+    n_rows : int
+    loss_max : float
+    pool_size : int or None
+    seed : int
+    """
+
+    rule: Rule
+    losses: Array
+    mean: float
+    n_rows: int
+    loss_max: float
+    pool_size: int | None
+    seed: int
+
+    @property
+    def n_clients(self) -> int:
+        """Clients in the sample."""
+        return len(self.losses)
+
+    @property
+    def pool(self) -> int:
+        """Size of the pool; all of it was scored where none is given."""
+        return self.pool_size or self.n_clients
+
+    def ordered(self, rule: Rule) -> Array:
+        """Return losses in [0, 1] in the order that the rule bets along, which the seed draws."""
+        unit = self.losses / self.loss_max
+        return np.random.default_rng(self.seed).permutation(unit) if rule.ordered else unit
+
+    def bounded(self, delta: float) -> Certificate:
+        """Bound the mean of the losses in [0, 1] by the rule asked for."""
+        if self.rule.bound is None:
+            raise ValueError(f"rule {self.rule.name} bounds no mean")
+        unit = self.ordered(self.rule).tolist()
+        return self.rule.bound(Asked(unit, delta, self.pool_size, self.seed))
+
+
+def sample_of(
+    losses: Source,
+    *,
+    rule: str,
+    delta: float,
+    pool_size: int | None,
+    loss_max: float,
+    seed: int,
+    best_of: Sequence[str] = (),
+) -> Sample:
+    """Read losses and check what is asked of them."""
+    asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": seed}
+    chosen = check_options(rule, best_of, delta=delta, **asked)
+    loss_max = float(loss_max)
+    table = read_losses(losses, loss_max=loss_max)
+    k = len(table.clients)
+    if pool_size is not None and pool_size < k:
+        raise InputError(
+            f"pool_size must be a whole number of at least the {k} clients given, got {pool_size}"
+        )
+    if k < chosen.least:
+        raise InputError(f"rule {rule} needs at least {chosen.least} clients, got {k}")
+    return Sample(
+        rule=chosen,
+        losses=np.array(table.losses),
+        mean=min(math.fsum(table.losses) / k, loss_max),
+        n_rows=table.n_rows,
+        loss_max=loss_max,
+        pool_size=None if pool_size is None else int(pool_size),
+        seed=int(seed),
+    )
+
+
+def check_options(
+    rule: str,
+    best_of: Sequence[str] = (),
+    *,
+    delta: float,
+    pool_size: int | None,
+    loss_max: float,
+    seed: int,
+    alpha: float = 0.1,
+) -> Rule:
+    """Return the rule; refuse what cannot be asked of any table, before one is read."""
+    chosen = _rule_of(rule, best_of, pool_size)
+    checked(failure_probability, "delta", delta)
+    checked(failure_probability, "alpha", alpha)
+    checked(positive, "loss_max", loss_max)
+    checked(partial(count, minimum=0), "seed", seed)
+    if pool_size is not None:
+        checked(count, "pool_size", pool_size)
+    return chosen
+
+
+def _rule_of(rule: str, best_of: Sequence[str], pool_size: int | None) -> Rule:
+    """Return the rule that is asked for, if it covers how the clients were drawn."""
+    legal = (*FILE_RULES, BEST_OF)
+    if rule == "wsr":
+        raise InputError(
+            "rule wsr hangs on the order of the clients, which a table does not tell: use "
+            "wsr_averaged, or product_wor_averaged for a pool"
+        )
+    if rule not in legal:
+        raise InputError(
+            f"rule must be one of {', '.join(legal)}, got {rule!r}{nearest(str(rule), legal)}"
+        )
+    if rule != BEST_OF and best_of:
+        raise InputError(f"best_of names the rules of rule best_of, got rule {rule}")
+    if rule == BEST_OF:
+        given = (best_of,) if isinstance(best_of, str) else tuple(best_of)
+        means = [name for name, one in MEAN_RULES.items() if "table" in one.doors]
+        if len(set(given)) < max(2, len(given)) or not set(given) <= set(means):
+            raise InputError(
+                f"best_of must be two or more different ones of {', '.join(means)}, got "
+                f"{', '.join(map(str, given)) or 'none'}"
+            )
+    for name in given if rule == BEST_OF else (rule,):
+        _check_drawn(name, pool_size)
+    return best_of_rule(given) if rule == BEST_OF else RULES[rule]
+
+
+def _check_drawn(rule: str, pool_size: int | None) -> None:
+    if pool_size is None and not RULES[rule].iid:
+        raise InputError(
+            f"rule {rule} is for finite pools: say how many untrained clients these were drawn "
+            "from (pool_size), or use wsr_averaged"
+        )
+    if pool_size is not None and not RULES[rule].finite_pool:
+        raise InputError(
+            f"rule {rule} needs clients drawn independently, pool_size={pool_size} makes these a "
+            "finite pool: use product_wor_averaged"
+        )
+
+
+def checked(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
+    """Return one number as a check of bounds takes it, or refuse it in that check's words."""
+    if np.ndim(value):
+        raise InputError(f"{name} must be one number, got {name}={value!r}")
+    try:
+        return check(name, value)
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+
+
+def scaled_to(certificate: Certificate, loss_max: float) -> Certificate:
+    """Turn a bound for losses in [0, 1] into one for losses in [0, loss_max], about clients."""
+    ledger = {
+        "clients" if event == "samples" else event: share
+        for event, share in certificate.delta.items()
+    }
+    value = certificate.value if loss_max == 1 else scaled_up(certificate.value, loss_max)
+    return replace(
+        certificate,
+        value=value,
+        terms=MappingProxyType({name: loss_max * part for name, part in certificate.terms.items()}),
+        delta=MappingProxyType(ledger),
+        # A sample is one client's loss: the bound is about clients that were never seen.
+        population="unseen-client",
+        loss_max=loss_max,
+    )
+
+
+def n_orders(rule: Rule) -> int:
+    """Return the orders of the losses that a rule needs: one, several, or none."""
+    return int(rule.ordered) + rule.orders
+
+
+def tagged(certificate: Certificate, rule: Rule, pool_size: int | None, seed: int) -> Certificate:
+    """Say what has to hold of these clients, where a calculator can only list what may."""
+    sampling = certificate.sampling if pool_size is None else "finite-pool"
+    drawn = _ALIKE if certificate.population == "next-client" else _DRAWN[sampling]
+    assumed = [drawn, _UNTRAINED, _RULE_FIRST, f"losses lie in [0, {certificate.loss_max:g}]"]
+    if n_orders(rule):
+        assumed.insert(3, f"so was seed {seed}, which draws the {n_orders(rule)} order(s)")
+    if rule.realised:
+        assumed.append(_REALISED)
+    return replace(certificate, sampling=sampling, assumptions=tuple(assumed))
