@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from latecomer.models.engine.schedule import minibatches, units_kept
+from latecomer.models.engine.weights_in_rows import laid_out
 from latecomer.models.task.state import Params, sent
 from latecomer.models.task.task import Samples, Task
 
@@ -92,57 +93,57 @@ def local_sgd(
     tuple of (dict, Tensor)
         The parameters reached, and the mean loss over the steps (0-d; not finite if one was not).
     """
-    point = {name: _leaf(value) for name, value in params.items()}
-    leaves = list(point.values())
-    values = [leaf.detach() for leaf in leaves]
-    parts = rule.parts(list(point))
+    weights, collected = laid_out(list(params.values()), rule.parts(list(params)))
+    leaves = [value.requires_grad_() for value in weights.tensors]
+    point = dict(zip(params, leaves, strict=True))
+    values = [value.detach() for value in weights.lying]
     way: list[Tensor] = []
     total = values[0].new_zeros(())
-    for step in range(n_steps):
-        for leaf in leaves:
-            # The backward pass then hands over its own tensors instead of adding to others.
-            leaf.grad = None
-        with torch.enable_grad():
+    with torch.enable_grad():
+        for step in range(n_steps):
+            for leaf in leaves:
+                # The backward pass then hands over its own tensors instead of adding to others.
+                leaf.grad = None
             loss = objective(point, step)
             torch.autograd.backward(loss, inputs=leaves)
-        slopes = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
-        for places in parts:
-            _clip_in_place([slopes[place] for place in places], rule.clip)
-        if rule.weight_decay:
-            torch._foreach_add_(slopes, values, alpha=rule.weight_decay)
-        if rule.momentum and way:
-            torch._foreach_add_(slopes, way, alpha=rule.momentum)
-        # The tensors just written to are the momentum of the next step; the old ones are let go.
-        way = slopes
-        torch._foreach_add_(values, way, alpha=-rule.lr)
-        total += loss.detach()
-    reached = {name: value.detach().contiguous() for name, value in point.items()}
+            slopes = collected(
+                [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
+            )
+            for lying, tensors in slopes.parts:
+                _clip_in_place(lying, tensors, rule.clip)
+            if rule.weight_decay:
+                torch._foreach_add_(slopes.lying, values, alpha=rule.weight_decay)
+            if rule.momentum and way:
+                torch._foreach_add_(slopes.lying, way, alpha=rule.momentum)
+            # The tensors just written to are the momentum of the next step.
+            way = slopes.lying
+            torch._foreach_add_(values, way, alpha=-rule.lr)
+            total += loss.detach()
+    reached = {
+        name: value.detach().clone(memory_format=torch.contiguous_format)
+        for name, value in point.items()
+    }
     return reached, total / max(n_steps, 1)
 
 
-def _clip_in_place(slopes: list[Tensor], largest: float) -> None:
-    if slopes[0].device.type == "cpu":
+def _clip_in_place(lying: list[Tensor], tensors: list[Tensor], largest: float) -> None:
+    """Scale ``tensors`` down by one factor; ``lying`` are all their numbers in memory."""
+    if tensors[0].device.type == "cpu":
         # Most steps are far from being clipped, and the cheaper norm, though it rounds otherwise,
         # tells. Elsewhere the host would have to wait for the device.
-        roughly = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
+        all_of_it = lying[0] if len(lying) == 1 else torch.stack(torch._foreach_norm(lying))
+        roughly = float(torch.linalg.vector_norm(all_of_it))
         if roughly < 0.999 * largest:
             return
-    types = dict.fromkeys(slope.dtype for slope in slopes)
-    rows = [torch.cat([v.reshape(-1) for v in slopes if v.dtype == dtype]) for dtype in types]
+    types = dict.fromkeys(slope.dtype for slope in tensors)
+    rows = [torch.cat([v.reshape(-1) for v in tensors if v.dtype == dtype]) for dtype in types]
     norms = [torch.linalg.vector_norm(row) for row in rows]
     norm = norms[0]
     if len(norms) > 1:
         norm = torch.linalg.vector_norm(torch.stack([value.to(norm.dtype) for value in norms]))
     if norm.device.type == "cpu" and not float(norm) > largest:
         return
-    torch._foreach_mul_(slopes, largest / norm.clamp_min(largest))
-
-
-def _leaf(value: Tensor) -> Tensor:
-    """Return a copy to take gradients for, laid out as they come: filters like images on a CPU."""
-    filters = value.dim() == 4 and value.shape[1] > 1 and value.device.type == "cpu"
-    layout = torch.channels_last if filters else torch.contiguous_format
-    return value.detach().clone(memory_format=layout).requires_grad_()
+    torch._foreach_mul_(lying, largest / norm.clamp_min(largest))
 
 
 def fine_tune(

@@ -184,13 +184,12 @@ class Schedule:
                 self._numpy(stream, number, client), int(self._sizes[client]), count, size
             )
 
-        describe = np.stack([batches(_DESCRIPTOR, i, 1)[0] for i in drawn])
-        rows = np.stack(
-            [
-                np.stack([batches(_MINIBATCH + b, i, steps) for b in range(batches_per_step)], 1)
-                for i in drawn
-            ]
-        )
+        describe = np.empty((len(drawn), size), dtype=np.int64)
+        rows = np.empty((len(drawn), steps, batches_per_step, size), dtype=np.int64)
+        for place, client in enumerate(drawn.tolist()):
+            describe[place] = batches(_DESCRIPTOR, client, 1)
+            for batch in range(batches_per_step):
+                rows[place, :, batch] = batches(_MINIBATCH + batch, client, steps)
         # All that the device needs to know of the round, in one go.
         tables = [drawn, describe, rows]
         packed = torch.from_numpy(np.concatenate([table.ravel() for table in tables]))

@@ -14,7 +14,7 @@ from latecomer.models.engine.phases import Phase, divide, plan
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.engine.vectorised import choose_path, train_cohort
 from latecomer.models.task.precision import check_precision, tf32_products
-from latecomer.models.task.state import Params, State, row, scatter
+from latecomer.models.task.state import Params, State, row, rows, scatter
 from latecomer.models.task.task import Clients, Minibatches, Task
 
 __all__ = [
@@ -251,13 +251,14 @@ def _train_locally(
 ) -> tuple[Params, Tensor]:
     """Train the cohort one client after another; the weights reached and each client's loss."""
     final = {name: value.new_empty(value.shape) for name, value in start.params.items()}
+    begun, ended = rows(start.params), rows(final)
     losses: list[Tensor] = []
     stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
     for place in range(len(cohort)):
         batches = Minibatches(clients, cohort.rows[place])
         context = Context(own=row(start.own, place), shared=start.shared)
         kept = cohort.kept_units(task, slice(place, place + 1))
-        params, taken = row(start.params, place), 0
+        params, taken = begun[place], 0
         total = torch.zeros((), dtype=torch.float64, device=clients.device)
         for trained, n_steps in stages:
 
@@ -281,6 +282,5 @@ def _train_locally(
             total += loss.double() * n_steps
             taken += n_steps
         losses.append(total / max(taken, 1))
-        for name, value in params.items():
-            final[name][place] = value
+        torch._foreach_copy_(list(ended[place].values()), list(params.values()))
     return final, torch.stack(losses)

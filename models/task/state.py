@@ -46,6 +46,16 @@ def row(table: Mapping[str, Tensor], index: int) -> Params:
     return {key: value[index] for key, value in table.items()}
 
 
+def rows(table: Mapping[str, Tensor]) -> list[Params]:
+    """Return every client's entries of a table that is not empty, as views.
+
+    >>> rows({"a": torch.tensor([1.0, 2.0])})
+    [{'a': tensor(1.)}, {'a': tensor(2.)}]
+    """
+    each = zip(*(value.unbind() for value in table.values()), strict=True)
+    return [dict(zip(table, values, strict=True)) for values in each]
+
+
 def gather(table: Mapping[str, Tensor], members: Tensor) -> Params:
     """Return the rows ``members`` of every entry."""
     return {key: value[members] for key, value in table.items()}

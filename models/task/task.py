@@ -167,7 +167,6 @@ def _laid_out(x: Tensor) -> Tensor:
     return x
 
 
-_Places = Tensor | slice
 _A_FEW = 2**18
 """How many numbers, a megabyte of float32, stay in the caches beside a net's weights."""
 
@@ -188,49 +187,43 @@ class Minibatches:
     """
 
     def __init__(self, clients: Clients, rows: Tensor) -> None:
-        self._whole: Tensor | None = None
+        several = rows.shape[1]
+        self._y = _by_step(clients.labels(rows).flatten(0, 1), several)
+        self._places: list[tuple[Tensor, ...]] = []
         if rows.device.type != "cpu":
-            self._whole, self._labels = clients.inputs(rows), clients.labels(rows)
-            return
-        few = rows.numel() * clients.x[0].numel() <= _A_FEW
-        used, places = _one_after_another(rows) if few else _once_each(rows)
-        x = clients.inputs(used)
-        # Rows of numbers, in the order that they lie in memory: gathering is then a plain copy.
-        self._last = x.dim() == 4
-        x = x.permute(0, 2, 3, 1) if self._last else x
-        self._shape, self._x = x.shape[1:], x.reshape(len(x), -1)
-        labels = clients.labels(rows)
-        self._steps = [
-            list(zip(at, y.unbind(), strict=True))
-            for at, y in zip(places, labels.unbind(), strict=True)
-        ]
+            self._x = _by_step(clients.inputs(rows).flatten(0, 1), several)
+        elif rows.numel() * clients.x[0].numel() <= _A_FEW:
+            self._keep(clients.inputs(rows.reshape(-1)))
+            batches = self._shaped(self._table.view(-1, rows.shape[2], self._table.shape[1]))
+            self._x = _by_step(batches, several)
+        else:
+            used, places = torch.unique(rows, return_inverse=True)
+            self._keep(clients.inputs(used))
+            self._places = _by_step(places.flatten(0, 1), several)
+
+    def _keep(self, x: Tensor) -> None:
+        """Keep samples as rows of numbers, in the order that they lie in memory."""
+        # Gathering is then a plain copy.
+        x = x.permute(0, 2, 3, 1) if x.dim() == 4 else x
+        self._shape, self._table = x.shape[1:], x.reshape(len(x), -1)
+
+    def _shaped(self, rows: Tensor) -> Tensor:
+        """Return rows of numbers ``[..., n]`` as samples."""
+        x = rows.view(*rows.shape[:-1], *self._shape)
+        return x.movedim(-1, -3) if len(self._shape) == 3 else x
 
     def __getitem__(self, step: int) -> tuple[Samples, ...]:
         """Return the minibatches of local step ``step``."""
-        if self._whole is not None:
-            pairs = zip(self._whole[step], self._labels[step], strict=True)
-            return tuple(Samples(x, y) for x, y in pairs)
-        return tuple(Samples(self._gather(places), y) for places, y in self._steps[step])
-
-    def _gather(self, places: _Places) -> Tensor:
-        table = self._x
-        x = table[places] if isinstance(places, slice) else table.index_select(0, places)
-        x = x.view(-1, *self._shape)
-        return x.permute(0, 3, 1, 2) if self._last else x
+        if not self._places:
+            return tuple(map(Samples, self._x[step], self._y[step]))
+        gathered = [self._table.index_select(0, places) for places in self._places[step]]
+        return tuple(map(Samples, map(self._shaped, gathered), self._y[step]))
 
 
-def _one_after_another(rows: Tensor) -> tuple[Tensor, list[list[_Places]]]:
-    """Return all rows as they come, and where among them each minibatch's lie."""
-    steps, several, size = rows.shape
-    starts = range(0, steps * several * size, size)
-    places: list[_Places] = [slice(start, start + size) for start in starts]
-    return rows.reshape(-1), [places[at : at + several] for at in range(0, len(places), several)]
-
-
-def _once_each(rows: Tensor) -> tuple[Tensor, list[list[_Places]]]:
-    """Return the different rows, and which of them each minibatch takes."""
-    used, places = torch.unique(rows, return_inverse=True)
-    return used, [[*step.unbind()] for step in places.unbind()]
+def _by_step(batches: Tensor, several: int) -> list[tuple[Tensor, ...]]:
+    """Return the batches that each step has ``several`` of."""
+    every = batches.unbind()
+    return [every[at : at + several] for at in range(0, len(every), several)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from bare_rounds import lenet
+from bare_nets import lenet
 from contest import Turns, compare
 from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 from torch import Tensor

@@ -12,32 +12,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import bare_rounds
 import pytest
 from contest import Turns, compare, fastest
-from contestants import BareFederation, engine, every_variant, in_layout
+from contestants import bare_fedavg, engine, every_variant
 from populations import N_CLASSES, SHAPE, cifar_shaped
 from torch import nn
 
-from latecomer.models.engine.method import Method
-from latecomer.models.engine.schedule import Schedule, TrainConfig
-from latecomer.models.methods import make_method
+from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task.task import Clients, Task, make_task
 
 CONFIG = TrainConfig(rounds=10_000, cohort=50, local_steps=5, batch_size=10)
 LR = 0.1
 REPEATS = 9
 FLOWER_ROUNDS = 6
-
-
-def bare(method: Method, task: Task, clients: Clients, data: BareFederation) -> Callable[[], Any]:
-    """Return the bare loop of a variant, a round each time it is called."""
-    schedule = Schedule(0, clients, CONFIG)
-    drawn = schedule.cohort(0)
-    server = method.init(task, clients, drawn, schedule.initial_noise()).server
-    weights = [in_layout(value, data.variant) for value in server.values()]
-    rows = drawn.rows[:, :, 0]
-    return lambda: bare_rounds.fedavg_round(weights, data.cohort(rows), data.variant, lr=LR)
 
 
 def lenet() -> nn.Module:
@@ -69,20 +57,21 @@ def task() -> Task:
 
 
 @pytest.fixture(scope="module")
-def method() -> Method:
-    return make_method("fedavg", local_lr=LR, local_momentum=0.0, local_weight_decay=0.0)
+def method() -> FedAvg:
+    return FedAvg(local_lr=LR, local_momentum=0.0, local_weight_decay=0.0)
 
 
 def test_fedavg_round_and_bare_loops(
     clients: Clients,
     task: Task,
-    method: Method,
+    method: FedAvg,
     take_turns: Callable[..., dict[str, Turns]],
     judge: Callable[..., None],
 ) -> None:
     """At most 1.10 times the best bare loop."""
     rivals = {
-        name: bare(method, task, clients, data) for name, data in every_variant(clients).items()
+        name: bare_fedavg(method, task, clients, CONFIG, data)
+        for name, data in every_variant(clients).items()
     }
     with engine(method, task, clients, CONFIG) as ours:
         turns = take_turns({"engine": ours} | rivals, repeats=REPEATS)
@@ -98,7 +87,7 @@ def test_fedavg_round_and_bare_loops(
 def test_fedavg_round_and_pfl(
     clients: Clients,
     task: Task,
-    method: Method,
+    method: FedAvg,
     take_turns: Callable[..., dict[str, Turns]],
     judge: Callable[..., None],
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from contest import Turns, compare, fastest
-from contestants import BareFederation, BarePeFLL, engine, every_variant
+from contestants import BarePeFLL, bare_pefll, engine, every_variant
 from populations import N_CLASSES, SHAPE, cifar_shaped
 from sample_by_sample import Pictures, batches
 from torch.utils.data import Subset
@@ -18,15 +18,6 @@ from latecomer.models.task.task import Clients, Task, make_task
 CLIENTS, SUPPORT = 100, 500
 CONFIG = TrainConfig(rounds=10_000, cohort=5, local_steps=50, batch_size=32)
 REPEATS = 9
-
-
-def bare(task: Task, clients: Clients, data: BareFederation) -> Callable[[], Any]:
-    """Return the bare loop of a variant, a round each time it is called."""
-    schedule = Schedule(0, clients, CONFIG)
-    loop = BarePeFLL.of(make_method("pefll"), task, clients, schedule, data.variant)
-    drawn = schedule.cohort(0)
-    first, rows = drawn.descriptor_rows, drawn.rows[:, :, 0]
-    return lambda: loop.round((data.x[first], data.y[first]), data.cohort(rows))
 
 
 def fed_by_loader(task: Task, clients: Clients) -> Callable[[], Any]:
@@ -63,7 +54,10 @@ def test_pefll_round(
 ) -> None:
     """At most 1.10 times the best bare loop and at most half of the script-like one."""
     federations = every_variant(clients)
-    rivals = {f"bare, {name}": bare(task, clients, federations[name]) for name in federations}
+    rivals = {
+        f"bare, {name}": bare_pefll(task, clients, CONFIG, federations[name])
+        for name in federations
+    }
     rivals["DataLoader, plain"] = fed_by_loader(task, clients)
     with engine(make_method("pefll"), task, clients, CONFIG) as ours:
         turns = take_turns({"engine": ours} | rivals, repeats=REPEATS)

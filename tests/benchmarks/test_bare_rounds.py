@@ -4,10 +4,12 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
+import bare_nets
 import bare_rounds
+import contestants
 import pytest
 import torch
-from contestants import BareFederation, BarePeFLL, in_layout
+from contestants import BareFederation, BarePeFLL, in_layout, local_rule
 from populations import N_CLASSES, cifar_shaped
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
@@ -18,24 +20,32 @@ from latecomer.models.methods.hypernetworks.pefll import PeFLL
 from latecomer.models.task.state import part
 from latecomer.models.task.task import make_task
 
-SHAPE = (3, 28, 28)
+SHAPES = {bare_nets.lenet: (3, 28, 28), bare_nets.small: (1, 8, 8), bare_nets.dense: (12,)}
+SMALL = (bare_nets.small, bare_nets.dense)
+CASES = [
+    *((net, variant) for net in SHAPES for variant in bare_rounds.VARIANTS),
+    *((net, bare_rounds.ONE_ROW) for net in SMALL),
+]
+EVERY_CASE = pytest.mark.parametrize(
+    ("net", "variant"), CASES, ids=[f"{net.__name__}, {variant}" for net, variant in CASES]
+)
 CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=4, batch_size=6)
+RULE = {"local_lr": 0.1, "local_momentum": 0.9, "local_weight_decay": 1e-3}
 
 
 @pytest.fixture
-def task():
+def task(net):
     return make_task(
-        input_shape=SHAPE,
+        input_shape=SHAPES[net],
         n_classes=N_CLASSES,
-        target="lenet",
         hypernetwork={"width": 12},
         dtype=torch.float64,
     )
 
 
 @pytest.fixture
-def clients():
-    return cifar_shaped(6, 20, 1, shape=SHAPE, dtype=torch.float64)
+def clients(net):
+    return cifar_shaped(6, 20, 1, shape=SHAPES[net], dtype=torch.float64)
 
 
 @pytest.fixture
@@ -56,11 +66,11 @@ def watched(kind):
     return Watched, uploaded
 
 
-@pytest.mark.parametrize("variant", bare_rounds.VARIANTS)
-def test_bare_pefll_round_is_the_engines(task, clients, schedule, variant):
+@EVERY_CASE
+def test_bare_pefll_round_is_the_engines(task, clients, schedule, net, variant):
     kind, uploaded = watched(PeFLL)
     state = train(kind(), task, clients, CONFIG, seed=0)
-    bare = BarePeFLL.of(make_method("pefll"), task, clients, schedule, variant)
+    bare = BarePeFLL.of(make_method("pefll"), task, clients, schedule, variant, net)
     data = BareFederation.of(clients, variant, torch.float64)
     for number in range(CONFIG.rounds):
         drawn = schedule.cohort(number)
@@ -74,16 +84,17 @@ def test_bare_pefll_round_is_the_engines(task, clients, schedule, variant):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("variant", bare_rounds.VARIANTS)
-def test_bare_fedavg_round_is_the_engines(task, clients, schedule, variant):
-    method = FedAvg(local_lr=0.1, local_momentum=0.0, local_weight_decay=0.0)
+@pytest.mark.parametrize("rule", [RULE, RULE | {"local_momentum": 0.0, "local_weight_decay": 0.0}])
+@EVERY_CASE
+def test_bare_fedavg_round_is_the_engines(task, clients, schedule, net, variant, rule):
+    method = FedAvg(**rule)
     state = train(method, task, clients, CONFIG, seed=0)
     start = method.init(task, clients, schedule.cohort(0), schedule.initial_noise()).server
     weights = [in_layout(value.clone(), variant) for value in part(start, "target").values()]
     data = BareFederation.of(clients, variant, torch.float64)
     for number in range(CONFIG.rounds):
         rows = schedule.cohort(number).rows[:, :, 0]
-        bare_rounds.fedavg_round(weights, data.cohort(rows), variant, lr=0.1)
+        bare_rounds.fedavg_round(net, weights, data.cohort(rows), variant, local_rule(method))
     for ours, before, theirs in zip(
         part(state.server, "target").values(), part(start, "target").values(), weights, strict=True
     ):
@@ -92,9 +103,22 @@ def test_bare_fedavg_round_is_the_engines(task, clients, schedule, variant):
 
 
 def test_bare_rounds_are_short_and_import_torch_alone():
-    text = Path(bare_rounds.__file__).read_text("utf-8")
-    assert len(text.splitlines()) <= 80
-    nodes = list(ast.walk(ast.parse(text)))
+    texts = [Path(module.__file__).read_text("utf-8") for module in (bare_rounds, bare_nets)]
+    assert len("".join(texts).splitlines()) <= 120
+    nodes = [node for text in texts for node in ast.walk(ast.parse(text))]
     plain = [alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names]
     partial = [n.module or "." for n in nodes if isinstance(n, ast.ImportFrom)]
     assert {name.partition(".")[0] for name in plain + partial} == {"torch"}
+
+
+def test_batches_are_the_same_at_once_and_one_by_one(monkeypatch):
+    data = BareFederation.of(cifar_shaped(2, 9, 1, shape=(1, 8, 8)), "channels-last")
+    rows = torch.tensor([[3, 1, 2], [8, 4, 3]])
+    at_once = list(data.batches(rows))
+    monkeypatch.setattr(contestants, "_A_FEW", 0)
+    one_by_one = list(data.batches(rows))
+    assert len(at_once) == len(one_by_one) == 2
+    for (x, y), (same_x, same_y) in zip(at_once, one_by_one, strict=True):
+        assert torch.equal(x, same_x)
+        assert torch.equal(y, same_y)
+        assert len(x) == 3

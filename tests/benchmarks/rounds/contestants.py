@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from threading import Semaphore, Thread
 from typing import Any, Self
 
+import bare_nets
 import bare_rounds
 import torch
 from contest import one_processor
@@ -13,10 +14,16 @@ from torch import Tensor
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
+from latecomer.models.methods import make_method
+from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task.state import part
 from latecomer.models.task.task import Clients, Task
 
 Batch = tuple[Tensor, Tensor]
+Net = Callable[[list[Tensor], Tensor, bool], Tensor]
+
+_A_FEW = 2**18
+"""How many numbers stay in the caches beside a net's weights."""
 
 
 class _EnoughError(Exception):
@@ -100,7 +107,9 @@ class BareFederation:
         return cls(in_layout(x, variant), clients.y, variant)
 
     def batches(self, rows: Tensor) -> Iterator[Batch]:
-        """Yield a client's batches of ``rows [steps, b]``."""
+        """Yield a client's batches of ``rows [steps, b]``; few numbers are fetched at once."""
+        if rows.numel() * self.x[0].numel() < _A_FEW:
+            return zip(self.x[rows], self.y[rows], strict=True)
         return ((self.x[batch], self.y[batch]) for batch in rows)
 
     def cohort(self, rows: Tensor) -> list[Iterator[Batch]]:
@@ -122,7 +131,7 @@ def every_variant(clients: Clients) -> dict[str, BareFederation]:
 
 def in_layout(x: Tensor, variant: str) -> Tensor:
     """Return images, or filters, in the layout of a variant."""
-    layout = bare_rounds.VARIANTS[variant][0]
+    layout, *_ = bare_rounds.VARIANTS.get(variant, (bare_rounds.NHWC,))
     return x.contiguous(memory_format=layout) if x.dim() == 4 else x
 
 
@@ -135,10 +144,17 @@ class BarePeFLL:
     scale: tuple[Tensor, Tensor]
     shapes: Sequence[tuple[int, ...]]
     variant: str
+    net: Net
 
     @classmethod
     def of(
-        cls, method: Method, task: Task, clients: Clients, schedule: Schedule, variant: str
+        cls,
+        method: Method,
+        task: Task,
+        clients: Clients,
+        schedule: Schedule,
+        variant: str,
+        net: Net = bare_nets.lenet,
     ) -> Self:
         """Start where the engine starts."""
         state = method.init(task, clients, schedule.cohort(0), schedule.initial_noise())
@@ -151,10 +167,47 @@ class BarePeFLL:
             [torch.zeros(()) for _ in eta],
         )
         scale = (server["descriptor.mean"], server["descriptor.sd"])
-        return cls(eta, moments, scale, list(task.shapes.values()), variant)
+        return cls(eta, moments, scale, list(task.shapes.values()), variant, net)
 
     def round(self, first: Batch, cohort: Sequence[Iterator[Batch]]) -> list[Tensor]:
         """Do a round; ``first`` is the batch of descriptors, ``cohort`` every client's batches."""
-        return bare_rounds.pefll_round(
-            self.eta, self.moments, self.scale, first, cohort, self.variant, self.shapes
-        )
+        start = self.eta, self.moments, self.scale
+        return bare_rounds.pefll_round(self.net, *start, first, cohort, self.variant, self.shapes)
+
+
+def bare_pefll(
+    task: Task,
+    clients: Clients,
+    config: TrainConfig,
+    data: BareFederation,
+    net: Net = bare_nets.lenet,
+) -> Callable[[], Any]:
+    """Return the bare loop of a variant, a round each time it is called."""
+    schedule = Schedule(0, clients, config)
+    loop = BarePeFLL.of(make_method("pefll"), task, clients, schedule, data.variant, net)
+    drawn = schedule.cohort(0)
+    first, rows = drawn.descriptor_rows, drawn.rows[:, :, 0]
+    return lambda: loop.round((data.x[first], data.y[first]), data.cohort(rows))
+
+
+def bare_fedavg(
+    method: FedAvg,
+    task: Task,
+    clients: Clients,
+    config: TrainConfig,
+    data: BareFederation,
+    net: Net = bare_nets.lenet,
+) -> Callable[[], Any]:
+    """Return the bare loop of a variant, a round each time it is called."""
+    schedule = Schedule(0, clients, config)
+    drawn = schedule.cohort(0)
+    server = method.init(task, clients, drawn, schedule.initial_noise()).server
+    weights = [in_layout(value, data.variant) for value in server.values()]
+    rows, rule = drawn.rows[:, :, 0], local_rule(method)
+    return lambda: bare_rounds.fedavg_round(net, weights, data.cohort(rows), data.variant, rule)
+
+
+def local_rule(method: FedAvg) -> dict[str, float]:
+    """Return the settings of a local step by the names that torch has for them."""
+    rule = method.local
+    return {"lr": rule.lr, "momentum": rule.momentum, "weight_decay": rule.weight_decay}

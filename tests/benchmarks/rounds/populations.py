@@ -38,6 +38,7 @@ def cifar_shaped(
     y = own[np.arange(n_clients)[:, None], rng.integers(0, 2, (n_clients, each))]
     rows = torch.arange(n_clients * each).view(n_clients, each)
     x = torch.from_numpy(rng.integers(0, 256, (n_clients * each, *shape), np.uint8))
+    scale = (shape[0], *(1 for _ in shape[1:]))
     exact = dtype if dtype.is_floating_point else torch.float32
     return Clients(
         x=x if dtype is torch.uint8 else x.to(dtype) / 255,
@@ -47,6 +48,6 @@ def cifar_shaped(
         query=rows[:, n_support:].contiguous(),
         query_sizes=torch.full((n_clients,), n_query),
         ids=torch.arange(n_clients),
-        mean=torch.full((shape[0], 1, 1), 0.5, dtype=exact),
-        sd=torch.full((shape[0], 1, 1), 0.25, dtype=exact),
+        mean=torch.full(scale, 0.5, dtype=exact),
+        sd=torch.full(scale, 0.25, dtype=exact),
     )

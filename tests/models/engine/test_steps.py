@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from latecomer.models.engine import weights_in_rows
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm, fine_tune, local_sgd
 from latecomer.models.engine.optimizers import adamw, adamw_memory, sgd, sgd_memory
 from latecomer.models.task.state import Params
@@ -25,6 +26,14 @@ def bumpy(p: Params, step: int) -> Tensor:
     return (step + 1) * (p["a"].sin().sum() + (p["b"] ** 4).sum())
 
 
+@pytest.fixture(params=["in one row", "tensor by tensor"])
+def lying(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the weights lie in both ways."""
+    if request.param == "tensor by tensor":
+        monkeypatch.setattr(weights_in_rows, "A_FEW", 0)
+
+
+@pytest.mark.usefixtures("lying")
 @pytest.mark.parametrize("clip", [50.0, 0.5])
 def test_local_sgd_is_torch_sgd_with_clipping(clip: float) -> None:
     rule = LocalSGD(lr=0.01, momentum=0.9, weight_decay=0.1, clip=clip)
@@ -51,6 +60,7 @@ def test_local_sgd_is_torch_sgd_with_clipping(clip: float) -> None:
     assert not any(value.requires_grad for value in reached.values())
 
 
+@pytest.mark.usefixtures("lying")
 def test_weight_decay_without_a_gradient_is_an_exact_factor() -> None:
     rule = LocalSGD(lr=0.25, momentum=0.0, weight_decay=0.5, clip=50.0)
     reached, _ = local_sgd(
@@ -90,6 +100,7 @@ def test_weights_of_several_types_are_clipped_together() -> None:
     assert torch.allclose(reached["full"], torch.tensor([-0.8], dtype=torch.float64))
 
 
+@pytest.mark.usefixtures("lying")
 def test_gradients_that_are_one_tensor_and_those_missing_are_kept_apart() -> None:
     """Steps write into gradients: two weights may be handed the same one, a third none at all."""
     draw = torch.Generator().manual_seed(2)
@@ -107,6 +118,7 @@ def test_gradients_that_are_one_tensor_and_those_missing_are_kept_apart() -> Non
         torch.testing.assert_close(reached[key], value, rtol=1e-14, atol=1e-14)
 
 
+@pytest.mark.usefixtures("lying")
 def test_filters_come_back_as_other_weights_lie() -> None:
     start = {"filters": torch.randn(4, 3, 2, 2, generator=torch.Generator().manual_seed(3))}
     rule = LocalSGD(lr=0.5, momentum=0.0)
