@@ -35,7 +35,8 @@ def draw_robustness(
         Inches.
     """
     shifts = list(dict.fromkeys(frame["shift"]))
-    columns = min(len(shifts), 1 if width < 5 else A_ROW)
+    # Names right of a fourth panel, alone in its row, would push the others apart.
+    columns = 1 if width < 5 else 2 if len(shifts) == 4 else min(len(shifts), A_ROW)
     lines = -(-len(shifts) // columns)
     figure, panels = sheet(width, 0.5 + 1.75 * lines, lines, columns, sharey=True)
     # Of a single client there is no interval.
