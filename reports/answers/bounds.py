@@ -108,6 +108,11 @@ def distance_frame(
     return ordered[[*MODEL, *columns, "distance", *PARTS]]
 
 
+_SAYING_NOTHING = (
+    " On the right, certificates of 100% and more (as multiples of 1), which say nothing."
+)
+
+
 def answer_bounds(material: Material) -> Answer | None:
     """Say what the tightest guarantee is, how far above the measured error, and what that is.
 
@@ -176,8 +181,8 @@ def _plots(
             drawn,
             title="Certified and measured error of new clients",
             alt=f"Certificates: {'; '.join(said)}.",
-            caption="A row a model, tightest certificate on top, each the largest over the seeds. "
-            "On the right, certificates of 100% and more (as multiples of 1), which say nothing.",
+            caption="A row a model, tightest certificate on top, each the largest over the seeds."
+            f"{_SAYING_NOTHING if len(vacuous) else ''}",
         ),
         Plot(
             "answer-distance",
