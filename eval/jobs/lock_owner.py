@@ -12,6 +12,10 @@ from pathlib import Path
 __all__ = ["Owner", "parse_owner", "this_process"]
 
 
+# Linux's flag of a process that runs nothing any more and only gives back what it had.
+_EXITING = 0x4
+
+
 @dataclass(frozen=True)
 class Owner:
     """Who holds a lock.
@@ -90,7 +94,9 @@ def _start_of(pid: int) -> int:
     except OSError:
         return 0
     fields = text.rpartition(")")[2].split()
-    return -1 if fields[0] in "ZX" else int(fields[19])
+    # Whoever waits for a process may hear of its end before it is a zombie.
+    is_over = fields[0] in "ZX" or int(fields[6]) & _EXITING
+    return -1 if is_over else int(fields[19])
 
 
 def _runs(pid: int, started: int) -> bool:

@@ -137,7 +137,11 @@ def odpfl_without_labels():
         assert label == "odpfl_hn slow"
         own, fedavg = (mean(one, "novel", data) for one in (label, "fedavg"))
         yield f"{rate(own)} and {rate(fedavg)}, {'seen' if name == 'CIFAR-10' else 'where'}"
-    for data, told in (("mnist", " on MNIST"), ("cifar10", ", CIFAR-10"), ("photographs", ", other")):
+    for data, told in (
+        ("mnist", " on MNIST"),
+        ("cifar10", ", CIFAR-10"),
+        ("photographs", ", other"),
+    ):
         where = (f"{data}-200", range(3) if data == "mnist" else range(1))
         label = max(("odpfl_hn", "odpfl_hn slow"), key=lambda one: mean(one, "seen", *where))
         own, fedavg = (mean(one, "novel", *where) for one in (label, "fedavg"))

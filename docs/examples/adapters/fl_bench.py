@@ -11,11 +11,9 @@ def held_out_losses(server, metrics, stage="before"):
     """Return the error of each client that FL-bench held out, before or ``after`` fine-tuning."""
     server.testing, losses = True, {}
     for client in set(server.test_clients) - set(server.train_clients):
-        measured = {
-            s: {p: metrics() for p in ("train", "val", "test")} for s in ("before", "after")
-        }
-        server.trainer.test([client], measured)
-        losses[client] = 1 - measured[stage]["test"].corrects / measured[stage]["test"].size
+        sides = {s: {p: metrics() for p in ("train", "val", "test")} for s in ("before", "after")}
+        server.trainer.test([client], sides)
+        losses[client] = 1 - sides[stage]["test"].corrects / sides[stage]["test"].size
     return losses
 
 

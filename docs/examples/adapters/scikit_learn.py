@@ -17,13 +17,9 @@ clients = {}  # a person who did not train -> (support, query), both (x, y)
 for i in range(30, 60):
     mine = np.flatnonzero(person == i)
     clients[i] = ((x[mine[:15]], y[mine[:15]]), (x[mine[15:]], y[mine[15:]]))
-certified = certify_predictor(lambda support, query_x: fitted.predict(query_x), clients)
-print(
-    f"one model for all: error {certified.mean:.2f}, certified {float(certified.certificate):.2f}"
-)
+proof = certify_predictor(lambda support, query_x: fitted.predict(query_x), clients)
+print(f"one model for all: error {proof.mean:.2f}, certified {float(proof.certificate):.2f}")
 own = KNeighborsClassifier(n_neighbors=1)
-certified = certify_predictor(lambda support, query_x: own.fit(*support).predict(query_x), clients)
-print(
-    f"one model a client: error {certified.mean:.2f}, certified {float(certified.certificate):.2f}"
-)
+proof = certify_predictor(lambda support, query_x: own.fit(*support).predict(query_x), clients)
+print(f"one model a client: error {proof.mean:.2f}, certified {float(proof.certificate):.2f}")
 # --8<-- [end:user]

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -177,3 +178,15 @@ def test_the_line_is_as_long_for_every_beat():
     assert len(replace(ELSEWHERE, beat=10**9).line()) == len(ELSEWHERE.line())
     assert parse_owner(ELSEWHERE.line().decode()) == ELSEWHERE
     assert json.loads(ELSEWHERE.line()) == asdict(ELSEWHERE) | {"beat": "000000000000"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
+@pytest.mark.parametrize(("field", "told"), [(0, "Z"), (6, "4194308")])
+def test_a_process_that_has_ended_is_dead_before_it_is_gone(field, told, monkeypatch):
+    owner, text = this_process(), Path("/proc/self/stat").read_text()
+    assert not owner.is_dead
+    name, _, rest = text.rpartition(") ")
+    fields = rest.split()
+    fields[field] = told
+    monkeypatch.setattr(Path, "read_text", lambda path, **_: f"{name}) {' '.join(fields)}")
+    assert owner.is_dead
