@@ -188,5 +188,10 @@ def test_a_process_that_has_ended_is_dead_before_it_is_gone(field, told, monkeyp
     name, _, rest = text.rpartition(") ")
     fields = rest.split()
     fields[field] = told
-    monkeypatch.setattr(Path, "read_text", lambda path, **_: f"{name}) {' '.join(fields)}")
+    plain = Path.read_text
+
+    def read(path, **how):
+        return f"{name}) {' '.join(fields)}" if path.name == "stat" else plain(path, **how)
+
+    monkeypatch.setattr(Path, "read_text", read)
     assert owner.is_dead
