@@ -217,6 +217,26 @@ def pefll_table1_at_length():
     yield f"{rate(paper['novel'])})"
 
 
+def odpfl_table1_at_length():
+    run = "odpfl-table1-500-rounds"
+    with (ROOT / "reports" / "paper_results.csv").open(encoding="utf-8", newline="") as file:
+        paper = {
+            row["method"]: rate(float(row["mean"]) / 100)
+            for row in csv.DictReader(file)
+            if row["source"] == "odpfl" and row["dataset"] == "cifar10"
+            if row["item"] == "Table 1" and row["setting"].startswith("pathological")
+        }
+    own, fedavg = (right(run, label, "novel") for label in ("odpfl_hn", "fedavg"))
+    row = errors(run)[("odpfl_hn", "0", "novel", "deterministic", "none", "")]
+    low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
+    yield f"ODPFL-HN {rate(own)}, 95% interval {low} to {high} over these ten (paper "
+    yield f"{paper['ODPFL-HN']})"
+    yield f"FedAvg {rate(fedavg)} (paper {paper['FedAvg']})"
+    yield f"{rate(right(run, 'odpfl_hn', 'seen'))} of seen ones' samples right"
+    assert 0.07 < own - float(paper["ODPFL-HN"]) < 0.09
+    assert 0.03 < float(paper["FedAvg"]) - fedavg < 0.045
+
+
 def pefll_table1_cifar10():
     seen, novel = (right("pefll-table1-cifar10", "pefll", group) for group in ("seen", "novel"))
     paper = published_pefll()
@@ -338,6 +358,7 @@ QUOTES = {
     "- `digits-all-methods`": all_methods,
     "- `pefll-table1-cifar10`": pefll_table1_cifar10,
     "- `pefll-table1-5000-rounds`": pefll_table1_at_length,
+    "- `odpfl-table1-500-rounds`": odpfl_table1_at_length,
     "- `bound-vs-accuracy-digits`": tuple,
     "- `certificates-independent-cifar10`": independent_clients,
     "- `certificates-independent-mnist-500`": independent_mnist,
