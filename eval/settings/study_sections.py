@@ -101,7 +101,8 @@ class Train(Settings):
     """The budget of training, the same for every method, and how a cohort's clients train.
 
     ``path``: ``serial``, one client after another; ``vectorised``, all at once, with the same
-    result up to rounding; ``auto``, serial on a CPU and vectorised elsewhere.
+    result up to rounding; ``auto``, serial on a CPU and vectorised elsewhere. Newcomers that train
+    do so likewise.
 
     ``selection``: the model of the ``last`` round, or that of the round with the lowest mean
     ``validation`` error of the seen clients, among the rounds that ``evaluation.every`` measures.

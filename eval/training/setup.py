@@ -1,7 +1,7 @@
 """What every kind of cell is made of: its federation, its task, and what it leaves behind."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, initial_state, train
+from latecomer.models.engine.vectorised import choose_path
 from latecomer.models.generators.target_sizes import largest
 from latecomer.models.methods import make_method
 from latecomer.models.task.state import State
@@ -94,7 +95,7 @@ class Setup:
     classes : str
         What happens to classes that a client does not have, see :func:`score_group`.
     path : str
-        ``serial``, ``vectorised`` or ``auto``.
+        ``serial``, ``vectorised`` or ``auto``, for cohorts and for newcomers that train.
     """
 
     federation: Federation
@@ -177,10 +178,13 @@ def setup_of(cell: TrainingCell) -> Setup:
     """Set up what a cell trains and on whom."""
     federation = federation_of(cell)
     method = make_method(cell.method.name, **cell.method.hyper())
+    task, device = task_of(federation, cell.model, method), federation.seen.clients.device
+    if choose_path(cell.train.path, None, method, task, device)[0] == "vectorised":
+        task = replace(task, together=True)
     return Setup(
         federation=federation,
         method=method,
-        task=task_of(federation, cell.model, method),
+        task=task,
         budget=budget_of(cell.train),
         seed=cell.seed,
         classes=cell.evaluation.classes,

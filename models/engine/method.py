@@ -239,7 +239,7 @@ class Method(ABC):
     ) -> Iterator[Predictor]:
         """Yield the predictors of several clients: seen ones by number, newcomers as None.
 
-        To the last digit those of :meth:`serve` and :meth:`personalize`; override it where clients
+        Those of :meth:`serve` and :meth:`personalize`, up to rounding; override it where clients
         are served faster together. A model that is everyone's is made once.
         """
         fixed = predictor == "deterministic" and type(self).serve is Method.serve

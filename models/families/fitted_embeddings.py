@@ -1,25 +1,37 @@
 """Newcomers of pFedHN: an embedding is fitted through the frozen hypernetwork."""
 
 from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
 
+from latecomer.models.engine.fine_tuning import Tuning, tune_each
 from latecomer.models.engine.hyperparameters import choice, count, number
-from latecomer.models.engine.local_steps import fine_tune
 from latecomer.models.engine.optimizers import sgd, sgd_memory
 from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.families.trained_newcomers import TrainedNewcomers
 from latecomer.models.generators.hypernetworks import pull_back
 from latecomer.models.generators.target_sizes import place_of_novel
 from latecomer.models.task.heads import join
-from latecomer.models.task.state import Params, State, detached, leaves, move, part, row
+from latecomer.models.task.state import (
+    Params,
+    State,
+    detached,
+    leaves,
+    move,
+    part,
+    rows,
+    stack,
+    subtract,
+)
 from latecomer.models.task.targets import TARGETS
 from latecomer.models.task.task import Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class FittedEmbeddings(EmbeddedClients, ABC):
+class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
     """Embedded clients whose newcomers fit an embedding of their own.
 
     Attributes
@@ -50,35 +62,57 @@ class FittedEmbeddings(EmbeddedClients, ABC):
         """Which of ``sizes`` newcomers get."""
         return place_of_novel(self.novel_size, self.sizes)
 
-    def fit(self, task: Task, state: State, support: Samples, generator: Generator) -> Params:
-        """Fit a new embedding, and a fresh head if heads are personal, to a newcomer.
+    def kept(self, task: Task, state: State, index: int) -> Params | None:
+        """Return what is made of the client's own embedding, under its own head if it has one."""
+        return self.weights_of(task, state, index)
+
+    def fit_each(
+        self,
+        task: Task,
+        state: State,
+        supports: Sequence[Samples],
+        generators: Sequence[Generator],
+    ) -> list[Params]:
+        """Fit an embedding, and a fresh head if heads are personal, to each newcomer.
 
         The hypernetwork stays as it is. In every round all weights train on the support; their
         change moves the embedding, the head stays as trained.
         """
-        eta, device = part(state.server, "hyper"), support.x.device
-        dim, place = state.clients["embedding"].shape[1], self.novel_place
-        fresh = torch.randn(1, dim, generator=generator, dtype=task.dtype).to(device)
-        fitted, only = {"embedding": fresh}, torch.tensor([place], device=device)
-        head: Params = {}
-        if self.personal_layers:
-            head = move(self.fresh_head(task, (self.sizes or ("",))[place], generator), device)
+        eta, device = part(state.server, "hyper"), supports[0].x.device
+        fresh, heads = self._drawn(task, state, generators)
+        fitted = {"embedding": fresh.to(device)}
+        heads = [move(head, device) for head in heads]
+        size = torch.full((len(supports),), self.novel_place, device=device)
         if self.warm == "nearest":
-            fitted = {"embedding": self.nearest(task, state, support)[None]}
+            fitted = {"embedding": torch.stack([self.nearest(task, state, s) for s in supports])}
         memory, rule = sgd_memory(fitted), (self.novel_lr, self.server_momentum)
+        how = Tuning(self.local, self.novel_steps, self.novel_batch_size)
         for _ in range(self.novel_rounds):
             point = leaves(fitted)
             with torch.enable_grad():
-                made = self.made(task, eta, point["embedding"], only)
-            first = join(task, row(detached(made), 0), head)
-            trained = self.novel_steps, self.novel_batch_size, generator
-            tuned = fine_tune(task, first, support, self.local, *trained)
-            delta = {key: tuned[key] - value.detach() for key, value in made.items()}
-            (slope,) = pull_back(made, delta, [point["embedding"]])
+                made = self.made(task, eta, point["embedding"], size)
+            bodies = rows(detached(made))
+            first = [join(task, *both) for both in zip(bodies, heads, strict=True)]
+            tuned = tune_each(task, first, supports, how, generators)
+            delta = subtract(stack([{key: one[key] for key in made} for one in tuned]), made)
+            (slope,) = pull_back(made, detached(delta), [point["embedding"]])
             slopes = {"embedding": slope}
             fitted, memory = sgd(fitted, slopes, memory, *rule, self.server_weight_decay)
-            head = {name: tuned[name] for name in head}
-        return join(task, row(self.made(task, eta, fitted["embedding"], only), 0), head)
+            heads = [{name: one[name] for name in heads[0]} for one in tuned]
+        bodies = rows(self.made(task, eta, fitted["embedding"], size))
+        return [join(task, *both) for both in zip(bodies, heads, strict=True)]
+
+    def _drawn(
+        self, task: Task, state: State, generators: Sequence[Generator]
+    ) -> tuple[Tensor, list[Params]]:
+        """Draw every newcomer's first embedding, ``[c, dim]``, and its personal layers."""
+        dim, size = state.clients["embedding"].shape[1], (self.sizes or ("",))[self.novel_place]
+        fresh, heads = [], []
+        for generator in generators:
+            fresh.append(torch.randn(1, dim, generator=generator, dtype=task.dtype))
+            personal = self.personal_layers
+            heads.append(self.fresh_head(task, size, generator) if personal else {})
+        return torch.cat(fresh), heads
 
     def nearest(self, task: Task, state: State, support: Samples) -> Tensor:
         """Return the embedding ``[dim]`` of the seen client whose model fits the support best."""

@@ -8,18 +8,19 @@ from torch import Generator
 
 from latecomer.models.engine.hyperparameters import count, number
 from latecomer.models.engine.local_steps import LocalSGD
-from latecomer.models.engine.method import Finish, Predictor, Start, predict_with
+from latecomer.models.engine.method import Finish, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.state import Params, State, gather, nest, part, repeat, row, subtract
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Clients, Task
 
 OWN = "own"
 """Section of a client's own weights ``v``, beside those of the global ``w``."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PersonalWeights(AveragedWeights, ABC):
+class PersonalWeights(FineTuned, AveragedWeights, ABC):
     """Global weights ``w`` as in FedAvg, and weights ``v`` that every client keeps.
 
     Both take all local steps of a round side by side, on the same minibatches; neither's gradient
@@ -72,21 +73,9 @@ class PersonalWeights(AveragedWeights, ABC):
     def served(self, task: Task, state: State, index: int) -> Params:
         """Return the weights that serve seen client ``index``, which has trained."""
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the client's personal model; a client that never trained is a newcomer."""
-        self.refuse_predictor(predictor)
-        if not state.clients["has_own"][index]:
-            return self.personalize(task, state, support, generator=generator)
-        return predict_with(task, self.served(task, state, index))
+    def kept(self, task: Task, state: State, index: int) -> Params | None:
+        """Return the client's personal model, if it ever trained."""
+        return self.served(task, state, index) if state.clients["has_own"][index] else None
 
 
 def own_weights(state: State, index: int) -> Params:

@@ -5,17 +5,18 @@ from dataclasses import dataclass
 
 from torch import Generator
 
+from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
-from latecomer.models.engine.local_steps import LocalSGD, fine_tune
-from latecomer.models.engine.method import Finish, Method, Predictor, Start, predict_with
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.method import Finish, Start
 from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import (
     Params,
     State,
     add,
     gather,
-    move,
     nest,
     part,
     repeat,
@@ -23,11 +24,11 @@ from latecomer.models.task.state import (
     subtract,
     weighted_mean,
 )
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Clients, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedBody(Method, ABC):
+class SharedBody(FineTuned, ABC):
     """One body for all, averaged as in FedAvg; every client keeps a head of its own.
 
     A seen client is served its head on the body; a newcomer trains a fresh head on the frozen
@@ -90,36 +91,15 @@ class SharedBody(Method, ABC):
         mean = weighted_mean(uploads, cohort.sizes)
         return State(nest("body", add(part(state.server, "body"), mean)), state.clients)
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def kept(self, task: Task, state: State, index: int) -> Params | None:
         """Return the body with the client's own head."""
-        self.refuse_predictor(predictor)
-        head = row(state.clients, index)
-        return predict_with(task, join(task, part(state.server, "body"), head))
+        return join(task, part(state.server, "body"), row(state.clients, index))
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Train a fresh head on the frozen body."""
-        self.refuse_predictor(predictor)
-        head = head_names(task, self.head_layers)
-        fresh = move(task.initial(generator), support.x.device)
-        weights = join(task, fresh, part(state.server, "body"))
-        steps, size = self.novel_steps, self.novel_batch_size
-        rule = self.local.at(self.novel_lr)
-        tuned = fine_tune(task, weights, support, rule, steps, size, generator, trained=head)
-        return predict_with(task, tuned)
+    def begun(self, task: Task, state: State, generator: Generator) -> Params:
+        """Return the body under a fresh head."""
+        return join(task, task.initial(generator), part(state.server, "body"))
+
+    def tuning(self, task: Task, state: State) -> Tuning:
+        """Return the training of the head on the frozen body."""
+        head, rule = head_names(task, self.head_layers), self.local.at(self.novel_lr)
+        return Tuning(rule, self.novel_steps, self.novel_batch_size, head)

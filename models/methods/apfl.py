@@ -7,15 +7,13 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
+from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import choice, number
-from latecomer.models.engine.local_steps import fine_tune
 from latecomer.models.engine.method import (
     Context,
     Finish,
     Personalization,
-    Predictor,
     Start,
-    predict_with,
 )
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
@@ -126,22 +124,11 @@ class APFL(PersonalWeights):
         alpha = state.clients["alpha"][index]
         return mixed(alpha, own_weights(state, index), part(state.server, "target"))
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Train a ``v`` from the global weights, and mix it with them."""
-        self.refuse_predictor(predictor)
+    def tuning(self, task: Task, state: State) -> Tuning:
+        """Return the training of a ``v`` from the global weights, which it is mixed with."""
         w, rule = part(state.server, "target"), self.local.at(self.novel_lr)
-        steps, size = self.finetune_steps, self.finetune_batch_size
 
         def mixture(v: Params) -> Params:
             return mixed(self.alpha, v, w)
 
-        v = fine_tune(task, w, support, rule, steps, size, generator, applied=mixture)
-        return predict_with(task, mixture(v))
+        return Tuning(rule, self.finetune_steps, self.finetune_batch_size, applied=mixture)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Generator, Tensor
+from torch import Tensor
 
+from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import number
-from latecomer.models.engine.local_steps import fine_tune
-from latecomer.models.engine.method import Context, Personalization, Predictor, predict_with
+from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
 from latecomer.models.task.objectives import half_squared_distance
 from latecomer.models.task.state import Params, State, part
@@ -61,22 +61,11 @@ class Ditto(PersonalWeights):
         """Return the client's ``v``."""
         return own_weights(state, index)
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Train a ``v`` from the global weights, tied to them."""
-        self.refuse_predictor(predictor)
+    def tuning(self, task: Task, state: State) -> Tuning:
+        """Return the training of a ``v`` from the global weights, tied to them."""
         weights, rule = part(state.server, "target"), self.local.at(self.novel_lr)
-        steps, size = self.finetune_steps, self.finetune_batch_size
 
         def tie(v: Params) -> Tensor:
             return self.lam * half_squared_distance(v, weights)
 
-        tuned = fine_tune(task, weights, support, rule, steps, size, generator, penalty=tie)
-        return predict_with(task, tuned)
+        return Tuning(rule, self.finetune_steps, self.finetune_batch_size, penalty=tie)

@@ -3,18 +3,17 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Generator
-
+from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
-from latecomer.models.engine.local_steps import fine_tune
-from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.engine.method import Personalization
 from latecomer.models.families.averaged_weights import AveragedWeights
-from latecomer.models.task.state import State, part
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.families.trained_newcomers import FineTuned
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedAvgFT(AveragedWeights):
+class FedAvgFT(FineTuned, AveragedWeights):
     """FedAvg (McMahan et al., 2017, Algorithm 1) and local fine-tuning (Wang et al., 2019).
 
     Training is FedAvg. Every client, seen or not, is served the global model after
@@ -44,17 +43,7 @@ class FedAvgFT(AveragedWeights):
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Fine-tune the global model on the support."""
-        self.refuse_predictor(predictor)
-        weights, rule = part(state.server, "target"), self.local.at(self.novel_lr)
-        steps, size = self.finetune_steps, self.finetune_batch_size
-        return predict_with(task, fine_tune(task, weights, support, rule, steps, size, generator))
+    def tuning(self, task: Task, state: State) -> Tuning:
+        """Return fine-tuning of the global model."""
+        rule = self.local.at(self.novel_lr)
+        return Tuning(rule, self.finetune_steps, self.finetune_batch_size)

@@ -5,15 +5,15 @@ from typing import ClassVar
 
 from torch import Generator
 
+from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import choice, count
-from latecomer.models.engine.local_steps import fine_tune
-from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.method import Personalization, Start
 from latecomer.models.engine.phases import Phase, Stage
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.shared_body import SharedBody
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import Params, State, nest, part, row
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Clients, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,33 +69,16 @@ class FedBABU(SharedBody):
         after = super().aggregate(task, state, cohort, start, uploads)
         return State(state.server | after.server, after.clients)
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Fine-tune as for a newcomer: no client has anything of its own."""
-        return self.personalize(task, state, support, predictor=predictor, generator=generator)
+    def kept(self, task: Task, state: State, index: int) -> Params | None:
+        """Return None: no client has anything of its own."""
+        return None
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Fine-tune the body under the random head, or the head on the frozen body."""
-        self.refuse_predictor(predictor)
-        weights = join(task, part(state.server, "head"), part(state.server, "body"))
+    def begun(self, task: Task, state: State, generator: Generator) -> Params:
+        """Return the body under the random head."""
+        return join(task, part(state.server, "head"), part(state.server, "body"))
+
+    def tuning(self, task: Task, state: State) -> Tuning:
+        """Return fine-tuning of the whole, or of the head on the frozen body."""
         trained = head_names(task, self.head_layers) if self.finetuned == "head" else None
-        steps, size = self.novel_steps, self.novel_batch_size
         rule = self.local.at(self.novel_lr)
-        tuned = fine_tune(task, weights, support, rule, steps, size, generator, trained=trained)
-        return predict_with(task, tuned)
+        return Tuning(rule, self.novel_steps, self.novel_batch_size, trained)

@@ -6,19 +6,20 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
+from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
-from latecomer.models.engine.local_steps import fine_tune
-from latecomer.models.engine.method import Finish, Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.method import Finish, Personalization, Start
 from latecomer.models.engine.phases import Phase
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import Params, State, gather, part, repeat, row, subtract
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Clients, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class LGFedAvg(AveragedWeights):
+class LGFedAvg(FineTuned, AveragedWeights):
     """LG-FedAvg (Liang et al., 2020): FedAvg first; then own bodies train under a global head.
 
     In the second phase a client's body starts from FedAvg's, trains whenever the client is drawn
@@ -86,43 +87,25 @@ class LGFedAvg(AveragedWeights):
         owned = torch.ones_like(cohort.members, dtype=torch.bool)
         return Finish(uploads=subtract(head, start.params), kept={**body, "has_body": owned})
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def kept(self, task: Task, state: State, index: int) -> Params:
         """Return the client's body, or FedAvg's before it has one, under the global head."""
-        self.refuse_predictor(predictor)
         only = torch.tensor([index], device=state.clients["has_body"].device)
-        body = row(self._bodies(task, state, only), 0)
-        return predict_with(task, join(task, part(state.server, "target"), body))
+        return join(task, part(state.server, "target"), row(self._bodies(task, state, only), 0))
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Train the mean body under the frozen head."""
-        self.refuse_predictor(predictor)
-        shared, body = part(state.server, "target"), body_names(task, self.head_layers)
-        everyone = torch.arange(len(state.clients["has_body"]), device=support.x.device)
-        bodies = self._bodies(task, state, everyone)
+    def begun(self, task: Task, state: State, generator: Generator) -> Params:
+        """Return the mean body under the global head."""
+        shared, has_body = part(state.server, "target"), state.clients["has_body"]
+        bodies = self._bodies(task, state, torch.arange(len(has_body), device=has_body.device))
         # As a change, so that the mean of bodies that never moved is exactly the shared one.
-        mean = {name: shared[name] + (bodies[name] - shared[name]).mean(dim=0) for name in body}
-        weights = join(task, shared, mean)
-        steps, size = self.novel_steps, self.novel_batch_size
-        rule = self.local.at(self.novel_lr)
-        tuned = fine_tune(task, weights, support, rule, steps, size, generator, trained=body)
-        return predict_with(task, tuned)
+        mean = {
+            name: shared[name] + (own - shared[name]).mean(dim=0) for name, own in bodies.items()
+        }
+        return join(task, shared, mean)
+
+    def tuning(self, task: Task, state: State) -> Tuning:
+        """Return the training of the body under the frozen head."""
+        body, rule = body_names(task, self.head_layers), self.local.at(self.novel_lr)
+        return Tuning(rule, self.novel_steps, self.novel_batch_size, body)
 
     def _bodies(self, task: Task, state: State, members: Tensor) -> Params:
         kept, shared = gather(state.clients, members), part(state.server, "target")

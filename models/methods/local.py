@@ -5,23 +5,22 @@ from typing import ClassVar
 
 from torch import Generator
 
+from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
-from latecomer.models.engine.local_steps import LocalSGD, fine_tune
+from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import (
     Finish,
-    Method,
     Personalization,
-    Predictor,
     Start,
-    predict_with,
 )
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.task.state import Params, State, gather, move, repeat, row
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.families.trained_newcomers import FineTuned
+from latecomer.models.task.state import Params, State, gather, repeat, row
+from latecomer.models.task.task import Clients, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Local(Method):
+class Local(FineTuned):
     """Training without a federation, the yardstick of every other method.
 
     A seen client's model is trained further whenever the client is drawn; a newcomer trains one
@@ -80,32 +79,15 @@ class Local(Method):
         """Leave everything as it is."""
         return state
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def kept(self, task: Task, state: State, index: int) -> Params:
         """Return the client's own model."""
-        self.refuse_predictor(predictor)
-        return predict_with(task, row(state.clients, index))
+        return row(state.clients, index)
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Train a fresh model on the support."""
-        self.refuse_predictor(predictor)
-        steps, size = self.novel_steps, self.novel_batch_size
-        fresh = move(task.initial(generator), support.x.device)
+    def begun(self, task: Task, state: State, generator: Generator) -> Params:
+        """Return fresh weights."""
+        return task.initial(generator)
+
+    def tuning(self, task: Task, state: State) -> Tuning:
+        """Return the training of a model of its own."""
         rule = self.local.at(self.novel_lr)
-        return predict_with(task, fine_tune(task, fresh, support, rule, steps, size, generator))
+        return Tuning(rule, self.novel_steps, self.novel_batch_size)

@@ -4,18 +4,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import choice, count, number
-from latecomer.models.engine.local_steps import LocalSGD, fine_tune
-from latecomer.models.engine.method import Context, Personalization, Predictor, predict_with
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.families.averaged_weights import GlobalWeights
-from latecomer.models.task.state import Params, State, detached, part
+from latecomer.models.families.trained_newcomers import FineTuned
+from latecomer.models.task.state import Params, State, detached
 from latecomer.models.task.task import Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerFedAvg(GlobalWeights):
+class PerFedAvg(FineTuned, GlobalWeights):
     """Per-FedAvg (Fallah, Mokhtari, Ozdaglar, 2020), first-order or Hessian-free.
 
     First order: a local step moves along the gradient at the adapted weights, taken at the weights
@@ -113,18 +115,7 @@ class PerFedAvg(GlobalWeights):
         ahead, behind = beside(self.hf_delta), beside(-self.hf_delta)
         return {key: (ahead[key] - behind[key]) / (2 * self.hf_delta) for key in here}
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Fine-tune the global model on the support."""
-        self.refuse_predictor(predictor)
+    def tuning(self, task: Task, state: State) -> Tuning:
+        """Return fine-tuning of the global model."""
         rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm).at(self.novel_lr)
-        steps, size = self.finetune_steps, self.finetune_batch_size
-        weights = part(state.server, "target")
-        return predict_with(task, fine_tune(task, weights, support, rule, steps, size, generator))
+        return Tuning(rule, self.finetune_steps, self.finetune_batch_size)

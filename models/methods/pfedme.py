@@ -6,11 +6,13 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
+from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
-from latecomer.models.engine.local_steps import LocalSGD, fine_tune
-from latecomer.models.engine.method import Context, Finish, Predictor, Start, predict_with
+from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.method import Context, Finish, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import GlobalWeights
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.objectives import half_squared_distance
 from latecomer.models.task.state import Params, State, detached, nest, part, row, subtract
 from latecomer.models.task.task import Clients, Samples, Task
@@ -20,7 +22,7 @@ _UNCLIPPED = 1e30  # A norm that is never reached, and still a float32.
 
 
 @dataclass(frozen=True, kw_only=True)
-class PFedMe(GlobalWeights):
+class PFedMe(FineTuned, GlobalWeights):
     r"""pFedMe (Dinh, Tran, Nguyen, 2020).
 
     A client's copy ``w`` of the global weights and its personal ``theta`` begin a round alike. In a
@@ -112,39 +114,17 @@ class PFedMe(GlobalWeights):
         scaled = {name: self.beta * value for name, value in uploads.items()}
         return super().aggregate(task, state, cohort, start, scaled)
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the client's own ``theta``; a client that never trained is a newcomer."""
-        self.refuse_predictor(predictor)
-        if not state.clients["has_theta"][index]:
-            return self.personalize(task, state, support, generator=generator)
-        return predict_with(task, row(part(state.clients, _OWN), index))
+    def kept(self, task: Task, state: State, index: int) -> Params | None:
+        """Return the client's own ``theta``, if it ever trained."""
+        trained = state.clients["has_theta"][index]
+        return row(part(state.clients, _OWN), index) if trained else None
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Find the client's ``theta`` for the global weights."""
-        self.refuse_predictor(predictor)
+    def tuning(self, task: Task, state: State) -> Tuning:
+        """Return the way to the ``theta`` of the global weights."""
         weights = part(state.server, "target")
         rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm).at(self.novel_lr)
-        steps, size = self.finetune_steps, self.finetune_batch_size
 
         def tie(theta: Params) -> Tensor:
             return self.lam * half_squared_distance(theta, weights)
 
-        tuned = fine_tune(task, weights, support, rule, steps, size, generator, penalty=tie)
-        return predict_with(task, tuned)
+        return Tuning(rule, self.finetune_steps, self.finetune_batch_size, penalty=tie)

@@ -244,6 +244,9 @@ class Task:
         Hidden layers of hypernetworks, at most 5 (0: none of width x width), and their width.
     spectral : bool
         Whether the layers of hypernetworks are divided by their spectral norms.
+    together : bool
+        Whether clients that train a model when they are served do so side by side: the same models
+        up to rounding.
     kept : Tensor or None
         In a local step of a target with dropout: the units each sample keeps, bool ``[B, units]``.
         None everywhere else: nothing is dropped.
@@ -259,6 +262,7 @@ class Task:
     hidden: int = 3
     width: int = 100
     spectral: bool = False
+    together: bool = False
     kept: Tensor | None = None
     narrow: torch.dtype | None = None
 

@@ -1,6 +1,7 @@
-"""Serving and scoring 1,000 clients, against the same forward passes in bare PyTorch."""
+"""Serving and scoring 1,000 clients, against bare PyTorch; newcomers that train, in both ways."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -21,6 +22,15 @@ from latecomer.models.task.task import Clients, Task, make_task
 CLIENTS, SUPPORT, QUERY = 40 if SMALL else 1_000, 50, 10
 REPEATS = 2 if SMALL else 5
 NHWC = torch.channels_last
+
+NEWCOMERS = 8 if SMALL else 64
+NETS = {"small net": (1, 8, 8), "dense net": (64,)}
+SETTINGS = {
+    "FedRep": {"novel_steps": 50},
+    "Ditto": {"finetune_steps": 50},
+    "Local": {"novel_steps": 50},
+    "pFedHN": {"novel_rounds": 5, "novel_steps": 10, "novel_batch_size": 32},
+}
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +143,37 @@ def test_evaluation_of_a_thousand_clients(
     turns = take_turns({"ours": ours} | rivals, repeats=REPEATS)
     what = f"evaluating 1,000 clients, {name}"
     judge(*(compare(f"{what} / {rival}", turns["ours"], turns[rival]) for rival in rivals))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("kind", NETS)
+def test_newcomers_side_by_side(
+    kind: str,
+    name: str,
+    take_turns: Callable[..., dict[str, Turns]],
+    judge: Callable[..., None],
+) -> None:
+    shape = NETS[kind]
+    clients = cifar_shaped(NEWCOMERS, 24, 1, shape=shape, dtype=torch.float32)
+    task = make_task(input_shape=shape, n_classes=N_CLASSES)
+    method = make_method(name.lower(), **SETTINGS[name])
+    config = TrainConfig(rounds=1, cohort=5, local_steps=2, batch_size=16)
+    state = train(method, task, clients, config, seed=0)
+    supports = [clients.support_of(index) for index in range(NEWCOMERS)]
+
+    def served(*, together: bool) -> Callable[[], None]:
+        asked = replace(task, together=together)
+
+        def serve() -> None:
+            draws = (torch.Generator().manual_seed(index) for index in range(NEWCOMERS))
+            for _ in method.serve_each(
+                asked, state, [None] * NEWCOMERS, supports, generators=draws
+            ):
+                pass
+
+        return serve
+
+    ways = {"together": served(together=True), "alone": served(together=False)}
+    turns = take_turns(ways, repeats=REPEATS)
+    what = f"newcomers of {name}, {kind}, side by side / one by one"
+    judge(compare(what, turns["together"], turns["alone"]))

@@ -1,5 +1,6 @@
 """pFedHN: a hypernetwork makes each client's model from an embedding learnt for that client."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,9 +9,9 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from latecomer.models.engine.hyperparameters import choice
-from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.engine.method import Personalization
 from latecomer.models.families.fitted_embeddings import FittedEmbeddings
-from latecomer.models.task.state import State
+from latecomer.models.task.state import Params, State
 from latecomer.models.task.task import Clients, Samples, Task
 
 
@@ -70,21 +71,18 @@ class PFedHN(FittedEmbeddings):
             [class_proportions(task, clients.labels(rows[:size])) for rows, size in owned]
         )
 
-    def personalize(
+    def fit_each(
         self,
         task: Task,
         state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Fit a new embedding through the frozen hypernetwork, or take the class proportions."""
-        self.refuse_predictor(predictor)
-        if self.descriptors == "class_proportions":
-            proportions = class_proportions(task, support.labels())
-            return predict_with(task, self.made_of(task, state, proportions, self.novel_place))
-        return predict_with(task, self.fit(task, state, support, generator))
+        supports: Sequence[Samples],
+        generators: Sequence[Generator],
+    ) -> list[Params]:
+        """Fit embeddings through the frozen hypernetwork, or take the class proportions."""
+        if self.descriptors == "learned":
+            return super().fit_each(task, state, supports, generators)
+        proportions = [class_proportions(task, support.labels()) for support in supports]
+        return [self.made_of(task, state, shares, self.novel_place) for shares in proportions]
 
 
 def class_proportions(task: Task, y: Tensor) -> Tensor:

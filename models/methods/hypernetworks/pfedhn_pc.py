@@ -3,13 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Generator
-
 from latecomer.models.engine.hyperparameters import count, number
-from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.engine.method import Personalization
 from latecomer.models.families.fitted_embeddings import FittedEmbeddings
-from latecomer.models.task.state import State
-from latecomer.models.task.task import Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,16 +45,3 @@ class PFedHNPC(FittedEmbeddings):
     def personal_layers(self) -> int:
         """Number of last layers that the hypernetwork does not make."""
         return self.head_layers
-
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Fit a new embedding through the frozen hypernetwork, and a fresh head."""
-        self.refuse_predictor(predictor)
-        return predict_with(task, self.fit(task, state, support, generator))

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from latecomer.models.engine.local_steps import LocalSGD, local_sgd
-from latecomer.models.engine.method import Method
+from latecomer.models.engine.method import FixedWeights, Method
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.generators.target_sizes import (
@@ -229,9 +229,7 @@ def test_seen_clients_get_sizes_in_turn_whatever_the_seed_and_the_method() -> No
 @pytest.mark.parametrize("name", ["pfedhn", "pfedhn_pc"])
 @pytest.mark.parametrize("novel_size", ["largest", "lenet-s", "lenet"])
 @pytest.mark.parametrize("size", [1, 6])
-def test_newcomers_are_served_the_declared_size(
-    name: str, novel_size: str, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_newcomers_are_served_the_declared_size(name: str, novel_size: str, size: int) -> None:
     settings: dict[str, Any] = {"novel_rounds": 2, "novel_steps": 2, "novel_batch_size": 3}
     settings |= {"head_layers": 3} if name == "pfedhn_pc" else {}
     method = make_method(name, sizes=SIZES, novel_size=novel_size, **settings)
@@ -239,17 +237,14 @@ def test_newcomers_are_served_the_declared_size(
     state = train(method, task, images(), replace(CONFIG, rounds=1), seed=0)
     expected = "lenet-l" if novel_size == "largest" else novel_size
     assert method.target_of(state, None) == expected
-    used: list[Params] = []
-    monkeypatch.setattr(
-        f"{type(method).__module__}.predict_with", lambda task, params: used.append(params)
-    )
     novel = images((size,), n_own=1, seed=3).support_of(0)
-    method.personalize(task, state, novel, generator=generator())
+    served = method.personalize(task, state, novel, generator=generator())
+    assert isinstance(served, FixedWeights)
     shapes = shapes_of(task, expected)
-    assert not bool(padding(used[0], shapes).any())
-    assert all(bool(value.any()) for value in cut(used[0], shapes).values())
-    logits = task.logits(used[0], novel.x)
-    alone = make(expected).logits(cut(used[0], shapes), novel.x)
+    assert not bool(padding(served.weights, shapes).any())
+    assert all(bool(value.any()) for value in cut(served.weights, shapes).values())
+    alone = make(expected).logits(cut(served.weights, shapes), novel.x)
+    logits = served(novel.x)
     torch.testing.assert_close(logits, alone, rtol=1e-12, atol=1e-14)
 
 

@@ -1,0 +1,152 @@
+"""Training the models of clients that are served: one after another, or side by side.
+
+As with cohorts it is one path, two ways: a step of a small net takes mostly what its operations
+cost however little there is to do, and clients side by side share that; large convolutions take
+longer on a CPU. ``tests/benchmarks/bench_evaluation.py`` says how much it is.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.engine.local_steps import LocalSGD, fine_tune
+from latecomer.models.engine.schedule import minibatches, units_kept
+from latecomer.models.engine.vectorised import cohort_sgd
+from latecomer.models.task import client_axis
+from latecomer.models.task.state import Params, rows, sent, stack
+from latecomer.models.task.task import Samples, Task
+
+__all__ = ["BESIDE", "Tuning", "tune_each"]
+
+BESIDE = 32
+"""Most clients side by side: with more of them nothing is gained, and memory grows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """How clients train the models that they are served; the same for all of them.
+
+    Attributes
+    ----------
+    rule : LocalSGD
+        The step.
+    n_steps, batch_size : int
+        Number of steps, and samples of each.
+    trained : sequence of str or None
+        Names of the weights that move; None: all.
+    penalty : callable, optional
+        From all of a client's weights to what is added to its loss.
+    applied : callable, optional
+        From a client's weights to those that its net has.
+    """
+
+    rule: LocalSGD
+    n_steps: int
+    batch_size: int
+    trained: Sequence[str] | None = None
+    penalty: Callable[[Params], Tensor] | None = None
+    applied: Callable[[Params], Params] | None = None
+
+
+def tune_each(
+    task: Task,
+    starts: Sequence[Params],
+    supports: Sequence[Samples],
+    tuning: Tuning,
+    generators: Sequence[Generator],
+) -> list[Params]:
+    """Train clients' weights on their own labelled supports, as ``task.together`` says.
+
+    Each client's weights are those that :func:`~latecomer.models.engine.local_steps.fine_tune`
+    finds for it alone, up to rounding: it has minibatches and dropout of its own.
+
+    Parameters
+    ----------
+    task : Task
+    starts : sequence of dict of str to Tensor
+        Where each client begins.
+    supports : sequence of Samples
+        The clients' data.
+    tuning : Tuning
+        How they train.
+    generators : sequence of Generator
+        Each client's randomness.
+
+    Returns
+    -------
+    list of dict of str to Tensor
+        The weights that each client's net has.
+    """
+    if task.together and len(starts) > 1 and _on_client_axis(task, starts[0]):
+        return rows(_side_by_side(task, stack([*starts]), supports, tuning, generators))
+    tuned = [
+        fine_tune(
+            task,
+            start,
+            support,
+            tuning.rule,
+            tuning.n_steps,
+            tuning.batch_size,
+            generator,
+            trained=tuning.trained,
+            penalty=tuning.penalty,
+            applied=tuning.applied,
+        )
+        for start, support, generator in zip(starts, supports, generators, strict=True)
+    ]
+    return tuned if tuning.applied is None else [tuning.applied(weights) for weights in tuned]
+
+
+def _on_client_axis(task: Task, start: Params) -> bool:
+    """Tell whether the net is the task's own, which a subclass or another size is not."""
+    return type(task) is Task and {k: tuple(v.shape) for k, v in start.items()} == task.shapes
+
+
+def _side_by_side(
+    task: Task,
+    start: Params,
+    supports: Sequence[Samples],
+    tuning: Tuning,
+    generators: Sequence[Generator],
+) -> Params:
+    """Train weights ``[c, ...]``, each client's on its own support."""
+    x, y, places, kept = _drawn(task, supports, tuning, generators)
+    moving = {k: v for k, v in start.items() if tuning.trained is None or k in tuning.trained}
+
+    def net(weights: Params) -> Params:
+        if tuning.applied is None:
+            return weights
+        made: Params = torch.func.vmap(tuning.applied)(weights)
+        return made
+
+    def objective(p: Params, step: int) -> Tensor:
+        weights, now = {**start, **p}, places[:, step]
+        masks = None if kept is None else kept[:, step]
+        losses = client_axis.losses(task.target, net(weights), x[now], y[now], masks, task.narrow)
+        penalty = tuning.penalty
+        return losses if penalty is None else losses + torch.func.vmap(penalty)(weights)
+
+    if moving:
+        moving, _ = cohort_sgd(objective, moving, n_steps=tuning.n_steps, rule=tuning.rule)
+    return net({**start, **moving})
+
+
+def _drawn(
+    task: Task, supports: Sequence[Samples], tuning: Tuning, generators: Sequence[Generator]
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return all clients' samples one after another, the places of each step's, and masks."""
+    steps, size = tuning.n_steps, tuning.batch_size
+    places, kept, first = [], [], 0
+    for support, generator in zip(supports, generators, strict=True):
+        rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
+        places.append(torch.from_numpy(minibatches(rng, len(support), steps, size)) + first)
+        kept.append(units_kept(rng, task, steps, size))
+        first += len(support)
+    x = torch.cat([support.x for support in supports])
+    y = torch.cat([support.labels() for support in supports])
+    masks = [mask for mask in kept if mask is not None]
+    dropped = sent(torch.stack(masks), y.device) if masks else None
+    return x, y, sent(torch.stack(places), y.device), dropped

@@ -1,0 +1,25 @@
+"""What a cell's configuration sets up."""
+
+import pytest
+
+from latecomer.eval.settings.cell import TrainingCell
+from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.training.setup import setup_of
+
+STUDY = {
+    "study": "setups",
+    "data": {"name": "digits"},
+    "split": {"kind": "by_class", "clients": 24, "novel": 6, "classes_per_client": 2},
+    "methods": ["fedrep"],
+    "seeds": [0],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "together"), [("auto", False), ("serial", False), ("vectorised", True)]
+)
+def test_newcomers_train_as_cohorts_do(path: str, together: bool) -> None:
+    study = parse_study({**STUDY, "train": {"rounds": 1, "cohort": 2, "path": path}})
+    cell = study.cells()[1].settings
+    assert isinstance(cell, TrainingCell)
+    assert setup_of(cell).task.together is together
