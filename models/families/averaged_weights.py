@@ -7,10 +7,10 @@ from torch import Generator
 
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.local_steps import LocalSGD
-from latecomer.models.engine.method import Method, Start
+from latecomer.models.engine.method import Method, Predictor, Start, predict_with
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.task.state import Params, State, add, nest, part, repeat, weighted_mean
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Clients, Samples, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,19 @@ class GlobalWeights(Method, ABC):
         weights, mean = part(state.server, "target"), weighted_mean(uploads, cohort.sizes)
         moved = add({name: weights[name] for name in mean}, mean)
         return State(nest("target", {**weights, **moved}), state.clients)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the global model, whoever is served."""
+        self.refuse_predictor(predictor)
+        return predict_with(task, part(state.server, "target"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Generator
 
 from latecomer.models.engine.hyperparameters import choice, number
-from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.method import Personalization, Start
 from latecomer.models.engine.phases import Phase, Stage
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
@@ -23,7 +23,7 @@ from latecomer.models.task.state import (
     stack,
     weighted_mean,
 )
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Clients, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,16 +98,3 @@ class FedMA(AveragedWeights):
             reference = row(final, int(cohort.sizes.argmax()))
         matched = [match(row(final, i), reference, layers(task)) for i in range(len(cohort))]
         return State(nest("target", weighted_mean(stack(matched), cohort.sizes)), state.clients)
-
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the global model."""
-        self.refuse_predictor(predictor)
-        return predict_with(task, part(state.server, "target"))

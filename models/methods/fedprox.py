@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from latecomer.models.engine.hyperparameters import number
-from latecomer.models.engine.method import Context, Personalization, Predictor, predict_with
+from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.task.objectives import half_squared_distance
-from latecomer.models.task.state import Params, State, part
+from latecomer.models.task.state import Params
 from latecomer.models.task.task import Samples, Task
 
 
@@ -48,16 +48,3 @@ class FedProx(AveragedWeights):
         """Return the loss on the minibatch, and the pull towards the weights that were sent."""
         loss = task.loss(params, batches[0].x, batches[0].labels())
         return loss + self.mu * half_squared_distance(params, context.shared)
-
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the global model."""
-        self.refuse_predictor(predictor)
-        return predict_with(task, part(state.server, "target"))

@@ -11,9 +11,7 @@ from latecomer.models.engine.method import (
     Context,
     Finish,
     Personalization,
-    Predictor,
     Start,
-    predict_with,
 )
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
@@ -106,16 +104,3 @@ class Scaffold(AveragedWeights):
             for key, value in state.server.items()
         }
         return State(moved, state.clients)
-
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the global model."""
-        self.refuse_predictor(predictor)
-        return predict_with(task, part(state.server, "target"))
