@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from latecomer.eval.results.rows import load_run
-from latecomer.eval.studies.loading import load_study
+from latecomer.eval.studies.loading import load_study, shipped_texts
 from latecomer.reports.display.section import Material
 from latecomer.reports.errors.paper import published
 from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers, with_verdicts
@@ -42,8 +42,9 @@ def _of_run(folder: Path) -> pd.DataFrame:
     material = Material.of(load_run(folder))
     study, rounds = material.study, int(material.study["train"]["rounds"])
     full = study.get("scale") == "paper"
-    wanted = load_study(study["study"]).train.rounds
-    short = f"{rounds} of {wanted} rounds" if rounds < wanted else "another setting"
+    name, short = study["study"], "another setting"
+    if name in shipped_texts() and rounds < (wanted := load_study(name).train.rounds):
+        short = f"{rounds} of {wanted} rounds"
     frame = with_verdicts(published(material), study)
     told = frame["verdict"] == "reproduced"
     seeds = frame["n_seeds"].map(lambda n: f"{n} seed{'' if n == 1 else 's'}")

@@ -195,13 +195,13 @@ def odpfl_figure3b():
     yield f"the round that validation picks ({picked}%, as in the table)"
 
 
-def published_pefll():
+def published_pefll(method="PeFLL"):
     """Accuracy of PeFLL in its Table 1, CIFAR-10 with 100 clients, by group."""
     with (ROOT / "reports" / "paper_results.csv").open(encoding="utf-8", newline="") as file:
         return {
             row["group"]: float(row["mean"]) / 100
             for row in csv.DictReader(file)
-            if (row["source"], row["dataset"], row["method"]) == ("pefll-iclr", "cifar10", "PeFLL")
+            if (row["source"], row["dataset"], row["method"]) == ("pefll-iclr", "cifar10", method)
             and row["item"].startswith("Table 1")
             and row["n_clients"] in ("90", "100")
         }
@@ -215,6 +215,14 @@ def pefll_table1_at_length():
     yield f"seen clients {rate(seen)} (paper {rate(paper['seen'])})"
     yield f"novel ones {rate(novel)}, 95% interval {low} to {high} over these ten (paper "
     yield f"{rate(paper['novel'])})"
+
+
+def local_at_length():
+    run = "pefll-table1-local-200-epochs"
+    seen, novel = (right(run, "local", group) for group in ("seen", "novel"))
+    paper = rate(published_pefll("Local")["seen"])
+    yield f"one seed: {rate(seen)} of their samples right (paper {paper})"
+    yield f"who train for 200 epochs too, {rate(novel)}."
 
 
 def odpfl_table1_at_length():
@@ -347,6 +355,27 @@ def all_methods():
     yield f"SCAFFOLD {rates(by_seed('scaffold'), ' and ')} (mean {rate(mean('scaffold'))})"
 
 
+def all_methods_on_an_npz():
+    run = "digits-all-methods-16x16"
+    served = {
+        row["label"]: (rate(value := 1 - float(row["value"])), value)
+        for row in read(run, "rows.csv")
+        if (row["metric"], row["group"], row["shift"], row["aggregation"], row["client"])
+        == ("error", "novel", "none", "per-client", "")
+    }
+    assert len(served) == 23
+    ranked = sorted(served, key=lambda label: served[label][1], reverse=True)
+    below = ranked[ranked.index("fedavg") + 1 :]
+    assert [one for one in below if served[one][1] < served["fedavg"][1]] == [
+        *("pfl_ensemble", "pefll-stochastic", "fedma", "pfl_sampled"),
+    ]
+    yield f"FedAvg has {served['fedavg'][0]} right, kNN-Per the most, {served[ranked[0]][0]}"
+    assert ranked[0] == "knn_per"
+    yield f"PFL-ensemble ({served['pfl_ensemble'][0]})"
+    yield f"stochastic PeFLL ({served['pefll-stochastic'][0]}), FedMA ({served['fedma'][0]}) and"
+    yield f"PFL-sampled ({served['pfl_sampled'][0]})"
+
+
 # Passages in the README's order, by their beginnings; each ends where the next begins.
 QUOTES = {
     "- **pFedHN's newcomers**": newcomers_of_pfedhn,
@@ -356,8 +385,10 @@ QUOTES = {
     "**OD-PFL, Table 1, ": tuple,
     "**OD-PFL, Figure 3b**": odpfl_figure3b,
     "- `digits-all-methods`": all_methods,
+    "- `digits-all-methods-16x16`": all_methods_on_an_npz,
     "- `pefll-table1-cifar10`": pefll_table1_cifar10,
     "- `pefll-table1-5000-rounds`": pefll_table1_at_length,
+    "- `pefll-table1-local-200-epochs`": local_at_length,
     "- `odpfl-table1-500-rounds`": odpfl_table1_at_length,
     "- `bound-vs-accuracy-digits`": tuple,
     "- `certificates-independent-cifar10`": independent_clients,
