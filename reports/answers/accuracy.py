@@ -7,7 +7,7 @@ import pandas as pd
 
 from latecomer.reports.answers.errors_figure import draw_intervals
 from latecomer.reports.answers.said import Answer
-from latecomer.reports.display.naming import Names, model_names, model_of
+from latecomer.reports.display.naming import Names, as_subject, model_names, model_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
@@ -46,8 +46,8 @@ def answer_accuracy(material: Material) -> Answer | None:
         within = f"95% interval {ends}, over {within}"
     how = "best: " if len(every) > 1 else "with "
     sentence = (
-        f"{names[model_of(best)]} serves clients it never saw {how}{percent(best['mean'])} error "
-        f"({within})."
+        f"{as_subject(names[model_of(best)])} serves clients it never saw "
+        f"{how}{percent(best['mean'])} error ({within})."
     )
     numbers = {
         "best": best["mean"],

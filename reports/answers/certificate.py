@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latecomer.reports.answers.errors_figure import draw_certified_clients
 from latecomer.reports.answers.said import Answer
-from latecomer.reports.display.naming import Names, model_names, model_of, route_of
+from latecomer.reports.display.naming import Names, as_subject, model_names, model_of, route_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
@@ -109,9 +109,9 @@ def _sentence(first: Mapping[str, Any], called: str, *, several_seeds: bool) -> 
         return f"Nothing is guaranteed by {clients}: the certificate is 100% or more."
     worst = ", in the worst of the seeds" if several_seeds else ""
     return (
-        f"{called} is certified to serve {_whom(first)} with at most {magnitude(first['shown'])} "
-        f"error on average{worst}; the {clients} it was certified on had "
-        f"{percent(first['certified'])}."
+        f"{as_subject(called)} is certified to serve {_whom(first)} with at most "
+        f"{magnitude(first['shown'])} error on average{worst}; the {clients} it was certified on "
+        f"had {percent(first['certified'])}."
     )
 
 

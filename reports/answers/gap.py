@@ -10,7 +10,7 @@ from scipy import special
 
 from latecomer.reports.answers.gap_figure import draw_dumbbells
 from latecomer.reports.answers.said import Answer
-from latecomer.reports.display.naming import Names, model_names, model_of
+from latecomer.reports.display.naming import Names, as_subject, model_names, model_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
@@ -117,11 +117,11 @@ def answer_gap(material: Material) -> Answer | None:
     least, most = every[0], every[-1]
     real = [row for row in every if row["p_holm"] <= 1 - CONFIDENCE]
     sentence = (
-        f"{names[model_of(least)]} loses least: {_lost(least['gap'])} from the clients it was "
-        f"trained with to clients that joined after training ({_within(least)})"
+        f"{as_subject(names[model_of(least)])} loses least: {_lost(least['gap'])} from the clients "
+        f"it was trained with to clients that joined after training ({_within(least)})"
     )
     if len(every) > 1:
-        sentence += f"; {names[model_of(most)]} loses most, {_lost(most['gap'])}"
+        sentence += f"; {as_subject(names[model_of(most)])} loses most, {_lost(most['gap'])}"
     numbers = {
         "least_gap": least["gap"],
         "least_lower": least["lower"],

@@ -8,7 +8,14 @@ import pandas as pd
 
 from latecomer.reports.answers.said import Answer
 from latecomer.reports.answers.shift_figure import draw_robustness
-from latecomer.reports.display.naming import Model, Names, model_names, model_of, models_in
+from latecomer.reports.display.naming import (
+    Model,
+    Names,
+    as_subject,
+    model_names,
+    model_of,
+    models_in,
+)
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
@@ -52,9 +59,10 @@ def answer_shift(material: Material) -> Answer | None:
     under = f"on average over {count(len(shifts), 'shift')}, each at its severest"
     if len(shifts) == 1:
         under = f"under {_at(frame, shifts[0])}"
-    sentence = f"{names[order[0]]} loses least: {points(means.iloc[0])} points of error {under}"
+    least = f"{points(means.iloc[0])} points of error {under}"
+    sentence = f"{as_subject(names[order[0]])} loses least: {least}"
     if len(order) > 1:
-        sentence += f"; {names[order[-1]]} loses most, {points(means.iloc[-1])}"
+        sentence += f"; {as_subject(names[order[-1]])} loses most, {points(means.iloc[-1])}"
     hardest = str(frame.groupby("shift", sort=False)["loss"].mean().idxmax())
     own = frame[frame["shift"] == hardest]
     more = [_hardest(own, names), _breaks(frame, names), _chance(shifted, order[0], names)]
@@ -97,8 +105,8 @@ def _plot(material: Material, names: Names) -> Plot:
 def _hardest(own: pd.DataFrame, names: Names) -> str:
     every = records(own.sort_values("after", kind="stable"))
     said = [
-        f"{names[model_of(row)]} goes from {percent(row['before'])} to {percent(row['after'])} "
-        "error"
+        f"{as_subject(names[model_of(row)])} goes from {percent(row['before'])} to "
+        f"{percent(row['after'])} error"
         for row in (every[:1] + every[-1:] if len(every) > 1 else every)
     ]
     shift = str(own["shift"].iloc[0])
@@ -117,8 +125,8 @@ def _breaks(frame: pd.DataFrame, names: Names) -> str:
     first = records(broken)[0]
     held = [names[model] for model in models_in(known) if model not in models_in(broken)]
     text = (
-        f"First to break: the error of {names[model_of(first)]} doubles at about {first['shift']} "
-        f"{first['doubles']:.2g}, by a straight line between measured values"
+        f"First to break: the error of {as_subject(names[model_of(first)])} doubles at about "
+        f"{first['shift']} {first['doubles']:.2g}, by a straight line between measured values"
     )
     return f"{text}; that of {listing(held)} never does." if held else f"{text}."
 

@@ -15,6 +15,7 @@ __all__ = [
     "Model",
     "Names",
     "RouteWords",
+    "as_subject",
     "model_called",
     "model_names",
     "model_of",
@@ -104,6 +105,15 @@ def model_called(label: str, predictor: str = "") -> str:
             break
     parts = [words, route.model if route else "", PREDICTED.get(predictor, predictor)]
     return ", ".join(part for part in parts if part)
+
+
+def as_subject(called: str) -> str:
+    """Close a name that has a comma with another, before its verb.
+
+    >>> as_subject("PeFLL"), as_subject("PeFLL, weights drawn anew")
+    ('PeFLL', 'PeFLL, weights drawn anew,')
+    """
+    return f"{called}," if ", " in called else called
 
 
 def model_of(row: Mapping[str, Any]) -> Model:
