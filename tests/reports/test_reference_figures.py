@@ -243,6 +243,9 @@ def odpfl_table1_at_length():
     yield f"{rate(right(run, 'odpfl_hn', 'seen'))} of seen ones' samples right"
     fedprox, nearest = (right(run, label, "novel") for label in ("fedprox", "pfl_nearest"))
     yield f"FedProx {rate(fedprox)} (paper {paper['FedProx']})"
+    ensemble = right(run, "pfl_ensemble", "novel")
+    yield f"PFL-ensemble {rate(ensemble)} (paper {paper['PFL-ensemble']})"
+    assert round(100 * (float(paper["PFL-ensemble"]) - ensemble)) == 3
     yield f"PFL-nearest has {rate(nearest)}, and the paper {paper['PFL-nearest']}"
     (pair,) = (
         row
