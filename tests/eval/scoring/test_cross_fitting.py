@@ -136,15 +136,15 @@ def test_every_method_is_cross_fitted(federation, trained, name: str) -> None:
 
 
 def spied(federation, monkeypatch, seen):
-    """Make ``personalize`` of Local note the support it is given."""
+    """Make Local note the supports that it fits newcomers to."""
     method = make_method("local")
-    honest = type(method).personalize
+    honest = type(method).fit_each
 
-    def noting(self, task, state, support, **options):
-        seen.append(support)
-        return honest(self, task, state, support, **options)
+    def noting(self, task, state, supports, generators):
+        seen.extend(supports)
+        return honest(self, task, state, supports, generators)
 
-    monkeypatch.setattr(type(method), "personalize", noting)
+    monkeypatch.setattr(type(method), "fit_each", noting)
 
 
 def test_serving_sees_the_folds_support_alone(federation, trained, monkeypatch) -> None:
