@@ -32,7 +32,7 @@ def test_small_round(
     take_turns: Callable[..., dict[str, Turns]],
     judge: Callable[..., None],
 ) -> None:
-    """On images at most 1.15 times the best bare loop; on vectors that is wanted, not held to."""
+    """At most 1.15 times the best bare loop; PeFLL on vectors is not held to it."""
     shape, net = NETS[kind]
     clients = cifar_shaped(CLIENTS, SUPPORT, 1, shape=shape, dtype=torch.float32)
     task = make_task(input_shape=shape, n_classes=N_CLASSES)
