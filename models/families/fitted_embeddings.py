@@ -62,7 +62,7 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
         """Which of ``sizes`` newcomers get."""
         return place_of_novel(self.novel_size, self.sizes)
 
-    def kept(self, task: Task, state: State, index: int) -> Params | None:
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
         """Return what is made of the client's own embedding, under its own head if it has one."""
         return self.weights_of(task, state, index)
 

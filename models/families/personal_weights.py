@@ -73,7 +73,7 @@ class PersonalWeights(FineTuned, AveragedWeights, ABC):
     def served(self, task: Task, state: State, index: int) -> Params:
         """Return the weights that serve seen client ``index``, which has trained."""
 
-    def kept(self, task: Task, state: State, index: int) -> Params | None:
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
         """Return the client's personal model, if it ever trained."""
         return self.served(task, state, index) if state.clients["has_own"][index] else None
 

@@ -91,7 +91,7 @@ class SharedBody(FineTuned, ABC):
         mean = weighted_mean(uploads, cohort.sizes)
         return State(nest("body", add(part(state.server, "body"), mean)), state.clients)
 
-    def kept(self, task: Task, state: State, index: int) -> Params | None:
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
         """Return the body with the client's own head."""
         return join(task, part(state.server, "body"), row(state.clients, index))
 

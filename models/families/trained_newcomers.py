@@ -27,7 +27,7 @@ class TrainedNewcomers(Method, ABC):
     ) -> list[Params]:
         """Return newcomers' weights, trained on their supports."""
 
-    def kept(self, task: Task, state: State, index: int) -> Params | None:
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
         """Return the weights that serve seen client ``index``; None: those of a newcomer."""
         return None
 
@@ -43,10 +43,10 @@ class TrainedNewcomers(Method, ABC):
     ) -> Predictor:
         """Return the client's own model; one that has none is served as a newcomer."""
         self.refuse_predictor(predictor)
-        kept = self.kept(task, state, index)
-        if kept is None:
+        own = self.own_model(task, state, index)
+        if own is None:
             return self.personalize(task, state, support, generator=generator)
-        return predict_with(task, kept)
+        return predict_with(task, own)
 
     def personalize(
         self,
@@ -76,15 +76,15 @@ class TrainedNewcomers(Method, ABC):
         draws = iter(generators)
         size = BESIDE if task.together else 1
         for at in range(0, len(members), size):
-            kept = [
-                None if member is None else self.kept(task, state, member)
+            own = [
+                None if member is None else self.own_model(task, state, member)
                 for member in members[at : at + size]
             ]
-            drawn = [*islice(draws, len(kept))]
-            new = [place for place, weights in enumerate(kept) if weights is None]
+            drawn = [*islice(draws, len(own))]
+            new = [place for place, weights in enumerate(own) if weights is None]
             theirs = [supports[at + place] for place in new], [drawn[place] for place in new]
             made = iter(self.fit_each(task, state, *theirs) if new else [])
-            for weights in kept:
+            for weights in own:
                 yield predict_with(task, next(made) if weights is None else weights)
 
 

@@ -69,7 +69,7 @@ class FedBABU(SharedBody):
         after = super().aggregate(task, state, cohort, start, uploads)
         return State(state.server | after.server, after.clients)
 
-    def kept(self, task: Task, state: State, index: int) -> Params | None:
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
         """Return None: no client has anything of its own."""
         return None
 

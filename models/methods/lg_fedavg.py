@@ -87,7 +87,7 @@ class LGFedAvg(FineTuned, AveragedWeights):
         owned = torch.ones_like(cohort.members, dtype=torch.bool)
         return Finish(uploads=subtract(head, start.params), kept={**body, "has_body": owned})
 
-    def kept(self, task: Task, state: State, index: int) -> Params:
+    def own_model(self, task: Task, state: State, index: int) -> Params:
         """Return the client's body, or FedAvg's before it has one, under the global head."""
         only = torch.tensor([index], device=state.clients["has_body"].device)
         return join(task, part(state.server, "target"), row(self._bodies(task, state, only), 0))

@@ -8,11 +8,7 @@ from torch import Generator
 from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
 from latecomer.models.engine.local_steps import LocalSGD
-from latecomer.models.engine.method import (
-    Finish,
-    Personalization,
-    Start,
-)
+from latecomer.models.engine.method import Finish, Personalization, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.state import Params, State, gather, repeat, row
@@ -79,7 +75,7 @@ class Local(FineTuned):
         """Leave everything as it is."""
         return state
 
-    def kept(self, task: Task, state: State, index: int) -> Params:
+    def own_model(self, task: Task, state: State, index: int) -> Params:
         """Return the client's own model."""
         return row(state.clients, index)
 

@@ -114,7 +114,7 @@ class PFedMe(FineTuned, GlobalWeights):
         scaled = {name: self.beta * value for name, value in uploads.items()}
         return super().aggregate(task, state, cohort, start, scaled)
 
-    def kept(self, task: Task, state: State, index: int) -> Params | None:
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
         """Return the client's own ``theta``, if it ever trained."""
         trained = state.clients["has_theta"][index]
         return row(part(state.clients, _OWN), index) if trained else None

@@ -7,12 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models.engine.hyperparameters import number
-from latecomer.models.engine.method import (
-    Context,
-    Finish,
-    Personalization,
-    Start,
-)
+from latecomer.models.engine.method import Context, Finish, Personalization, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.task.state import Params, State, add, gather, nest, part, subtract

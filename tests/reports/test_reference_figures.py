@@ -7,6 +7,7 @@ without its quotes may hold no number that is not a setting.
 import csv
 import math
 import re
+import tarfile
 from functools import cache
 from pathlib import Path
 
@@ -225,6 +226,22 @@ def local_at_length():
     yield f"who train for 200 epochs too, {rate(novel)}."
 
 
+def classes_of_nearest(run):
+    """Classes of every newcomer, and of the seen client that PFL-nearest finds for it."""
+    with tarfile.open(REFERENCE / run / "cells.tar.xz") as cells:
+        (name,) = (one for one in cells.getnames() if one.endswith("/label_counts.csv"))
+        counts = list(csv.DictReader(cells.extractfile(name).read().decode("utf-8").splitlines()))
+    group = {row["client"]: row["group"] for row in counts}
+    classes = {
+        row["client"]: {key for key in row if key.startswith("class_") and int(row[key])}
+        for row in counts
+    }
+    pairs = [(row["novel"], row["nearest"]) for row in read(run, "nearest.csv")]
+    assert [one for one, _ in pairs] == [one for one in group if group[one] == "novel"]
+    assert {group[found] for _, found in pairs} == {"seen"}
+    return [(classes[novel], classes[found]) for novel, found in pairs]
+
+
 def odpfl_table1_at_length():
     run = "odpfl-table1-500-rounds"
     with (ROOT / "reports" / "paper_results.csv").open(encoding="utf-8", newline="") as file:
@@ -256,6 +273,8 @@ def odpfl_table1_at_length():
         f"{100 * float(pair[name]):.1f}" for name in ("difference", "lower", "upper")
     )
     assert 100 * (nearest - own) == pytest.approx(float(behind))
+    assert all(served <= found for served, found in classes_of_nearest(run))
+    yield "finds all ten newcomers a client that has every class of theirs"
     yield f"behind it here by {behind} points, 95% interval {low} to {high}"
     # In points, as the README has them above.
     assert round(100 * (own - float(paper["ODPFL-HN"]))) == 8
