@@ -258,10 +258,13 @@ def odpfl_table1_at_length():
     yield f"{paper['ODPFL-HN']})"
     yield f"FedAvg {rate(fedavg)} (paper {paper['FedAvg']})"
     yield f"{rate(right(run, 'odpfl_hn', 'seen'))} of seen ones' samples right"
-    fedprox, nearest = (right(run, label, "novel") for label in ("fedprox", "pfl_nearest"))
+    rest = ("fedprox", "fedma", "pfl_ensemble", "pfl_nearest")
+    fedprox, fedma, ensemble, nearest = (right(run, label, "novel") for label in rest)
+    sampled = right(run, "pfl_sampled", "novel", predictor="gibbs")
     yield f"FedProx {rate(fedprox)} (paper {paper['FedProx']})"
-    ensemble = right(run, "pfl_ensemble", "novel")
+    yield f"FedMA {rate(fedma)} (paper {paper['FedMA']})"
     yield f"PFL-ensemble {rate(ensemble)} (paper {paper['PFL-ensemble']})"
+    yield f"PFL-sampled {rate(sampled)} (paper {paper['PFL-sampled']})"
     assert round(100 * (float(paper["PFL-ensemble"]) - ensemble)) == 3
     yield f"PFL-nearest has {rate(nearest)}, and the paper {paper['PFL-nearest']}"
     (pair,) = (

@@ -12,11 +12,12 @@ from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.shipped import shipped_studies
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMITTED = sorted(
+# By run, then by cell: an archive is unpacked to a place of another name each time.
+COMMITTED = [
     path
-    for run in (ROOT / "reports" / "reference").iterdir()
-    for path in cells_of(run).glob("*/config.json")
-)
+    for run in sorted((ROOT / "reports" / "reference").iterdir())
+    for path in sorted(cells_of(run).glob("*/config.json"))
+]
 
 
 def said(settings, config):
