@@ -12,11 +12,14 @@ install: $(VENV)/run.stamp
 quickstart: $(VENV)/run.stamp
 	$(BIN)/latecomer run quickstart
 
+# A file's tests stay in one process: many of them share a run that takes seconds.
+test test-all: SPREAD := -n logical --maxprocesses 8 --dist loadfile
+
 test: $(VENV)/test.stamp
-	$(BIN)/python -m pytest -m "not slow and not theory and not browser and not cluster and not gpu"
+	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not theory and not browser and not cluster and not gpu"
 
 test-all: $(VENV)/test.stamp
-	$(BIN)/python -m pytest -m "not gpu"
+	$(BIN)/python -m pytest $(SPREAD) -m "not gpu"
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
