@@ -65,7 +65,8 @@ def answer_shift(material: Material) -> Answer | None:
         sentence += f"; {as_subject(names[order[-1]])} loses most, {points(means.iloc[-1])}"
     hardest = str(frame.groupby("shift", sort=False)["loss"].mean().idxmax())
     own = frame[frame["shift"] == hardest]
-    more = [_hardest(own, names), _breaks(frame, names), _chance(shifted, order[0], names)]
+    chance = _chance(shifted, order[0], names)
+    more = [_lowest(frame, order[0], names), _hardest(own, names), _breaks(frame, names), chance]
     return Answer(
         f"{sentence}.",
         tuple(one for one in more if one),
@@ -99,6 +100,19 @@ def _plot(material: Material, names: Names) -> Plot:
         title="Error of new clients as each shift grows",
         alt=f"Errors: {'; '.join(said)}.",
         caption="Bands are 95% intervals over clients; all panels share one axis of errors.",
+    )
+
+
+def _lowest(frame: pd.DataFrame, least: Model, names: Names) -> str:
+    """Say who errs least where the shifts end, if that is not who loses least."""
+    ends = frame.groupby(MODEL, sort=False)["after"].mean()
+    best = ends.idxmin()
+    if best == least:
+        return ""
+    under = "the shift" if frame["shift"].nunique() == 1 else "the shifts, on average,"
+    return (
+        f"A small loss is not a small error: lowest under {under} is {names[best]} with "
+        f"{percent(ends[best])}; {as_subject(names[least])} has {percent(ends[least])}."
     )
 
 

@@ -70,6 +70,26 @@ def test_a_loss_is_the_error_at_the_severest_minus_that_before() -> None:
     assert answer.numbers["n_shifts"] == table.shape[1]
 
 
+@pytest.mark.parametrize("run", ["newcomers-cifar10", "shift-robustness-digits"])
+def test_who_errs_least_under_the_shifts_is_said_where_another_loses_least(run) -> None:
+    answer, rows = answered(run, "shift")
+    errors = errors_of(rows, "novel")
+    # A control is where another data set's loss begins.
+    shifted = errors[~errors["shift"].isin(["", "none", "photographs-control"])]
+    # Another data set has no severity.
+    shifted = shifted.assign(severity=pd.to_numeric(shifted["severity"]).fillna(0))
+    severest = shifted.groupby("shift")["severity"].transform("max") == shifted["severity"]
+    ends = shifted[severest].groupby(["label", "shift"])["value"].mean().groupby("label").mean()
+    least = answer.table.frame.groupby("label")["loss"].mean().idxmin()
+    (said,) = [one for one in answer.more if "not a small error" in one] or [""]
+    if ends.idxmin() == least:
+        assert not said
+    else:
+        assert f"with {100 * ends.min():.1f}%;" in said
+        assert said.endswith(f" has {100 * ends[least]:.1f}%.")
+    assert bool(said) == (run == "newcomers-cifar10")
+
+
 def test_the_tightest_guarantee_and_its_distance() -> None:
     answer, rows = answered("bound-vs-accuracy-digits", "bounds")
     proved = rows[
