@@ -106,7 +106,7 @@ def _plot(material: Material, names: Names) -> Plot:
 def _lowest(frame: pd.DataFrame, least: Model, names: Names) -> str:
     """Say who errs least where the shifts end, if that is not who loses least."""
     ends = frame.groupby(MODEL, sort=False)["after"].mean()
-    best = ends.idxmin()
+    best = min(models_in(frame), key=lambda model: float(ends[model]))
     if best == least:
         return ""
     under = "the shift" if frame["shift"].nunique() == 1 else "the shifts, on average,"

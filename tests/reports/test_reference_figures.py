@@ -209,13 +209,21 @@ def published_pefll(method="PeFLL"):
 
 
 def pefll_table1_at_length():
-    run, paper = "pefll-table1-5000-rounds", published_pefll()
-    seen, novel = (right(run, "pefll", group) for group in ("seen", "novel"))
-    row = errors(run)[("pefll", "0", "novel", "deterministic", "none", "")]
-    low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
-    yield f"seen clients {rate(seen)} (paper {rate(paper['seen'])})"
-    yield f"novel ones {rate(novel)}, 95% interval {low} to {high} over these ten (paper "
-    yield f"{rate(paper['novel'])})"
+    run = "pefll-table1-5000-rounds"
+    for label, name in (("pefll", "PeFLL"), ("fedrep", "FedRep")):
+        paper = published_pefll(name)
+        seen, novel = (rate(right(run, label, group)) for group in ("seen", "novel"))
+        row = errors(run)[(label, "0", "novel", "deterministic", "none", "")]
+        low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
+        yield f"{seen} (paper {rate(paper['seen'])}), "
+        yield f"{novel}, "
+        yield f"interval {low} to {high} "
+        yield f"(paper {rate(paper['novel'])})"
+    yield f"validation picked round {int(row['round']):,}"
+    (pair,) = read(run, "tables/pairs.csv")
+    assert (pair["label"], pair["other"]) == ("fedrep", "pefll")
+    ahead, low, high = (f"{-100 * float(pair[k]):.1f}" for k in ("difference", "upper", "lower"))
+    yield f"PeFLL is behind FedRep by {ahead} points, interval {low} to {high}"
 
 
 def local_at_length():
@@ -280,6 +288,8 @@ def odpfl_table1_at_length():
     yield "finds all ten newcomers a client that has every class of theirs"
     yield f"behind it here by {behind} points, 95% interval {low} to {high}"
     # In points, as the README has them above.
+    assert round(100 * (fedma - float(paper["FedMA"]))) == 9
+    assert round(100 * (sampled - float(paper["PFL-sampled"]))) == 1
     assert round(100 * (own - float(paper["ODPFL-HN"]))) == 8
     assert round(100 * (float(paper["FedAvg"]) - fedavg)) == 4
     assert round(100 * (float(paper["FedProx"]) - fedprox)) == 13
