@@ -293,6 +293,7 @@ def test_unpacking_takes_what_it_wants_and_nothing_else(tmp_path):
         (tar({"set/a": CONTENT, "set/b": CONTENT})[:200_000], "cut short"),
         (b"no tar at all", "damaged or cut short"),
     ],
+    ids=["lacking", "link", "cut", "none"],
 )
 def test_unpacking_writes_all_or_nothing(content, words, tmp_path):
     (tmp_path / "set.tar.gz").write_bytes(content)
