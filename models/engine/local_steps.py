@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from latecomer.models.engine.schedule import minibatches, units_kept
-from latecomer.models.engine.weights_in_rows import laid_out
+from latecomer.models.engine.weights_in_rows import Workspace
 from latecomer.models.task.state import Params, sent
 from latecomer.models.task.task import Samples, Task
 
@@ -73,6 +73,7 @@ def local_sgd(
     *,
     n_steps: int,
     rule: LocalSGD,
+    workspace: Workspace | None = None,
 ) -> tuple[Params, Tensor]:
     """Take ``n_steps`` steps of SGD from ``params``.
 
@@ -87,43 +88,64 @@ def local_sgd(
         Number of steps.
     rule : LocalSGD
         The step.
+    workspace : Workspace, optional
+        Memory to train in; of its own unless given.
 
     Returns
     -------
     tuple of (dict, Tensor)
         The parameters reached, and the mean loss over the steps (0-d; not finite if one was not).
     """
-    weights, collected = laid_out(list(params.values()), rule.parts(list(params)))
+    memory = workspace or Workspace()
+    weights, collected = memory.laid_out(list(params.values()), rule.parts(list(params)))
     leaves = [value.requires_grad_() for value in weights.tensors]
     point = dict(zip(params, leaves, strict=True))
-    values = [value.detach() for value in weights.lying]
+    values = weights.lying if weights.in_a_row else [value.detach() for value in leaves]
     way: list[Tensor] = []
     total = values[0].new_zeros(())
     with torch.enable_grad():
         for step in range(n_steps):
-            for leaf in leaves:
-                # The backward pass then hands over its own tensors instead of adding to others.
-                leaf.grad = None
             loss = objective(point, step)
-            torch.autograd.backward(loss, inputs=leaves)
-            slopes = collected(
-                [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
-            )
+            slopes = collected(_slopes(loss, leaves, owned=not weights.in_a_row))
             for lying, tensors in slopes.parts:
                 _clip_in_place(lying, tensors, rule.clip)
             if rule.weight_decay:
-                torch._foreach_add_(slopes.lying, values, alpha=rule.weight_decay)
+                _add_in_place(slopes.lying, values, rule.weight_decay)
             if rule.momentum and way:
-                torch._foreach_add_(slopes.lying, way, alpha=rule.momentum)
+                _add_in_place(slopes.lying, way, rule.momentum)
             # The tensors just written to are the momentum of the next step.
             way = slopes.lying
-            torch._foreach_add_(values, way, alpha=-rule.lr)
+            _add_in_place(values, way, -rule.lr)
             total += loss.detach()
     reached = {
         name: value.detach().clone(memory_format=torch.contiguous_format)
         for name, value in point.items()
     }
     return reached, total / max(n_steps, 1)
+
+
+def _slopes(loss: Tensor, leaves: list[Tensor], *, owned: bool) -> list[Tensor]:
+    """Return the gradient of ``loss``; ``owned``: in memory that nothing else lies in."""
+    slopes: Sequence[Tensor | None]
+    if owned:
+        for leaf in leaves:
+            # The backward pass then hands over its own tensors instead of adding to others.
+            leaf.grad = None
+        torch.autograd.backward(loss, inputs=leaves)
+        slopes = [leaf.grad for leaf in leaves]
+    else:
+        slopes = torch.autograd.grad(loss, leaves, allow_unused=True)
+    return [
+        torch.zeros_like(leaf) if slope is None else slope
+        for leaf, slope in zip(leaves, slopes, strict=True)
+    ]
+
+
+def _add_in_place(to: list[Tensor], what: list[Tensor], times: float) -> None:
+    if len(to) == 1:
+        to[0].add_(what[0], alpha=times)
+    else:
+        torch._foreach_add_(to, what, alpha=times)
 
 
 def _clip_in_place(lying: list[Tensor], tensors: list[Tensor], largest: float) -> None:

@@ -13,6 +13,7 @@ from latecomer.models.engine.method import Context, Method, Start
 from latecomer.models.engine.phases import Phase, divide, plan
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.engine.vectorised import choose_path, train_cohort
+from latecomer.models.engine.weights_in_rows import Workspace
 from latecomer.models.task.precision import check_precision, tf32_products
 from latecomer.models.task.state import Params, State, row, rows, scatter
 from latecomer.models.task.task import Clients, Minibatches, Task
@@ -126,9 +127,9 @@ def train(
     done, state = begun.rounds_done, begun.state_on(clients.device)
     del begun, resume  # or every client's first state stays in memory until the end
     phases = _phase_of_each_round(method, task, config)
-    for number, phase in list(enumerate(phases))[done:]:
-        cohort = schedule.cohort(number, method.batches_per_step, task=task)
-        parts = state, clients, cohort, phase, schedule.noise(number)
+    drawn = schedule.cohorts(range(done, config.rounds), method.batches_per_step, task)
+    for number, cohort in enumerate(drawn, done):
+        parts = state, clients, cohort, phases[number], schedule.noise(number)
         state, loss = one_round(
             method, task, *parts, path=taken, chunk_size=chunk_size, precision=config.precision
         )
@@ -253,9 +254,9 @@ def _train_locally(
     final = {name: value.new_empty(value.shape) for name, value in start.params.items()}
     begun, ended = rows(start.params), rows(final)
     losses: list[Tensor] = []
+    workspace = Workspace()
     stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
-    for place in range(len(cohort)):
-        batches = Minibatches(clients, cohort.rows[place])
+    for place, batches in enumerate(Minibatches.of_each(clients, cohort.rows)):
         context = Context(own=row(start.own, place), shared=start.shared)
         kept = cohort.kept_units(task, slice(place, place + 1))
         params, taken = begun[place], 0
@@ -272,12 +273,14 @@ def _train_locally(
                 kept: Tensor | None = kept,
             ) -> Tensor:
                 now = taken + step
-                weights = {**params, **moving}
-                stepping = task.dropping(kept, 0, now)
+                weights = {**params, **moving} if len(moving) < len(params) else moving
+                stepping = task if kept is None else task.dropping(kept, 0, now)
                 return method.objective(stepping, weights, context, batches[now], now)
 
             moving = {name: params[name] for name in trained}
-            reached, loss = local_sgd(objective, moving, n_steps=n_steps, rule=method.local)
+            reached, loss = local_sgd(
+                objective, moving, n_steps=n_steps, rule=method.local, workspace=workspace
+            )
             params = {**params, **reached}
             total += loss.double() * n_steps
             taken += n_steps

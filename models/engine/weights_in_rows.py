@@ -6,15 +6,15 @@ quarter of what both passes take. The weights of such a net lie in one row of nu
 its slopes. Number by number the step is the same.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, cycle
 
 import torch
 from torch import Tensor
 
-__all__ = ["Table", "laid_out"]
+__all__ = ["Table", "Workspace"]
 
 A_FEW = 2**15
 """Weights of a net whose slopes are gathered; of more that takes as long as it saves."""
@@ -41,41 +41,62 @@ class Table:
     lying: list[Tensor]
     parts: list[tuple[list[Tensor], list[Tensor]]]
 
+    @property
+    def in_a_row(self) -> bool:
+        """Whether the numbers lie in one row, apart from the tensors that they came in."""
+        return self.lying is not self.tensors
 
-def laid_out(
-    start: Sequence[Tensor], parts: Sequence[Sequence[int]]
-) -> tuple[Table, Callable[[list[Tensor]], Table]]:
-    """Return a copy of weights to train, and what makes a table of each step's slopes.
 
-    Parameters
-    ----------
-    start : sequence of Tensor
-        The weights; left as they are.
-    parts : sequence of sequence of int
-        Places of the weights whose slopes are scaled down together, in order.
+_Kind = tuple[tuple[torch.Size, ...], torch.dtype, tuple[tuple[int, ...], ...]]
 
-    Returns
-    -------
-    tuple of (Table, callable)
-        The copy; and ``slopes -> table``, which may take over the tensors that it is given. Its
-        tables stay as they are until it has been called twice more.
-    """
-    one_kind = len({(value.dtype, value.device) for value in start}) == 1
-    few = sum(value.numel() for value in start) <= A_FEW
-    if not (one_kind and few and start[0].device.type == "cpu"):
-        leaves = [_copy(value) for value in start]
-        return _as_they_lie(leaves, parts), lambda slopes: _as_they_lie(slopes, parts)
-    # Slopes take turns: those of the step before are the momentum.
-    weights, *both = _in_rows(start, parts, 3)
-    torch._foreach_copy_(weights.tensors, [value.detach() for value in start])
-    turns = cycle(both)
 
-    def gathered(slopes: list[Tensor]) -> Table:
-        table = next(turns)
-        torch._foreach_copy_(table.tensors, slopes)
-        return table
+class Workspace:
+    """Memory for trainings that follow one another: rows that one is done with serve the next."""
 
-    return weights, gathered
+    def __init__(self) -> None:
+        self._rows: dict[_Kind, tuple[Table, Iterator[Table]]] = {}
+
+    def laid_out(
+        self, start: Sequence[Tensor], parts: Sequence[Sequence[int]]
+    ) -> tuple[Table, Callable[[list[Tensor]], Table]]:
+        """Return a copy of weights to train, and what makes a table of each step's slopes.
+
+        Parameters
+        ----------
+        start : sequence of Tensor
+            The weights; left as they are.
+        parts : sequence of sequence of int
+            Places of the weights whose slopes are scaled down together, in order.
+
+        Returns
+        -------
+        tuple of (Table, callable)
+            The copy, good until the next one; and ``slopes -> table``, which takes over the
+            tensors that it is given unless the table is ``in_a_row``. Its tables stay as they are
+            until it has been called twice more.
+        """
+        one_kind = len({(value.dtype, value.device) for value in start}) == 1
+        few = sum(value.numel() for value in start) <= A_FEW
+        if not (one_kind and few and start[0].device.type == "cpu"):
+            leaves = [_copy(value) for value in start]
+            return _as_they_lie(leaves, parts), lambda slopes: _as_they_lie(slopes, parts)
+        shapes = tuple(value.shape for value in start)
+        kind = shapes, start[0].dtype, tuple(map(tuple, parts))
+        if kind not in self._rows:
+            # Slopes take turns: those of the step before are the momentum.
+            weights, *both = _in_rows(start, parts, 3)
+            self._rows[kind] = weights, cycle(both)
+        weights, turns = self._rows[kind]
+        torch._foreach_copy_(weights.tensors, [value.detach() for value in start])
+
+        def gathered(slopes: list[Tensor]) -> Table:
+            table = next(turns)
+            torch._foreach_copy_(table.tensors, slopes)
+            return table
+
+        # What becomes a leaf could not be copied to.
+        leaves = [value.detach() for value in weights.tensors]
+        return replace(weights, tensors=leaves), gathered
 
 
 def _as_they_lie(tensors: list[Tensor], parts: Sequence[Sequence[int]]) -> Table:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from latecomer.models.task import targets
-from latecomer.models.task.targets import ConvNet, DenseNet
+from latecomer.models.task.targets import ConvNet, DenseNet, Hidden
 
 
 def logits(
@@ -33,7 +33,7 @@ def logits(
     if type(net) is ConvNet:
         return _convolutions(net, params, x)
     if type(net) is DenseNet:
-        return _dense(params, x.flatten(2), net.n_dense, kept, net.dropout)
+        return _dense(params, x.flatten(2), net.hidden, kept, net.dropout)
     mapped = torch.func.vmap(partial(targets.apply, net, narrow=narrow))
     made: Tensor = mapped(dict(params), x)
     return made
@@ -62,22 +62,21 @@ def _convolutions(net: ConvNet, params: Mapping[str, Tensor], x: Tensor) -> Tens
         x = F.conv2d(x, weight, bias, padding=net.padding, groups=n_clients)
         x = F.relu(F.max_pool2d(x, 2) if pooled else x)
     # A client's channels are neighbours, so its features come in the order of a net of its own.
-    return _dense(params, x.reshape(size, n_clients, -1).transpose(0, 1), net.n_dense)
+    return _dense(params, x.reshape(size, n_clients, -1).transpose(0, 1), net.hidden)
 
 
 def _dense(
     params: Mapping[str, Tensor],
     x: Tensor,
-    n_dense: int,
+    hidden: Hidden,
     kept: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    for number in range(1, n_dense + 1):
-        x = F.relu(_linear(params, f"dense{number}", x))
+    for weight, bias in hidden:
+        x = F.relu(_linear(params[weight], params[bias], x))
     x = x if kept is None else targets.drop(x, kept, dropout)
-    return _linear(params, "head", x)
+    return _linear(params["head.weight"], params["head.bias"], x)
 
 
-def _linear(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
-    bias = params[f"{name}.bias"].unsqueeze(1)
-    return torch.baddbmm(bias, x, params[f"{name}.weight"].transpose(1, 2))
+def _linear(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
+    return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))

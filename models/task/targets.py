@@ -20,6 +20,7 @@ from latecomer.models.task.state import Params
 
 Shape = tuple[int, ...]
 Builder = Callable[[Shape, int], nn.Module]
+Hidden = tuple[tuple[str, str], ...]
 
 
 class StatelessNet(nn.Module, ABC):
@@ -79,8 +80,7 @@ class ConvNet(StatelessNet):
             if self.pooled[-1]:
                 sides = [side // 2 for side in sides]
             depth = width
-        self.n_dense = len(dense)
-        _add_dense(self, (depth * sides[0] * sides[1], *dense), n_out)
+        self.hidden = _add_dense(self, (depth * sides[0] * sides[1], *dense), n_out)
 
     def stateless(
         self, params: Mapping[str, Tensor], x: Tensor, raised: Tensor | None = None
@@ -89,12 +89,13 @@ class ConvNet(StatelessNet):
 
         ``raised [B, filters]`` is added to what the first convolution gives, at every place.
         """
-        return _dense(params, self.features(params, x, raised), self.n_dense)
+        return _dense(params, self.features(params, x, raised), self.hidden)
 
     def features(
         self, params: Mapping[str, Tensor], x: Tensor, raised: Tensor | None = None
     ) -> Tensor:
         """Return what the dense layers are given, ``[B, D]``."""
+        relu = _relu()
         for number, pooled in enumerate(self.pooled, start=1):
             weight, bias = params[f"conv{number}.weight"], params[f"conv{number}.bias"]
             x = F.conv2d(x, weight, bias, padding=self.padding)
@@ -102,7 +103,7 @@ class ConvNet(StatelessNet):
             x = _pooled(x) if pooled else x
             if number == 1 and raised is not None:
                 x = x + raised[:, :, None, None]
-            x = F.relu(x, inplace=not torch.is_grad_enabled())
+            x = relu(x)
         return x.flatten(1)
 
 
@@ -126,15 +127,14 @@ class DenseNet(StatelessNet):
         self, input_shape: Shape, n_out: int, *, dense: tuple[int, ...], dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.n_dense = len(dense)
         self.dropout = dropout
-        _add_dense(self, (prod(input_shape), *dense), n_out)
+        self.hidden = _add_dense(self, (prod(input_shape), *dense), n_out)
 
     def stateless(
         self, params: Mapping[str, Tensor], x: Tensor, kept: Tensor | None = None
     ) -> Tensor:
         """Apply the net with ``params`` to inputs ``x [B, ...]``, units ``kept`` as in `drop`."""
-        x = _hidden(params, x.flatten(1), self.n_dense)
+        x = _hidden(params, x.flatten(1), self.hidden)
         x = x if kept is None else drop(x, kept, self.dropout)
         return F.linear(x, params["head.weight"], params["head.bias"])
 
@@ -162,22 +162,30 @@ def _pooled(x: Tensor) -> Tensor:
     return torch.maximum(x[..., 0:wide:2], x[..., 1:wide:2])
 
 
-def _add_dense(net: nn.Module, widths: tuple[int, ...], n_out: int) -> None:
-    for number in range(1, len(widths)):
-        net.add_module(f"dense{number}", nn.Linear(widths[number - 1], widths[number]))
+def _add_dense(net: nn.Module, widths: tuple[int, ...], n_out: int) -> Hidden:
+    """Add dense layers and the head; return what the hidden ones' weights are called."""
+    names = [f"dense{number}" for number in range(1, len(widths))]
+    for name, wide, high in zip(names, widths, widths[1:], strict=False):
+        net.add_module(name, nn.Linear(wide, high))
     net.add_module("head", nn.Linear(widths[-1], n_out))
+    return tuple((f"{name}.weight", f"{name}.bias") for name in names)
 
 
-def _dense(params: Mapping[str, Tensor], x: Tensor, n_dense: int) -> Tensor:
-    x = _hidden(params, x, n_dense)
+def _dense(params: Mapping[str, Tensor], x: Tensor, hidden: Hidden) -> Tensor:
+    x = _hidden(params, x, hidden)
     return F.linear(x, params["head.weight"], params["head.bias"])
 
 
-def _hidden(params: Mapping[str, Tensor], x: Tensor, n_dense: int) -> Tensor:
-    for number in range(1, n_dense + 1):
-        x = F.linear(x, params[f"dense{number}.weight"], params[f"dense{number}.bias"])
-        x = F.relu(x, inplace=not torch.is_grad_enabled())
+def _hidden(params: Mapping[str, Tensor], x: Tensor, hidden: Hidden) -> Tensor:
+    relu = _relu()
+    for weight, bias in hidden:
+        x = relu(F.linear(x, params[weight], params[bias]))
     return x
+
+
+def _relu() -> Callable[[Tensor], Tensor]:
+    """Return ReLU, in place where no gradient will ask for what it was given."""
+    return torch.relu if torch.is_grad_enabled() else torch.relu_
 
 
 # Nets of products, sums, pooling and ReLU, which need nothing that torch keeps in float32. Torch's
@@ -316,7 +324,7 @@ def apply_to_parts(
     """
     if type(net) is ConvNet and min(sizes) > 1:
         parts = torch.split(net.features(params, x), list(sizes))
-        return [_dense(params, part, net.n_dense) for part in parts]
+        return [_dense(params, part, net.hidden) for part in parts]
     return [apply(net, params, part) for part in torch.split(x, list(sizes))]
 
 

@@ -1,6 +1,7 @@
 """What is learnt and from whom: the task, a population of clients, and their samples."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -169,6 +170,8 @@ def _laid_out(x: Tensor) -> Tensor:
 
 _A_FEW = 2**18
 """How many numbers, a megabyte of float32, stay in the caches beside a net's weights."""
+_ALIGNED = 64
+"""Bytes, of which memory of its own begins at a multiple."""
 
 
 class Minibatches:
@@ -192,7 +195,7 @@ class Minibatches:
         self._places: list[tuple[Tensor, ...]] = []
         if rows.device.type != "cpu":
             self._x = _by_step(clients.inputs(rows).flatten(0, 1), several)
-        elif rows.numel() * clients.x[0].numel() <= _A_FEW:
+        elif _few(clients, rows):
             self._keep(clients.inputs(rows.reshape(-1)))
             batches = self._shaped(self._table.view(-1, rows.shape[2], self._table.shape[1]))
             self._x = _by_step(batches, several)
@@ -200,6 +203,23 @@ class Minibatches:
             used, places = torch.unique(rows, return_inverse=True)
             self._keep(clients.inputs(used))
             self._places = _by_step(places.flatten(0, 1), several)
+
+    @classmethod
+    def of_each(cls, clients: Clients, rows: Tensor) -> Iterator["Minibatches"]:
+        """Yield the minibatches of every client of ``rows [c, steps, batches_per_step, B]``.
+
+        A few samples are fetched for all clients at once, where each client's then lie in memory
+        as they would alone: how products are rounded hangs on where their factors begin.
+        """
+        own = rows[0].numel() * clients.x[0].numel() * clients.sd.element_size()
+        if rows.device.type != "cpu" or own % _ALIGNED or not _few(clients, rows):
+            yield from (cls(clients, one) for one in rows)
+            return
+        every, steps = cls(clients, rows.flatten(0, 1)), rows.shape[1]
+        for first in range(0, len(rows) * steps, steps):
+            one = copy(every)
+            one._x, one._y = every._x[first : first + steps], every._y[first : first + steps]
+            yield one
 
     def _keep(self, x: Tensor) -> None:
         """Keep samples as rows of numbers, in the order that they lie in memory."""
@@ -218,6 +238,10 @@ class Minibatches:
             return tuple(map(Samples, self._x[step], self._y[step]))
         gathered = [self._table.index_select(0, places) for places in self._places[step]]
         return tuple(map(Samples, map(self._shaped, gathered), self._y[step]))
+
+
+def _few(clients: Clients, rows: Tensor) -> bool:
+    return rows.numel() * clients.x[0].numel() <= _A_FEW
 
 
 def _by_step(batches: Tensor, several: int) -> list[tuple[Tensor, ...]]:

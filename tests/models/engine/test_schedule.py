@@ -28,6 +28,20 @@ def test_same_seed_same_draws_in_any_order(make_population: Callable[..., Client
     )
 
 
+@pytest.mark.parametrize("few", [0, 130, 2**16])
+def test_rounds_drawn_ahead_are_the_same_rounds(
+    monkeypatch: pytest.MonkeyPatch, make_population: Callable[..., Clients], few: int
+) -> None:
+    monkeypatch.setattr("latecomer.models.engine.schedule._A_FEW", few)
+    schedule = Schedule(1, make_population(), CONFIG)
+    numbers = range(3, 10)
+    for number, cohort in zip(numbers, schedule.cohorts(numbers, 2), strict=True):
+        alone = schedule.cohort(number, 2)
+        assert cohort.round == number
+        for left, right in zip(astuple(cohort)[1:5], astuple(alone)[1:5], strict=True):
+            assert torch.equal(left, right)
+
+
 def test_seeds_and_rounds_differ(make_population: Callable[..., Clients]) -> None:
     clients = make_population((12,) * 40)
     drawn = {

@@ -5,14 +5,14 @@ import torch
 
 from latecomer.models.engine import weights_in_rows
 from latecomer.models.engine.local_steps import LocalSGD, local_sgd
-from latecomer.models.engine.weights_in_rows import laid_out
+from latecomer.models.engine.weights_in_rows import Workspace
 from latecomer.models.task import objectives
 from latecomer.models.task.task import make_task
 
 SHAPES = [(1, 8, 8), (3, 8, 8), (17,)]
 
 
-def trained(shape, rule):
+def trained(shape, rule, workspace=None):
     """Return the weights that a few steps on a net of a few thousand weights lead to."""
     task = make_task(input_shape=shape, n_classes=10)
     draw = torch.Generator().manual_seed(1)
@@ -28,7 +28,7 @@ def trained(shape, rule):
         ridge = objectives.half_squared_distance(own, {key: start[key] for key in own})
         return task.loss(params, x, y) + (ridge if rule.apart else 0.0)
 
-    return start, local_sgd(objective, start, n_steps=7, rule=rule)
+    return start, local_sgd(objective, start, n_steps=7, rule=rule, workspace=workspace)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -60,15 +60,38 @@ def test_what_is_reached_has_memory_of_its_own():
         assert value.untyped_storage().nbytes() == value.nbytes
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_training_leaves_nothing_behind_for_the_next(shape):
+    """Neither weights nor momentum, and what was reached before stays as it is."""
+    rule, workspace = LocalSGD(0.05, 0.9, 1e-3), Workspace()
+    _, (alone, loss) = trained(shape, rule)
+    _, (first, _) = trained(shape, LocalSGD(0.5, 0.9), workspace)
+    kept = {key: value.clone() for key, value in first.items()}
+    _, (second, same_loss) = trained(shape, rule, workspace)
+    assert torch.equal(loss, same_loss)
+    for key, value in alone.items():
+        assert torch.equal(second[key], value)
+        assert torch.equal(first[key], kept[key])
+        assert not torch.equal(first[key], value)
+
+
+def test_weights_that_no_loss_hangs_on_stay():
+    start = {"used": torch.ones(3), "idle": torch.ones(2)}
+    rule = LocalSGD(0.1, momentum=0.0)
+    reached, _ = local_sgd(lambda p, step: p["used"].sum(), start, n_steps=2, rule=rule)
+    assert reached["idle"].tolist() == [1.0, 1.0]
+    torch.testing.assert_close(reached["used"], torch.full((3,), 0.8))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_tensors_in_a_row_lie_as_tensors_do(monkeypatch, dtype):
     """Strides, and begins that products may count on: how they round hangs on both."""
     shapes = [(5, 1, 3, 3), (5,), (4, 3, 3, 3), (), (7, 13), (7,)]
     start = [torch.randn(shape).to(dtype) for shape in shapes]
     parts = [[0, 1, 2], [3, 4, 5]]
-    table, gathered = laid_out(start, parts)
+    table, gathered = Workspace().laid_out(start, parts)
     monkeypatch.setattr(weights_in_rows, "A_FEW", 0)
-    apart, _ = laid_out(start, parts)
+    apart, _ = Workspace().laid_out(start, parts)
     assert len(table.lying) == 1
     assert len(apart.lying) == len(start)
     for there, alone, value in zip(table.tensors, apart.tensors, start, strict=True):
@@ -84,6 +107,6 @@ def test_tensors_in_a_row_lie_as_tensors_do(monkeypatch, dtype):
 
 def test_nets_of_several_types_and_large_ones_stay_as_they_are():
     several = [torch.zeros(2), torch.zeros(2, dtype=torch.float64)]
-    assert len(laid_out(several, [[0, 1]])[0].lying) == 2
+    assert len(Workspace().laid_out(several, [[0, 1]])[0].lying) == 2
     large = [torch.zeros(weights_in_rows.A_FEW), torch.zeros(1)]
-    assert len(laid_out(large, [[0, 1]])[0].lying) == 2
+    assert len(Workspace().laid_out(large, [[0, 1]])[0].lying) == 2

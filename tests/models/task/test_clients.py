@@ -105,3 +105,33 @@ def test_inputs_and_minibatches_are_the_rows_standardised(
                 assert batch.x.stride()[1] == 1
                 assert batch.x.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("width", [8, 3])
+@pytest.mark.parametrize("few", [2**18, 0])
+def test_minibatches_of_each_client_are_those_it_would_have_alone(
+    monkeypatch: pytest.MonkeyPatch, width: int, few: int
+) -> None:
+    """Number by number, and each client's begin as memory of its own would."""
+    monkeypatch.setattr("latecomer.models.task.task._A_FEW", few)
+    draw = torch.Generator().manual_seed(0)
+    rows = torch.arange(6).reshape(1, 6)
+    clients = Clients(
+        x=torch.randn(6, width, generator=draw),
+        y=torch.arange(6),
+        support=rows,
+        support_sizes=torch.tensor([6]),
+        query=rows,
+        query_sizes=torch.tensor([6]),
+        ids=torch.zeros(1, dtype=torch.int64),
+        mean=torch.rand(width, generator=draw),
+        sd=torch.rand(width, generator=draw) + 0.5,
+    )
+    drawn = torch.randint(6, (3, 2, 1, 3), generator=draw)
+    for one, own in zip(Minibatches.of_each(clients, drawn), drawn, strict=True):
+        alone = Minibatches(clients, own)
+        assert few == 0 or one[0][0].x.data_ptr() % 64 == 0
+        for step in range(2):
+            for left, right in zip(one[step], alone[step], strict=True):
+                assert torch.equal(left.x, right.x)
+                assert torch.equal(left.labels(), right.labels())
