@@ -12,16 +12,6 @@ from latecomer.eval.errors import InputError, nearest
 if TYPE_CHECKING:
     from latecomer.bounds.certificate import Entry
 
-__all__ = [
-    "Json",
-    "call",
-    "numbers",
-    "parse_assignments",
-    "real_option",
-    "signature",
-    "whole_option",
-]
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 

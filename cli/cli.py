@@ -21,8 +21,6 @@ from latecomer.one_line_errors import OneLineErrors
 from latecomer.run_command import run_study
 from latecomer.tables import show_json, show_table
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="latecomer",
     cls=OneLineErrors,

@@ -15,8 +15,6 @@ from latecomer.tables import show_json, show_table
 if TYPE_CHECKING:
     from latecomer.eval.datasets.download import OnBytes
 
-__all__ = ["data_app"]
-
 data_app = typer.Typer(
     name="data",
     cls=OneLineErrors,

@@ -7,8 +7,6 @@ from typing import Any
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors import Executor, LocalExecutor, make_executor
 
-__all__ = ["Choice", "choose_executor"]
-
 
 @dataclass(frozen=True)
 class Choice:

@@ -11,8 +11,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["TRAIN", "advice", "first_use", "front_door", "homes", "needed", "require"]
-
 # What the extra "train" brings, by the names that are imported.
 TRAIN = (
     *("torch", "pandas", "sklearn", "matplotlib", "seaborn", "pydantic", "PIL", "safetensors"),

@@ -5,8 +5,6 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-__all__ = ["RulesInHelp", "bounds", "datasets", "methods", "studies"]
-
 
 def bounds() -> list[dict[str, Any]]:
     """List every calculator of the catalogue, family by family."""

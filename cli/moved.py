@@ -16,8 +16,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MOVED", "RENAMED", "install", "old_name", "old_names"]
-
 # Names that are others now; the old ones go with the next version.
 RENAMED: dict[str, str] = {
     "latecomer.certify": "latecomer.certify_losses",

@@ -13,8 +13,6 @@ from typer.core import TyperGroup
 from latecomer.eval.errors import InputError, nearest
 from latecomer.extras import advice
 
-__all__ = ["OneLineErrors", "fail"]
-
 _LONG, _SHORT = 500, 60
 # Typer carries its own copy of click or imports the installed one; this finds whichever it is.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]

@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 else:
     __getattr__ = old_names(__name__)
 
-__all__ = [
-    "bound_lines",
-    "bound_record",
-    "entry_lines",
-    "entry_record",
-    "ledger",
-    "number",
-    "plain",
-    "reissued_lines",
-]
-
 _POPULATION = {
     "unseen-client": "clients never seen in training",
     "next-client": "the next client",

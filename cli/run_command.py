@@ -7,8 +7,6 @@ import typer
 
 from latecomer.arguments import real_option, whole_option
 
-__all__ = ["run_study"]
-
 Changes = Annotated[
     list[str] | None,
     typer.Argument(metavar="KEY=VALUE", help="Change the study, as in train.rounds=300."),

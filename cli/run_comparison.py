@@ -10,8 +10,6 @@ from latecomer.reports.two_runs import compare_runs
 from latecomer.reports.words import percent, points
 from latecomer.tables import show_json, show_table
 
-__all__ = ["show_comparison"]
-
 _COLUMNS = ("method", "seed", "first", "second", "difference", "interval", "clients")
 
 

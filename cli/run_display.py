@@ -17,8 +17,6 @@ from latecomer.eval.studies.settings import Study
 from latecomer.run_table import CellsInWork
 from latecomer.tables import duration
 
-__all__ = ["Display", "LineDisplay", "TableDisplay", "run_and_report"]
-
 _ROUND_LINE_EVERY = 30.0  # seconds between two plain lines about rounds
 
 

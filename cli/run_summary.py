@@ -10,8 +10,6 @@ from latecomer.eval.results.rows import load_run
 from latecomer.reports.answers import Answer, answers
 from latecomer.reports.display.section import Material
 
-__all__ = ["summary_lines"]
-
 _WIDTH = 100
 
 

@@ -11,8 +11,6 @@ from latecomer.tables import duration
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["CellsInWork"]
-
 _BAR = 20
 
 

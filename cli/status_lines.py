@@ -6,8 +6,6 @@ from typing import Any
 from latecomer.eval.runs.status import CellStatus, RunStatus
 from latecomer.tables import duration
 
-__all__ = ["status_record", "status_rows", "summary_line"]
-
 
 def status_record(status: RunStatus) -> dict[str, Any]:
     """Return the status as plain data."""

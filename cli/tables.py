@@ -10,8 +10,6 @@ from typing import Any
 
 import typer
 
-__all__ = ["duration", "show_json", "show_table"]
-
 
 def show_table(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     """Print one line per record; the last column may wrap on a terminal, never in a pipe."""

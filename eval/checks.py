@@ -8,8 +8,6 @@ from pydantic_core import ErrorDetails
 
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["at_least", "fraction", "number_in", "one_of", "short", "whole", "wrong"]
-
 # What pydantic says in terms of Python types, said in terms of the file.
 _PLAINLY = {
     "too_short": "must not be empty",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 else:
     __getattr__ = old_names(__name__)
 
-__all__ = ["claim", "device_name", "lacking", "visible_gpus", "wait_for"]
-
 
 def lacking(device: str | None) -> str:
     """Say why this machine cannot compute on a device; empty where it can.

@@ -6,8 +6,6 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["declared"]
-
 
 def declared(package: str, table: str) -> Mapping[str, Any]:
     """Collect by name what the modules of a package hold in a tuple called ``table``.

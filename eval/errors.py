@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["CannotWriteError", "InputError", "nearest"]
-
 
 class InputError(ValueError):
     """Bad input of a user: the message is one plain line that names the key and what is legal."""

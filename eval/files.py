@@ -4,8 +4,6 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["sync_folder", "write_atomic", "write_changed"]
-
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
     """Replace a file in one step: temporary name beside it, fsync, rename, fsync of the folder.

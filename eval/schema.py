@@ -5,23 +5,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-__all__ = [
-    "Amount",
-    "AutoOrDepth",
-    "AutoOrSize",
-    "Count",
-    "Name",
-    "Number",
-    "Positive",
-    "Probability",
-    "Seed",
-    "Settings",
-    "Share",
-    "Text",
-    "one_of",
-    "sequence",
-]
-
 
 class Settings(BaseModel):
     """A section of a study: frozen, and closed to keys it does not know."""

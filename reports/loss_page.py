@@ -28,8 +28,6 @@ from latecomer.reports.display.style import MUTED, NARROW, ROUTE_COLOURS, WIDE
 from latecomer.reports.display.template import rendered
 from latecomer.reports.words import BALLS
 
-__all__ = ["Group", "Line", "LossPage", "Part", "loss_page"]
-
 _CERTIFIED = ROUTE_COLOURS["r0"]
 _MOST_LEVELS, _MOST_GROUPS, _LONGEST_NAME = 600, 30, 24
 _DASHES = "3 2"

@@ -10,8 +10,6 @@ from latecomer.eval.results.rows import RunRecord, load_run
 from latecomer.reports.frames.comparison import MODEL, half_width
 from latecomer.reports.frames.errors import CONDITION, client_errors
 
-__all__ = ["compare_runs", "differences_frame", "settings_frame"]
-
 
 def compare_runs(first: str | Path, second: str | Path) -> dict[str, Any]:
     """Compare two run directories.

@@ -7,8 +7,6 @@ from latecomer.losses.certified import CertifiedLosses
 from latecomer.losses.statements import loss_statements, shown_up, topics
 from latecomer.render import ledger, number
 
-__all__ = ["certified_lines", "loss_certificate_lines"]
-
 
 def certified_lines(certified: CertifiedLosses) -> list[str]:
     """Show what the losses of untrained clients prove, and everything else that was asked."""

@@ -27,8 +27,6 @@ from latecomer.losses.shown import Shown
 from latecomer.losses.statements import loss_statements, of_ball, statement_rows, tails
 from latecomer.render import plain
 
-__all__ = ["CertifiedLosses", "certify_losses"]
-
 _BALLS = ("kl", "tv", "chi2", "subgroup")
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 

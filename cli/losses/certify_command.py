@@ -8,8 +8,6 @@ import typer
 from latecomer.arguments import Json, numbers, real_option, whole_option
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["certify_file"]
-
 _BALLS = ("kl", "tv", "chi2")
 File = Annotated[
     str | None,

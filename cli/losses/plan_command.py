@@ -7,8 +7,6 @@ import typer
 
 from latecomer.arguments import Json, real_option, whole_option
 
-__all__ = ["plan_hold_out"]
-
 
 def plan_hold_out(
     target: Annotated[float, real_option("--target", "The certificate is to be at most this.")],

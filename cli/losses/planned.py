@@ -16,8 +16,6 @@ from latecomer.render import number
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["HoldOut", "guess", "plan_hold_out", "plan_lines"]
-
 _WIDEST = 0.999
 
 

@@ -6,8 +6,6 @@ from typing import Any
 from latecomer.eval.certificates.from_predictor import Loss, Predictor, score_clients
 from latecomer.losses.certified import CertifiedLosses, certify_losses
 
-__all__ = ["certify_predictor"]
-
 
 def certify_predictor(
     predictor: Predictor,

@@ -15,8 +15,6 @@ from latecomer.losses.statements import loss_statements, shown_up, topics
 from latecomer.render import number
 from latecomer.reports.loss_page import Group, Line, LossPage, Part, loss_page
 
-__all__ = ["write_report"]
-
 _TITLES = {
     "shifts": "Other populations",
     "tails": "Clients with large losses",

@@ -11,8 +11,6 @@ from latecomer.losses.statements import Said, shown_up
 from latecomer.render import plain
 from latecomer.tables import show_json
 
-__all__ = ["certify_sum"]
-
 
 def certify_sum(
     log_sum: float | None,

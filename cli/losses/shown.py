@@ -11,8 +11,6 @@ from latecomer.extras import needed
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Shown"]
-
 
 class Shown(ABC):
     """A result that shows what the terminal shows."""

@@ -16,17 +16,6 @@ from latecomer.reports.words import inward
 if TYPE_CHECKING:
     from latecomer.losses.certified import CertifiedLosses
 
-__all__ = [
-    "Said",
-    "Topic",
-    "loss_statements",
-    "of_ball",
-    "shown_up",
-    "statement_rows",
-    "tails",
-    "topics",
-]
-
 _ABOUT = {
     "kl": "mean loss within KL {}",
     "tv": "mean loss within TV {}",

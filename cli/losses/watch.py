@@ -32,8 +32,6 @@ from latecomer.reports.statements.parts import WATCH
 from latecomer.reports.statements.sentence import statement
 from latecomer.tables import show_json
 
-__all__ = ["end_lines", "plan_of", "said_of_last", "show_verified", "watch_file"]
-
 _RULER = 40
 
 

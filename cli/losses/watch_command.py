@@ -8,8 +8,6 @@ import typer
 from latecomer.arguments import Json, real_option, whole_option
 from latecomer.eval.errors import InputError
 
-__all__ = ["verify", "watch"]
-
 
 def watch(
     file: Annotated[

@@ -15,8 +15,6 @@ from latecomer.eval.certificates.loss_table import Source, read_in_order
 from latecomer.losses.shown import Shown
 from latecomer.losses.watch import end_lines, said_of_last
 
-__all__ = ["Watched", "watch_losses"]
-
 
 @dataclass(frozen=True)
 class Watched(Shown):

@@ -23,18 +23,6 @@ from latecomer.eval.certificates.loss_table import read_arrivals
 from latecomer.eval.checks import fraction, number_in, one_of, whole
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = [
-    "PATH_RULES",
-    "Arrival",
-    "Moment",
-    "WatchPlan",
-    "arrivals_of",
-    "first_alarm",
-    "moments_after",
-    "read_plan",
-    "watch_plan",
-]
-
 Arrival = tuple[str, float]
 """A client and its loss."""
 _POLL_SECONDS = 0.2

@@ -15,8 +15,6 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.scoring.cross_fitting import client_folds
 from latecomer.moved import old_name
 
-__all__ = ["Loss", "Predictor", "Scored", "certify_predictor", "score_clients"]
-
 Points = tuple[NDArray[Any], NDArray[Any]]
 Predictor = Callable[[Points, NDArray[Any]], ArrayLike]
 Loss = Callable[[NDArray[Any], NDArray[Any]], ArrayLike]

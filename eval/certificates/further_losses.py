@@ -18,15 +18,6 @@ from latecomer.eval.certificates.loss_table import LossTable, Source, read_losse
 from latecomer.eval.certificates.rules import RULES
 from latecomer.eval.errors import InputError
 
-__all__ = [
-    "Compared",
-    "Step",
-    "certify_above",
-    "certify_against",
-    "certify_curve",
-    "certify_groups",
-]
-
 Step = tuple[float, float, float]
 """A threshold, the sampled share of clients above it, and the bound of that share."""
 _COUNTED = RULES["fraction_above"]

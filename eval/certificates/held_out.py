@@ -48,8 +48,6 @@ from latecomer.eval.certificates.rules import (
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.scoring.scores import ClientScore
 
-__all__ = ["Scored", "certify_best", "certify_scores"]
-
 _WHOSE = {
     ("finite-pool", "unseen-client"): "the mean is over the {} clients not trained on, "
     "certified ones included",

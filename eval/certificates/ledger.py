@@ -23,8 +23,6 @@ from latecomer.eval.certificates.arriving import Moment, WatchPlan, moments_afte
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import sync_folder
 
-__all__ = ["Ledger", "appended", "plan_hash", "read_ledger", "verify_ledger", "writing"]
-
 _FORMAT = 1
 # Numbers are computed anew, maybe on another machine: its logarithms may differ in the last digits.
 _AGREE = 1e-9

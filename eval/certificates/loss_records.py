@@ -6,8 +6,6 @@ from typing import Any
 
 from latecomer.eval.errors import InputError
 
-__all__ = ["is_json", "json_rows", "parquet_frame"]
-
 Record = dict[str, Any]
 
 

@@ -12,8 +12,6 @@ import numpy as np
 from latecomer.bounds.certificate import Array
 from latecomer.eval.errors import InputError
 
-__all__ = ["Rows"]
-
 
 @dataclass
 class Rows:

@@ -23,17 +23,6 @@ from latecomer.eval.certificates.rules import (
 )
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = [
-    "FILE_RULES",
-    "Sample",
-    "check_options",
-    "checked",
-    "n_orders",
-    "sample_of",
-    "scaled_to",
-    "tagged",
-]
-
 FILE_RULES = tuple(rules_for("table"))
 """Rules that a table of losses can be certified by."""
 

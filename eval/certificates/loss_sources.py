@@ -11,8 +11,6 @@ from latecomer.eval.certificates.loss_records import is_json, json_rows, parquet
 from latecomer.eval.certificates.loss_rows import Rows
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["file_bytes", "read_csv", "rows_of"]
-
 
 def rows_of(source: Any, rows: Rows) -> Rows:
     """Put all that a source holds into the rows, and hand them back."""

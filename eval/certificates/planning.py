@@ -18,8 +18,6 @@ from latecomer.bounds.held_out.losses import chernoff_kl, product
 from latecomer.eval.checks import fraction, number_in, one_of, whole
 from latecomer.eval.errors import InputError
 
-__all__ = ["PLAN_RULES", "HoldOutPlan", "clients_to_hold_out"]
-
 _SIMULATED = 500
 
 

@@ -19,8 +19,6 @@ from latecomer.bounds.shift.duals import DUALS
 from latecomer.eval.certificates.held_out import Scored
 from latecomer.eval.certificates.rules import RULES
 
-__all__ = ["Populations", "ball_of", "certify_populations"]
-
 # Places of a curve's radii between no shift (0) and any (1); each ball has radii of its own there.
 _PLACES = np.arange(46) / 50
 

@@ -9,15 +9,6 @@ import numpy as np
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
 
-__all__ = [
-    "certificate_facts",
-    "certificate_rows",
-    "left_for_others",
-    "one_of_several",
-    "pool_rows",
-    "price_rows",
-]
-
 Row = dict[str, Any]
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -37,8 +37,6 @@ from latecomer.eval.certificates.loss_table import Source
 from latecomer.eval.certificates.rules import Asked, Rule
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["Shifted", "certify_shifted"]
-
 _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
     {
         "product": lambda given: product_bets(),

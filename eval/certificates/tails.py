@@ -19,8 +19,6 @@ from latecomer.bounds.held_out.pool_curve import pool_band
 from latecomer.eval.certificates.held_out import Scored
 from latecomer.eval.certificates.rules import RULES
 
-__all__ = ["error_curve", "fractions_above"]
-
 
 def fractions_above(
     scored: Scored, *, thresholds: Sequence[float], delta: float

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from latecomer.eval.errors import InputError
 
-__all__ = ["load_cifar_pickle"]
-
 _OPCODES = (
     *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
     *("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"),

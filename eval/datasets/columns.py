@@ -13,8 +13,6 @@ from latecomer.eval.datasets.dataset import Dataset, as_labels, make_dataset
 from latecomer.eval.datasets.pictures import pictures
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["ROLES", "Columns", "as_classes", "as_clients", "columns_of", "from_columns"]
-
 ROLES = ("label", "client", "features", "image", "root", "size")
 """What a study may say of a table: the arguments of :func:`from_columns` of the same names."""
 # How numbers are written: 07 and 1_000 are names.

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from latecomer.eval.errors import InputError
 
-__all__ = ["MAX_CLASSES", "Dataset", "as_labels", "as_pixels", "make_dataset"]
-
 MAX_CLASSES = 65_536
 _CHUNK = 1 << 24  # values looked at together, so that a check needs no second copy of the data
 

@@ -18,8 +18,6 @@ from latecomer.eval.datasets.reader import Archive
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
 
-__all__ = ["RECORD", "Fetched", "OnBytes", "download", "recorded_hash", "sum_of"]
-
 OnBytes = Callable[[str, int, int], None]
 """Called with the file, the bytes that are there and the bytes in all (0: unknown)."""
 

@@ -19,8 +19,6 @@ from latecomer.eval.datasets.registry import DATASETS, load_dataset
 from latecomer.eval.datasets.sources import SOURCES, Archive, Source
 from latecomer.eval.errors import InputError, nearest
 
-__all__ = ["Checked", "fetch", "source_of", "verify"]
-
 _SPARE = 1 << 20
 
 

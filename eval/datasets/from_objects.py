@@ -14,8 +14,6 @@ from latecomer.eval.datasets.readers.huggingface import hugging_columns
 from latecomer.eval.datasets.samples import from_samples
 from latecomer.eval.errors import InputError
 
-__all__ = ["clients_from"]
-
 
 def clients_from(
     source: Any,

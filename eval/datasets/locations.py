@@ -13,16 +13,6 @@ from pathlib import Path
 
 from latecomer.eval.errors import InputError
 
-__all__ = [
-    "ENVIRONMENT",
-    "data_root",
-    "find_folder",
-    "given_path",
-    "read_bytes",
-    "reading",
-    "require_file",
-]
-
 ENVIRONMENT = "LATECOMER_DATA"
 # What decoders of files raise on bytes that make no sense.
 _DAMAGE = (

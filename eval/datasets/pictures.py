@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from latecomer.eval.datasets.locations import reading, require_file
 from latecomer.eval.errors import InputError
 
-__all__ = ["LAYOUTS", "channels_first", "pictures"]
-
 LAYOUTS: dict[str, str] = {
     "vector": "[N, D]",
     "hw": "[N, H, W]",

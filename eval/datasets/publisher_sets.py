@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.errors import InputError
 
-__all__ = ["Part", "join_sets"]
-
 
 @dataclass(frozen=True, eq=False)
 class Part:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from latecomer.eval.datasets.dataset import Dataset
 
-__all__ = ["Archive", "Reader", "Source", "mirrored"]
-
 
 @dataclass(frozen=True)
 class Archive:

@@ -12,8 +12,6 @@ from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.pictures import pictures
 from latecomer.eval.errors import InputError
 
-__all__ = ["from_samples"]
-
 _READ_AGAIN = 8  # samples that are read twice: a random transform gives others
 
 

@@ -8,16 +8,6 @@ from typing import Literal, Protocol
 
 from latecomer.eval.jobs.job import Ending, Job
 
-__all__ = [
-    "ONE_THREAD",
-    "Executor",
-    "Report",
-    "Retries",
-    "end",
-    "worker_environment",
-    "worker_variables",
-]
-
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """What a process that carries out cells must find in its environment before its first import."""
 

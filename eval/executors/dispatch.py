@@ -13,8 +13,6 @@ from latecomer.eval.jobs.cell_directory import is_done
 from latecomer.eval.jobs.job import Ending, Job
 from latecomer.eval.jobs.progress import last_entry
 
-__all__ = ["Cluster", "Lost", "NoRoom", "dispatch"]
-
 _LATE = 60.0  # seconds that a shared file system may take to show a finished cell
 
 Handle = TypeVar("Handle")

@@ -20,8 +20,6 @@ from latecomer.eval.jobs.job import Job, attempt
 from latecomer.eval.jobs.lock import free
 from latecomer.eval.jobs.sigterm import GRACE_SECONDS, stop_on_sigterm
 
-__all__ = ["LocalExecutor"]
-
 _ENDS = ("done", "failed", "held", "halted")
 _REPORT_EVERY = 0.1  # seconds between two round reports of a worker
 _TERMINATED = 128 + signal.SIGTERM

@@ -19,8 +19,6 @@ from latecomer.eval.executors.remote_worker import Errand, Refusal, carry_out_el
 from latecomer.eval.jobs.job import Ending, Job
 from latecomer.eval.jobs.sigterm import GRACE_SECONDS
 
-__all__ = ["RayExecutor"]
-
 _POLL = 0.5  # seconds between two looks at what has ended
 _ANSWER = 10.0  # seconds that a cluster may take to answer
 _GIB = 2**30

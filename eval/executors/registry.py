@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from latecomer.eval.executors.ray import RayExecutor
     from latecomer.eval.executors.slurm import SlurmExecutor
 
-__all__ = ["EXECUTORS", "Entry", "make_executor"]
-
 
 @dataclass(frozen=True)
 class Entry:

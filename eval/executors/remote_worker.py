@@ -27,8 +27,6 @@ from latecomer.eval.executors.contract import ONE_THREAD
 from latecomer.eval.jobs.job import Ending, Job, attempt
 from latecomer.eval.jobs.sigterm import stop_on_sigterm
 
-__all__ = ["Board", "Errand", "Refusal", "Setting", "board_in", "carry_out_elsewhere"]
-
 _LATE = 10.0  # seconds that a shared file system may take to show a new file
 _PACKAGES = ("latecomer", "torch", "numpy")
 

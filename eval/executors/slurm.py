@@ -17,8 +17,6 @@ from latecomer.eval.executors.remote_worker import Errand, Refusal, carry_out_el
 from latecomer.eval.jobs.job import Ending, Job
 from latecomer.eval.jobs.sigterm import GRACE_SECONDS, stop_on_sigterm
 
-__all__ = ["SlurmExecutor"]
-
 
 @dataclass(frozen=True)
 class _Pace:

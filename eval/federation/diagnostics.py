@@ -11,8 +11,6 @@ from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.splits.clients import label_counts
 from latecomer.eval.splits.split import split_arrays
 
-__all__ = ["split_facts"]
-
 Row = dict[str, Any]
 _MOST_PAIRS = 1_000_000
 

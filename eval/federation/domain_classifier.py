@@ -13,8 +13,6 @@ from latecomer.bounds.shift.adaptation import proxy_a
 from latecomer.eval.checks import one_of
 from latecomer.eval.errors import InputError
 
-__all__ = ["CLASSIFIERS", "ADistance", "a_distance"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 CLASSIFIERS = ("linear", "mlp")

@@ -25,8 +25,6 @@ from latecomer.eval.shifts.populations import (
 from latecomer.eval.splits.build import ClientRows, Split, split_of
 from latecomer.models.task.task import Clients
 
-__all__ = ["Federation", "Group", "build_federation", "make_clients"]
-
 
 @dataclass(frozen=True)
 class Standardisation:

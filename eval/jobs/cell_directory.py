@@ -13,16 +13,6 @@ from latecomer.eval.files import write_atomic
 from latecomer.eval.results.rows import write_rows
 from latecomer.eval.studies.cells import Cell
 
-__all__ = [
-    "failure_of",
-    "identity",
-    "is_done",
-    "record_failure",
-    "says_storage",
-    "seal",
-    "tidy",
-]
-
 # What a cell's directory may hold when its work begins; all else is left of an earlier attempt.
 _STAYS = ("checkpoints", "progress.jsonl")
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENODEV, errno.ESTALE)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from latecomer.models.engine.checkpoint import Checkpoint
 
-__all__ = ["CellCheckpoints", "remove_checkpoints"]
-
 _FORMAT = 1
 _KEPT = 2  # the newest, and the one before it in case the disk loses the newest
 _TABLES = ("server", "clients")

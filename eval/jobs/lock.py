@@ -23,8 +23,6 @@ from pathlib import Path
 
 from latecomer.eval.jobs.lock_owner import Owner, parse_owner, this_process
 
-__all__ = ["BEAT_EVERY", "STALE_AFTER", "HeldError", "Lock", "Watch", "free", "held", "owner_of"]
-
 BEAT_EVERY = 5.0
 STALE_AFTER = 60.0
 _NAME = re.compile(r"lock\.(\d+)")

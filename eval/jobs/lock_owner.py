@@ -9,9 +9,6 @@ import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["Owner", "parse_owner", "this_process"]
-
-
 # Linux's flag of a process that runs nothing any more and only gives back what it had.
 _EXITING = 0x4
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["Place", "Progress", "RoundLog", "last_entry"]
-
 
 class RoundLog(Protocol):
     """What a training loop tells after a round."""

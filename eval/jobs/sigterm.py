@@ -6,8 +6,6 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-__all__ = ["GRACE_SECONDS", "sigterm_interrupts", "stop_on_sigterm"]
-
 GRACE_SECONDS = 10.0
 """How long workers may take for a last checkpoint."""
 

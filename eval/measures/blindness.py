@@ -17,8 +17,6 @@ from latecomer.models.engine.method import FixedWeights, Method, Predictor
 from latecomer.models.task.state import Params, State
 from latecomer.models.task.task import Clients, Task
 
-__all__ = ["BLIND_BELOW", "COMPARED", "SERVED_AS_TRAINED", "blindness_rows", "model_spread"]
-
 BLIND_BELOW = 0.01
 """Relative spread of the models below which a personalised method is called blind."""
 

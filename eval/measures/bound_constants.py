@@ -19,14 +19,6 @@ from latecomer.models.generators.target_sizes import SizedHypernetwork, padded, 
 from latecomer.models.task.state import Params, State, detached, move, part, row
 from latecomer.models.task.task import Clients, Task
 
-__all__ = [
-    "Constant",
-    "dense_dimension",
-    "hypernetwork_constants",
-    "joint_error",
-    "loss_lipschitz",
-]
-
 _JOINT_RULE = LocalSGD(0.05, 0.9, 0.0, 10.0)
 _JOINT_STEPS = 400
 _JOINT_BATCH = 32

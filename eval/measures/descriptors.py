@@ -15,8 +15,6 @@ from latecomer.models.engine.method import Method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
-__all__ = ["class_proportions", "descriptor_findings", "descriptors_of", "rank_correlations"]
-
 Floats = NDArray[np.float64]
 
 

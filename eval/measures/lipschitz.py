@@ -10,8 +10,6 @@ from torch import Tensor
 from latecomer.models.task.objectives import squared_norm
 from latecomer.models.task.state import Params, add, detached, leaves, subtract
 
-__all__ = ["jacobian_norm", "norm_of", "pulled_back", "steepest"]
-
 _ITERATIONS = 2  # of the power iterations
 _PROBE = 1e-3  # how far is probed, relative to the norm of the parameters
 

@@ -27,8 +27,6 @@ from latecomer.models.posteriors.gaussian import PosteriorNorms
 from latecomer.models.task.state import State, part
 from latecomer.models.task.task import Clients, Task
 
-__all__ = ["PUBLISHED", "PublishedBound"]
-
 DELTA = 0.05
 
 Inputs = tuple[tuple[str, float, str], ...]

@@ -30,8 +30,6 @@ from latecomer.models.families.shared_body import SharedBody
 from latecomer.models.task.heads import body_names, head_names
 from latecomer.models.task.state import part
 
-__all__ = ["MEASURES", "measure_all"]
-
 Findings = tuple[list[dict[str, Any]], Mapping[str, Artifact]]
 
 

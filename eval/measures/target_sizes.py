@@ -10,8 +10,6 @@ from latecomer.models.generators.target_sizes import shapes_of
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
-__all__ = ["client_targets"]
-
 
 def client_targets(
     method: Method, task: Task, state: State, federation: Federation

@@ -26,8 +26,6 @@ from latecomer.models.task.objectives import ridge_decay, squared_norm
 from latecomer.models.task.state import Params, State, detached, leaves, subtract
 from latecomer.models.task.task import Clients, Samples, Task
 
-__all__ = ["PROBED", "Slope", "converging", "is_about", "quantities", "slope"]
-
 PROBED = 10
 """Clients that constants of single clients are looked for at: the first of the split's order."""
 

@@ -9,8 +9,6 @@ from latecomer.bounds import pefll_31, pefll_31_minT
 from latecomer.eval.measures.theorem31 import PROBED
 from latecomer.models.families.generated_clients import GeneratedClients
 
-__all__ = ["RATE_TERMS", "convergence_rows"]
-
 Row = dict[str, Any]
 
 # Terms of the rate, and the arguments of the calculator that are not set to 0 for each.

@@ -19,15 +19,6 @@ from latecomer.bounds import linear_optimum
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.settings.study_sections import Denoising
 
-__all__ = [
-    "LinearClients",
-    "denoising_findings",
-    "draw_clients",
-    "estimated_error",
-    "fixed_subspace_error",
-    "train_linear",
-]
-
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
 

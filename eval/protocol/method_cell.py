@@ -41,8 +41,6 @@ from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.training import initial_state
 from latecomer.models.task.state import State
 
-__all__ = ["evaluate_method"]
-
 Scores = Mapping[Group, Sequence[ClientScore]]
 
 

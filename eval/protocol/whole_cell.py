@@ -13,8 +13,6 @@ from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import OnRound, Outcome, Row, setup_of
 
-__all__ = ["evaluate_whole"]
-
 
 def evaluate_whole(
     cell: TrainingCell,

@@ -15,8 +15,6 @@ import pandas as pd
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
 
-__all__ = ["Artifact", "read_artifact", "write_artifact"]
-
 _MANIFEST = ".manifest.json"
 
 

@@ -10,8 +10,6 @@ from tempfile import mkdtemp
 
 from latecomer.eval.errors import InputError
 
-__all__ = ["ARCHIVE", "cells_of", "packed_cells", "run_folder"]
-
 ARCHIVE = "cells.tar.xz"
 """Holds the folder ``cells`` of a finished run; CONTRIBUTING.md has the command that makes it."""
 

@@ -9,8 +9,6 @@ from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.models.engine.growing import subset
 from latecomer.models.task.task import Clients
 
-__all__ = ["arrivals", "joined"]
-
 
 def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:
     """Return the clients in the order they arrive, and the novel ones, inputs scaled alike.

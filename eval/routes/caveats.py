@@ -15,8 +15,6 @@ from latecomer.eval.settings.certificate import RouteSettings
 from latecomer.eval.splits.split import Split
 from latecomer.eval.training.setup import Outcome, Row
 
-__all__ = ["UNDEALT", "VOUCHED", "shared_samples", "unproven", "with_caveats"]
-
 UNDEALT = (
     "the split was read from a file that does not prove it was dealt at random: it names no "
     "settings and seed which give the same clients again"

@@ -8,8 +8,6 @@ from pydantic import Discriminator, Tag, TypeAdapter
 from latecomer.eval.routes.entries import CertificateSettings
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 
-__all__ = ["read_cell"]
-
 
 class _CertifiedCell(TrainingCell):
     certificates: tuple[CertificateSettings, ...] = ()

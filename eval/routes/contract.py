@@ -11,8 +11,6 @@ from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.settings.certificate import RouteSettings
 from latecomer.eval.training.trained_model import TrainedModel
 
-__all__ = ["Findings", "Request", "Route"]
-
 Row = dict[str, Any]
 E = TypeVar("E", bound=RouteSettings)
 

@@ -25,8 +25,6 @@ from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyL
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 
-__all__ = ["ROUTE_SETTINGS", "CertificateSettings", "HeldOut", "PersonalPrior", "TwoLevel"]
-
 _DELTA = 0.05
 _ALPHA = 0.1
 _MEAN = ", ".join(MEAN_RULES)

@@ -27,8 +27,6 @@ from latecomer.eval.scoring.cross_fitting import cross_fitted
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import TrainingCell
 
-__all__ = ["Drawn", "certify_held_out", "issue_certificates", "score_certification"]
-
 Row = dict[str, Any]
 
 

@@ -51,8 +51,6 @@ from latecomer.models.task.task import Clients
 
 Ints = NDArray[np.int64]
 
-__all__ = ["System", "evaluate_tuned", "trained_system"]
-
 _TUNE, _CHOOSE, _CERTIFY, _NOVEL, _WHOM = range(5)
 
 

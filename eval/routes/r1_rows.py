@@ -24,8 +24,6 @@ from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.training_entries import Tuned
 from latecomer.eval.scoring.scores import ClientScore
 
-__all__ = ["DRAWS_RULES", "Drawn", "Tuning", "Variance", "certify_tuned", "tuning_findings"]
-
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
 # Bets 1, 1/2, 1/4, 1/8 against a mean of levels: more of them cost more than they find.

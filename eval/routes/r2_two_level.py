@@ -48,8 +48,6 @@ from latecomer.models.generators.generation import weights_of
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Clients, Samples, Task
 
-__all__ = ["certify_two_level", "two_level_certificate"]
-
 BOUND = "r2:two_step_kl"
 _ROUNDING = 1e-5  # by how much float32 may put weights outside their ball
 Floats = NDArray[np.float64]

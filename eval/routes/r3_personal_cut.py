@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from latecomer.eval.errors import InputError
 
-__all__ = ["cut_support", "measured_samples"]
-
 Ints = NDArray[np.int64]
 
 

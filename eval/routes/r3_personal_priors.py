@@ -42,8 +42,6 @@ from latecomer.models.engine.method import FixedWeights
 from latecomer.models.task.state import Params, sent
 from latecomer.models.task.task import Samples
 
-__all__ = ["certify_personal", "pooled_certificate"]
-
 _CUT, _CHOOSE, _CERTIFY, _NOVEL = range(4)
 BOUND = "r3:pooled"
 _REASON = (

@@ -26,9 +26,6 @@ from latecomer.models.engine.training import RoundLog, TrainConfig, train
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Clients, Task
 
-__all__ = ["checkpoints", "evaluate_progressive"]
-
-
 Serve = Callable[[State, str, Clients], list[ClientScore]]
 """Scores clients under a system as newcomers: (state, name of the group, clients)."""
 

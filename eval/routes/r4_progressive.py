@@ -26,8 +26,6 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.certificate import SplitLike
 
-__all__ = ["Plan", "Step", "certify_progress", "plan_of", "score_then_train"]
-
 S = TypeVar("S")
 B = TypeVar("B")
 

@@ -33,8 +33,6 @@ from latecomer.models.engine.training import RoundLog
 from latecomer.models.posteriors.tuned import Posterior, prior_around
 from latecomer.models.task.state import Params
 
-__all__ = ["certify_code", "evaluate_compressed"]
-
 Row = dict[str, Any]
 
 

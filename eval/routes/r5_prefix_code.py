@@ -6,8 +6,6 @@ sign and its size. No code word begins another, so the lengths satisfy Kraft's i
 
 from collections.abc import Sequence
 
-__all__ = ["decode", "encode"]
-
 
 def _gamma(number: int) -> str:
     digits = bin(number)[2:]

@@ -10,8 +10,6 @@ from latecomer.eval.routes.r0_held_out import certify_held_out
 from latecomer.eval.routes.r2_two_level import certify_two_level
 from latecomer.eval.routes.r3_personal_priors import certify_personal
 
-__all__ = ["ROUTES", "certify_all"]
-
 ROUTES: Mapping[str, Route] = MappingProxyType(
     {"r0": certify_held_out, "r2": certify_two_level, "r3": certify_personal}
 )

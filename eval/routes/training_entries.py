@@ -12,14 +12,6 @@ from latecomer.eval.routes.r4_progressive import Plan, plan_of
 from latecomer.eval.schema import Count, Positive, Probability, one_of, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
 
-__all__ = [
-    "TRAINING_ROUTES",
-    "Compressed",
-    "Progressive",
-    "TrainingRoute",
-    "Tuned",
-]
-
 
 class TrainingRoute(RouteSettings):
     """An entry of ``certificates`` that is a cell of its own for each method and seed.

@@ -13,8 +13,6 @@ from latecomer.eval.jobs.lock import HeldError, held
 from latecomer.eval.results.kept_cells import packed_cells
 from latecomer.eval.studies.cells import content_id
 
-__all__ = ["adopt", "check_sources"]
-
 _FILES = ("config.json", "progress.jsonl", "rows.csv", "timing.json")
 
 

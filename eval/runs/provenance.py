@@ -12,8 +12,6 @@ from typing import Any
 
 from latecomer.eval.devices import device_name
 
-__all__ = ["environment"]
-
 _PACKAGES = ("latecomer", "torch", "numpy", "scipy", "pandas", "scikit-learn")
 
 

@@ -19,19 +19,6 @@ from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.declaration import read_yaml
 from latecomer.eval.studies.settings import Study
 
-__all__ = [
-    "MARK",
-    "ROUTE",
-    "Plan",
-    "Source",
-    "declared_entries",
-    "drawn_from",
-    "held_out",
-    "models_of",
-    "planned",
-    "read_source",
-]
-
 MARK = "reissued.json"
 """The file that says of a directory that its certificates were issued anew, and from what."""
 ROUTE = "r0:"

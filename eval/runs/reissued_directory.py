@@ -17,8 +17,6 @@ from latecomer.eval.results.rows import rows_to_text
 from latecomer.eval.runs.provenance import environment
 from latecomer.eval.runs.reissue_source import MARK, Plan, Source, held_out
 
-__all__ = ["LATE", "Issued", "write_reissued"]
-
 LATE = (
     "declared after these scores existed: it holds at its delta only if the choice of the rule and "
     "of its settings owes nothing to them"

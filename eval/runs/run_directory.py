@@ -17,8 +17,6 @@ from latecomer.eval.studies.cells import Cell
 from latecomer.eval.studies.settings import Study
 from latecomer.models.methods import METHODS, find_method
 
-__all__ = ["check_directory", "count_scorings", "declare", "merge"]
-
 
 def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None:
     """Refuse a directory that holds another study, or that is no run directory.

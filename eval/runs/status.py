@@ -16,8 +16,6 @@ from latecomer.eval.jobs.lock import STALE_AFTER, owner_of
 from latecomer.eval.jobs.progress import last_entry
 from latecomer.eval.results.kept_cells import cells_of, run_folder
 
-__all__ = ["CellStatus", "RunStatus", "run_status"]
-
 State = Literal["done", "failed", "running", "stopped", "to do"]
 
 

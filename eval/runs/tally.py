@@ -12,8 +12,6 @@ from latecomer.eval.jobs.job import Job, sweep
 from latecomer.eval.jobs.lock import HeldError, held
 from latecomer.eval.runs.adoption import adopt
 
-__all__ = ["Event", "Failure", "Tally"]
-
 
 @dataclass(frozen=True)
 class Event:

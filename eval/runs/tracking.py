@@ -17,8 +17,6 @@ from latecomer.eval.results.rows import read_rows
 from latecomer.eval.runs.tally import Event
 from latecomer.eval.shifts.own_function import function_at
 
-__all__ = ["TRACKERS", "Scalar", "Tracker", "results_of", "tracked"]
-
 
 @dataclass(frozen=True)
 class Scalar:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from latecomer.eval.federation.groups import Group
     from latecomer.models.task.task import Clients
 
-__all__ = ["client_folds", "cross_fitted", "fold_groups", "merge_folds"]
-
 Ints = NDArray[np.int64]
 _PURPOSE = 0xF01D
 

@@ -15,8 +15,6 @@ from latecomer.models.engine.method import FixedWeights, Predictor, versions
 from latecomer.models.task.targets import apply_to_parts
 from latecomer.models.task.task import Clients, Samples, Task
 
-__all__ = ["Mask", "Serve", "score_one_after_another", "unmasked"]
-
 Mask = Callable[[Tensor, Tensor], Tensor]
 """What happens to logits of classes that are not known: logits, which are known -> logits."""
 

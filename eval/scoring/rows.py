@@ -7,8 +7,6 @@ from latecomer.eval.federation.groups import Group
 from latecomer.eval.scoring.scores import ClientScore, GroupScore, paired_effect
 from latecomer.eval.shifts.populations import CONTROL
 
-__all__ = ["client_rows", "effect_rows", "gap_row", "group_rows"]
-
 Row = dict[str, Any]
 
 

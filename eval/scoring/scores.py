@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-__all__ = ["ClientScore", "GroupScore", "PairedEffect", "group_score", "paired_effect"]
-
 
 @dataclass(frozen=True)
 class ClientScore:

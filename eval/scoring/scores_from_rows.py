@@ -7,8 +7,6 @@ from typing import Any
 from latecomer.eval.errors import InputError
 from latecomer.eval.scoring.scores import ClientScore
 
-__all__ = ["Condition", "Scores", "scores_of"]
-
 Row = Mapping[str, str]
 
 

@@ -20,8 +20,6 @@ from latecomer.models.engine.method import Method, Predictor
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Samples, Task
 
-__all__ = ["MASKS", "client_generator", "score_group"]
-
 
 def _known_only(logits: Tensor, known: Tensor) -> Tensor:
     return logits.masked_fill(~known, -torch.inf)

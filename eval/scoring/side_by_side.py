@@ -17,8 +17,6 @@ from latecomer.models.task import client_axis
 from latecomer.models.task.state import stack
 from latecomer.models.task.task import Clients, Task
 
-__all__ = ["score_side_by_side"]
-
 _NUMBERS = 2**24
 """Numbers that the inputs of clients predicted for at a time may have, padding included."""
 

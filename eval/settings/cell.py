@@ -19,14 +19,6 @@ from latecomer.eval.settings.study_sections import (
 )
 from latecomer.eval.splits.settings import SplitSettings
 
-__all__ = [
-    "DenoisingCell",
-    "FederationSettings",
-    "SplitCell",
-    "TrainingCell",
-    "federation_settings",
-]
-
 R = TypeVar("R", bound=RouteSettings)
 
 

@@ -5,8 +5,6 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 from latecomer.eval.schema import Settings
 
-__all__ = ["RouteSettings", "SplitLike", "StudyLike"]
-
 
 class StudyLike(Protocol):
     """The parts of a study that the settings of its routes read."""

@@ -27,20 +27,6 @@ from latecomer.eval.schema import (
 from latecomer.eval.shifts.kinds.declaration import Shift
 from latecomer.eval.shifts.transforms import SHIFTS
 
-__all__ = [
-    "Bounds",
-    "DataSettings",
-    "DataShift",
-    "Denoising",
-    "Evaluation",
-    "FunctionShift",
-    "Hypernetwork",
-    "MethodSettings",
-    "ModelSettings",
-    "Shifts",
-    "Train",
-]
-
 
 def _no_cpu(device: str | None) -> str | None:
     """Leave out the device that a cell computes on unless told otherwise."""

@@ -20,8 +20,6 @@ from latecomer.eval.shifts.transforms import unit_floats
 from latecomer.eval.splits.clients import ClientRows, Role
 from latecomer.eval.splits.dealing import share_counts
 
-__all__ = ["Lack", "Refilled", "fit_inputs", "refill"]
-
 Ints = NDArray[np.int64]
 _ROLES: tuple[Role, ...] = ("support", "validation", "query")
 

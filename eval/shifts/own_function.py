@@ -13,8 +13,6 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.shifts.transforms import unit_floats
 from latecomer.models.outside import module_at
 
-__all__ = ["OwnShift", "apply_own", "function_at", "import_shift", "source_hash"]
-
 OwnShift = Callable[[NDArray[np.float32], float, np.random.Generator], Any]
 
 

@@ -26,14 +26,6 @@ from latecomer.eval.splits.further_clients import deal_extrapolated, draw_from_o
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.split import Split
 
-__all__ = [
-    "CONTROL",
-    "Population",
-    "combined_hash",
-    "shifted_certification",
-    "shifted_populations",
-]
-
 CONTROL = "-control"
 Ints = NDArray[np.int64]
 Shifted = Callable[[Any, float, np.random.Generator], NDArray[np.float32]]

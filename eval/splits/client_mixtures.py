@@ -22,8 +22,6 @@ from latecomer.eval.splits.dirichlet import draw_labels
 from latecomer.eval.splits.environment import Law, cut_pools, held_out_share
 from latecomer.eval.splits.pool import Filling, Pool
 
-__all__ = ["check_concentrations", "dirichlet_distances", "fill_client_mixtures"]
-
 Ints = NDArray[np.int64]
 _RANGE = (1e-3, 1e6)
 

@@ -18,8 +18,6 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.splits.environment import Law, fill_from_law, held_out_share
 from latecomer.eval.splits.pool import Filling, Pool
 
-__all__ = ["check_types", "check_weights", "distances", "fill_client_types"]
-
 Ints = NDArray[np.int64]
 _EPS = 1e-9
 

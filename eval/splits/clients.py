@@ -11,8 +11,6 @@ from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.splits.dealing import QUERY, SUPPORT, VALIDATION, assign_roles, stable_order
 from latecomer.eval.splits.pool import Filling
 
-__all__ = ["ClientRows", "Role", "cut_into_roles", "label_counts"]
-
 Ints = NDArray[np.int64]
 Role = Literal["support", "validation", "query", "all"]
 

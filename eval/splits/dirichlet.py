@@ -15,8 +15,6 @@ from latecomer.eval.splits.pool import (
     fill_by_weight,
 )
 
-__all__ = ["draw_labels", "fill_dirichlet"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _ATTEMPTS = 100

@@ -20,15 +20,6 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.splits.dealing import class_totals, deal_rows, log_dirichlet
 from latecomer.eval.splits.pool import Filling, Pool
 
-__all__ = [
-    "Law",
-    "cut_pools",
-    "draw_held_out",
-    "fill_environment",
-    "fill_from_law",
-    "held_out_share",
-]
-
 Ints = NDArray[np.int64]
 
 

@@ -15,8 +15,6 @@ from latecomer.eval.splits.pool import MIN_SAMPLES, generator, pool_of
 from latecomer.eval.splits.settings import QUERY, VALIDATION
 from latecomer.eval.splits.split import Split
 
-__all__ = ["deal_extrapolated", "draw_clients", "draw_from_other_law", "drawn_clients"]
-
 
 def draw_clients(
     dataset: Dataset,

@@ -16,8 +16,6 @@ from latecomer.eval.splits.dirichlet import fill_dirichlet
 from latecomer.eval.splits.environment import Law, fill_environment
 from latecomer.eval.splits.pool import Filling, Pool, check_sizes, fill_by_counts, fill_by_weight
 
-__all__ = ["SPLITS", "SplitKind"]
-
 Ints = NDArray[np.int64]
 _UNIFORM = (0.4, 0.6)
 

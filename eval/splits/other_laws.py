@@ -10,8 +10,6 @@ from latecomer.eval.splits.client_mixtures import check_concentrations, dirichle
 from latecomer.eval.splits.client_types import check_weights, distances
 from latecomer.eval.splits.environment import Law
 
-__all__ = ["OTHER_LAWS", "OtherLaws"]
-
 
 @dataclass(frozen=True)
 class OtherLaws:

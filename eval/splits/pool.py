@@ -11,17 +11,6 @@ from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.errors import InputError
 from latecomer.eval.splits.dealing import class_totals, deal_rows, share_counts
 
-__all__ = [
-    "MIN_SAMPLES",
-    "Filling",
-    "Pool",
-    "check_sizes",
-    "fill_by_counts",
-    "fill_by_weight",
-    "generator",
-    "pool_of",
-]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MIN_SAMPLES = 4

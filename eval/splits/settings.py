@@ -23,17 +23,6 @@ from latecomer.eval.splits.client_types import check_types
 
 Class = Annotated[int, Field(strict=True, ge=0)]
 
-__all__ = [
-    "QUERY",
-    "SPLIT_SETTINGS",
-    "VALIDATION",
-    "ClientTypes",
-    "Dealt",
-    "Frozen",
-    "SplitSettings",
-    "split_settings",
-]
-
 QUERY = 0.25
 """Share of a client's samples that it is scored on, unless the publisher has a test set."""
 VALIDATION = 0.2

@@ -20,8 +20,6 @@ from latecomer.eval.files import write_atomic
 from latecomer.eval.splits.clients import ClientRows
 from latecomer.eval.splits.environment import Law
 
-__all__ = ["Split", "checksum", "frozen_hash", "read_split", "split_arrays", "write_split"]
-
 Ints = NDArray[np.int64]
 _FORMAT = "latecomer split 1"
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)

@@ -14,8 +14,6 @@ from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 
-__all__ = ["NUMBERS_VERSION", "WHOLE", "Cell", "cells_of", "content_id"]
-
 WHOLE = "whole"
 """Kind of the cells that train on certification clients as well, to say what these would give."""
 

@@ -17,8 +17,6 @@ from latecomer.eval.splits.split import frozen_hash
 from latecomer.eval.studies.mistakes import explain
 from latecomer.eval.studies.settings import Study
 
-__all__ = ["parse_study"]
-
 _RESERVE = 0.2
 _KL_APART = 1e-9
 _EVERY = 30  # rounds, as PeFLL's published code

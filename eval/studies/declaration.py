@@ -9,8 +9,6 @@ import yaml
 from latecomer.eval.checks import short
 from latecomer.eval.errors import InputError
 
-__all__ = ["override", "read_yaml", "set_key"]
-
 
 class Loader(yaml.SafeLoader):
     """Safe YAML that reads ``1e-3`` as a number and refuses a key given twice."""

@@ -10,8 +10,6 @@ from latecomer.eval.devices import lacking
 from latecomer.eval.errors import InputError
 from latecomer.eval.studies.settings import Study
 
-__all__ = ["leaves_gpu_idle", "settled"]
-
 
 def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
     """Return the study with its device settled: ``cuda``, or nothing, which is the CPU.

@@ -12,8 +12,6 @@ from latecomer.eval.studies.settings import Study
 from latecomer.eval.studies.shipped import shipped_texts
 from latecomer.extras import require
 
-__all__ = ["load_study"]
-
 
 def load_study(
     name_or_path: str | Path,

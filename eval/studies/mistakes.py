@@ -9,9 +9,6 @@ from latecomer.eval.errors import nearest
 from latecomer.eval.routes.entries import ROUTE_SETTINGS
 from latecomer.eval.studies.settings import SPLIT_KINDS, sections
 
-__all__ = ["explain"]
-
-
 _ROUTES = tuple(ROUTE_SETTINGS)
 
 

@@ -23,8 +23,6 @@ from typing import Any
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.studies.declaration import set_key
 
-__all__ = ["SCALES", "changed", "leaves_paper", "offered"]
-
 SCALES = ("smoke", "reduced", "paper")
 _SECTIONS = ("variants", "scales")
 # Sections whose settings a paper publishes, and keys in them that say only where things are done.

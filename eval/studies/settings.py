@@ -22,9 +22,6 @@ from latecomer.eval.settings.study_sections import (
 from latecomer.eval.splits.settings import SPLIT_SETTINGS, SplitSettings
 from latecomer.eval.studies.cells import Cell, cells_of
 
-__all__ = ["SPLIT_KINDS", "Study", "sections"]
-
-
 SPLIT_KINDS = tuple(SPLIT_SETTINGS)
 
 

@@ -6,8 +6,6 @@ from importlib import resources
 from latecomer.eval.studies.declaration import read_yaml
 from latecomer.eval.studies.scales import offered
 
-__all__ = ["ShippedStudy", "shipped_studies", "shipped_texts"]
-
 
 @dataclass(frozen=True)
 class ShippedStudy:

@@ -11,8 +11,6 @@ from latecomer.eval.errors import InputError
 if TYPE_CHECKING:
     from latecomer.models.engine.checkpoint import Checkpoint
 
-__all__ = ["NO_CHECKPOINTS", "CheckpointEvery", "Checkpoints", "Slot"]
-
 
 @dataclass(frozen=True)
 class CheckpointEvery:

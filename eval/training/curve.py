@@ -13,8 +13,6 @@ from latecomer.eval.scoring.scores import ClientScore, group_score
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.task.state import State, nest, part
 
-__all__ = ["Curve", "Plan", "begun", "curve_findings", "measured", "restored", "stored"]
-
 Score = Callable[[State, Group], Sequence[ClientScore]]
 
 

@@ -18,8 +18,6 @@ from latecomer.models.engine.method import Method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
-__all__ = ["REFITTED", "Rates", "tune_newcomers"]
-
 # As many as a study's newcomers usually are; their errors are paired over rates.
 REFITTED = 10
 

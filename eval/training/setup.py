@@ -22,18 +22,6 @@ from latecomer.models.methods import make_method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Clients, Task, make_task
 
-__all__ = [
-    "OnRound",
-    "Outcome",
-    "Row",
-    "Setup",
-    "budget_of",
-    "federation_of",
-    "setup_of",
-    "task_of",
-    "try_given",
-]
-
 Row = dict[str, Any]
 OnRound = Callable[[RoundLog], None]
 

@@ -9,8 +9,6 @@ from latecomer.models.engine.method import Method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
-__all__ = ["TrainedModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:

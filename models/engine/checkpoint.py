@@ -8,8 +8,6 @@ from torch import device
 
 from latecomer.models.task.state import State, move
 
-__all__ = ["Checkpoint"]
-
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:

@@ -19,8 +19,6 @@ from latecomer.models.task import client_axis
 from latecomer.models.task.state import Params, rows, sent, stack
 from latecomer.models.task.task import Samples, Task
 
-__all__ = ["BESIDE", "Tuning", "tune_each"]
-
 BESIDE = 32
 """Most clients side by side: with more of them nothing is gained, and memory grows."""
 

@@ -13,8 +13,6 @@ from latecomer.models.task.precision import check_precision
 from latecomer.models.task.state import Params, State, move
 from latecomer.models.task.task import Clients, Task
 
-__all__ = ["admit", "subset", "train_on"]
-
 
 def subset(clients: Clients, places: Sequence[int]) -> Clients:
     """Return the clients at ``places``, in that order, over the same samples."""

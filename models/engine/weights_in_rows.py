@@ -14,8 +14,6 @@ from itertools import accumulate, cycle
 import torch
 from torch import Tensor
 
-__all__ = ["Table", "Workspace"]
-
 A_FEW = 2**15
 """Weights of a net whose slopes are gathered; of more that takes as long as it saves."""
 _APART = 32

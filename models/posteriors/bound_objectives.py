@@ -14,16 +14,6 @@ from torch.nn import functional as F
 
 from latecomer.bounds.binary_kl import kl_inverse_upper
 
-__all__ = [
-    "bounded_cross_entropy",
-    "expected_error",
-    "kl_inverse",
-    "pefll_b1",
-    "single_level_kl",
-    "single_level_product",
-    "two_step_kl",
-]
-
 P_MIN = 1e-4
 
 

@@ -20,17 +20,6 @@ from latecomer.models.task.objectives import squared_norm
 from latecomer.models.task.state import Params, part, row
 from latecomer.models.task.task import Task
 
-__all__ = [
-    "DELTA",
-    "LOSS_MAX",
-    "STRONGEST",
-    "Norms",
-    "Strengths",
-    "bounded_loss",
-    "cohort_strengths",
-    "strengths",
-]
-
 DELTA = 0.05
 LOSS_MAX = -math.log(twins.P_MIN)
 """Largest loss in nats."""

@@ -21,8 +21,6 @@ from latecomer.models.posteriors.bound_objectives import (
 from latecomer.models.task.state import Params, State
 from latecomer.models.task.task import Samples, Task
 
-__all__ = ["Differentiable", "Posterior", "TuneConfig", "prior_around", "surrogate", "tune"]
-
 
 @runtime_checkable
 class Differentiable(Protocol):

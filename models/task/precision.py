@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["PRECISIONS", "check_precision", "narrow_products", "tf32_products"]
-
 PRECISIONS = ("bf16", "tf32")
 """``bf16``: factors rounded to bfloat16 (8 significant bits); ``tf32``: to 11 bits, on a GPU."""
 

@@ -15,8 +15,6 @@ from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import primary_predictor, records
 from latecomer.reports.words import DASH, count, listing, percent
 
-__all__ = ["answer_accuracy"]
-
 MOST_NAMED = 4
 
 

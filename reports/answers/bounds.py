@@ -36,8 +36,6 @@ from latecomer.reports.words import (
     span,
 )
 
-__all__ = ["answer_bounds", "distance_frame", "least_price"]
-
 PARTS = {
     "given_up": "accuracy given up by holding out",
     "other_clients": "luck: other clients than the certified ones",

@@ -24,8 +24,6 @@ from latecomer.reports.display.style import (
 from latecomer.reports.frames.errors import records
 from latecomer.reports.words import magnitude, points
 
-__all__ = ["draw_distances", "draw_guarantees"]
-
 
 @styled
 def draw_guarantees(

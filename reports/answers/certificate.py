@@ -30,8 +30,6 @@ from latecomer.reports.words import (
     sentence_case,
 )
 
-__all__ = ["answer_certificate", "declared_certificates"]
-
 
 def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
     """Return the first certificate of the mean error that the study declares, for every model.

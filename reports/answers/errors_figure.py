@@ -12,8 +12,6 @@ from latecomer.reports.display.style import INK, ROUTE_COLOURS, TERM_FILLS, WIDE
 from latecomer.reports.frames.errors import records
 from latecomer.reports.words import magnitude, percent
 
-__all__ = ["draw_certified_clients", "draw_intervals"]
-
 
 @styled
 def draw_intervals(

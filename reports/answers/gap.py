@@ -18,8 +18,6 @@ from latecomer.reports.frames.comparison import CONFIDENCE, MODEL, holm
 from latecomer.reports.frames.errors import client_errors, primary_predictor, records
 from latecomer.reports.words import count, listing, percent, points
 
-__all__ = ["answer_gap", "gap_intervals"]
-
 COLUMNS = (
     *MODEL,
     *("seen", "novel", "gap", "lower", "upper", "p", "p_holm", "n_seen", "n_novel", "n_seeds"),

@@ -10,8 +10,6 @@ from latecomer.reports.display.naming import Names, model_of
 from latecomer.reports.display.style import INK, MUTED, WIDE
 from latecomer.reports.frames.errors import records
 
-__all__ = ["draw_dumbbells"]
-
 
 @styled
 def draw_dumbbells(

@@ -7,8 +7,6 @@ from matplotlib.figure import Figure
 
 from latecomer.reports.display.drawing import sheet
 
-__all__ = ["NARROW_BELOW", "model_rows"]
-
 # Inches; a narrower figure has its names above the rows, not beside the axis.
 NARROW_BELOW = 5.0
 

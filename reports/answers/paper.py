@@ -11,8 +11,6 @@ from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.paper import NOT_COMPARABLE, with_verdicts
 from latecomer.reports.words import count, percent, points
 
-__all__ = ["answer_paper"]
-
 GROUPS = {"novel": "new clients", "seen": "seen clients", "certification": "held-out clients"}
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.table import Table
 
-__all__ = ["Answer"]
-
 
 @dataclass(frozen=True)
 class Answer:

@@ -31,8 +31,6 @@ from latecomer.reports.frames.shift_losses import (
 )
 from latecomer.reports.words import DASH, count, listing, percent, points, shift_name
 
-__all__ = ["answer_shift"]
-
 
 def answer_shift(material: Material) -> Answer | None:
     """Say who loses least under the shifts, who breaks first, and which differences are chance.

@@ -11,8 +11,6 @@ from latecomer.reports.display.naming import Names, model_of
 from latecomer.reports.display.style import WIDE
 from latecomer.reports.frames.errors import records
 
-__all__ = ["draw_robustness"]
-
 A_ROW = 3
 
 

@@ -9,20 +9,6 @@ import pandas as pd
 from latecomer.eval.names import method_facts
 from latecomer.reports.frames.comparison import MODEL
 
-__all__ = [
-    "PUBLISHED",
-    "ROUTES",
-    "Model",
-    "Names",
-    "RouteWords",
-    "as_subject",
-    "model_called",
-    "model_names",
-    "model_of",
-    "models_in",
-    "route_of",
-]
-
 Model = tuple[str, str]
 Names = Mapping[Model, str]
 """What every (label, predictor) is called."""

@@ -13,8 +13,6 @@ from markupsafe import Markup
 
 from latecomer.reports.display.style import MUTED
 
-__all__ = ["Marks", "Panel", "drawing", "ticks"]
-
 _SIZE, _LETTER = 8.0, 4.6  # of the letters, and how wide one is on average
 _NOTE_HEIGHTS = (0.04, 0.18, 0.32)
 _APART_X, _APART_Y = 38.0, 15.0  # between two ticks, at least

@@ -10,8 +10,6 @@ from latecomer.reports.display.table import Table, over_seeds, plus_minus
 from latecomer.reports.frames.errors import in_order, records
 from latecomer.reports.words import PROTOCOLS, percent, points
 
-__all__ = ["sameness_frame", "sameness_table", "say_sameness"]
-
 
 def sameness_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Return mean and spread over seeds of what rows say of models' sameness, a row a method.

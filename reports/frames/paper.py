@@ -18,18 +18,6 @@ import pandas as pd
 
 from latecomer.reports.frames.errors import GROUPS, client_errors, primary_predictor, records
 
-__all__ = [
-    "NEAR",
-    "NOT_COMPARABLE",
-    "RULE",
-    "paper_correlations",
-    "paper_frame",
-    "paper_items",
-    "paper_numbers",
-    "with_verdicts",
-    "within_spread",
-]
-
 NEAR = 0.02
 RULE = (
     "Reproduced: within 2 points of accuracy, or within two standard errors of both numbers "

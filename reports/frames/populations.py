@@ -9,14 +9,6 @@ from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import client_errors, primary_predictor
 
-__all__ = [
-    "breaking_frame",
-    "certified_at",
-    "population_curves",
-    "population_points",
-    "worst_group",
-]
-
 _TRAINED = [*MODEL, "seed"]
 
 

@@ -7,15 +7,6 @@ from latecomer.eval.names import SHIFTS
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONTROL, primary_predictor
 
-__all__ = [
-    "CLIENT",
-    "at_severest",
-    "curves_from_start",
-    "loss_frame",
-    "neutral_severity",
-    "shifted_errors",
-]
-
 CLIENT = [*MODEL, "seed", "client"]
 
 

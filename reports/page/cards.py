@@ -17,8 +17,6 @@ from latecomer.reports.frames.errors import CONDITION, records
 from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import PROTOCOLS
 
-__all__ = ["cards", "certify_command", "model_command", "stem_of"]
-
 SCHEMA = 1
 
 

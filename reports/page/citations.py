@@ -7,8 +7,6 @@ from importlib import resources
 
 from latecomer.eval.names import bound_cites, method_facts
 
-__all__ = ["bibliography", "citations"]
-
 # What a certificate's source says, to what it cites.
 _SOURCES = {
     r"PeFLL": "scott2024",

@@ -7,8 +7,6 @@ from pkgutil import iter_modules
 
 from latecomer.reports.display.section import Section
 
-__all__ = ["CHAPTERS", "Chapter", "placed", "sections"]
-
 # Every Section that a module of these folders holds can stand on a page.
 WINGS = ("errors", "guarantees", "measures", "page")
 

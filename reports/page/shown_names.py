@@ -7,8 +7,6 @@ from typing import Any
 from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.words import shown_names
 
-__all__ = ["under_shown_names"]
-
 
 def under_shown_names(run: RunRecord) -> RunRecord:
     """Return the run with methods of ``shown_names`` under the names they are shown by.

@@ -6,8 +6,6 @@ from typing import Any
 from latecomer.eval.names import BEST_OF, rules_for
 from latecomer.reports.statements.parts import BALLS, FILE, WATCH, states
 
-__all__ = ["examples"]
-
 _OTHER_ROUTES = (
     *(("r1:product", "gibbs"), ("r1:kl", "gibbs"), ("r2:two_step_kl", "gibbs")),
     *(("r3:pooled", "gibbs"), ("r4:product", "random-checkpoint"), ("r5:occam", "deterministic")),

@@ -14,8 +14,6 @@ import numpy as np
 from latecomer.eval.names import BEST_OF, RULES
 from latecomer.reports.words import count, listing, magnitude, percent
 
-__all__ = ["AVERAGED", "FILE", "ORDERED", "REALISED", "WATCH", "Parts", "parts_of"]
-
 REALISED = frozenset({BEST_OF, *(name for name, rule in RULES.items() if rule.realised)})
 """Rules that, in a pool, are about scores as measured; of ``best_of`` one may be such a rule."""
 ORDERED = frozenset(name for name, rule in RULES.items() if rule.ordered)

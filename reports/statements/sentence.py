@@ -5,8 +5,6 @@ import numpy as np
 from latecomer.reports.statements.parts import Certificate, parts_of
 from latecomer.reports.words import chance, magnitude, shift_name
 
-__all__ = ["AS_NAMED", "statement"]
-
 AS_NAMED = "as named in the table"
 """Stands for the shift in a sentence about several conditions."""
 

@@ -6,8 +6,6 @@ from typing import Literal
 
 from latecomer.bounds.certificate import Certificate
 
-__all__ = ["Asked", "Calculator", "Door", "Rule", "States"]
-
 Door = Literal["r0", "table", "r4"]
 States = Literal["mean", "next", "share", "curve", "populations"]
 

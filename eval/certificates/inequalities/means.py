@@ -11,8 +11,6 @@ from latecomer.bounds.held_out.losses import chernoff_kl, emp_bernstein, product
 from latecomer.bounds.held_out.pool_betting import betting_wor, product_wor, product_wor_averaged
 from latecomer.eval.certificates.inequalities.declaration import Asked, Rule
 
-__all__ = ["RULES"]
-
 _WSR_ORDERS, _PRODUCT_ORDERS = 64, 400
 
 

@@ -7,8 +7,6 @@ errors as measured and expected ones.
 
 from latecomer.eval.certificates.inequalities.declaration import Rule
 
-__all__ = ["RULES"]
-
 
 def _rule(name: str, words: str) -> Rule:
     return Rule(name=name, words=words, doors=("r0",), states="populations")

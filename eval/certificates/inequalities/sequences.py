@@ -6,8 +6,6 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.unseen_clients.single_level import progressive
 from latecomer.eval.certificates.inequalities.declaration import Asked, Rule
 
-__all__ = ["GRID", "RULES"]
-
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Temperatures of the rule ``progressive``, fixed here and paid for by their union."""
 

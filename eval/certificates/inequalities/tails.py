@@ -4,8 +4,6 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.held_out.counting import conformal
 from latecomer.eval.certificates.inequalities.declaration import Asked, Rule
 
-__all__ = ["RULES"]
-
 
 def _conformal(a: Asked) -> Certificate:
     return conformal(losses=a.losses, alpha=a.level)

@@ -16,8 +16,6 @@ from latecomer.eval.datasets.publisher_sets import Part, join_sets
 from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
 from latecomer.eval.errors import InputError
 
-__all__ = ["CIFAR10_CLASSES", "READERS", "read_cifar10", "read_cifar100"]
-
 CIFAR10_CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
     *("dog", "frog", "horse", "ship", "truck"),

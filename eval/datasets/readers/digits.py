@@ -5,8 +5,6 @@ import numpy as np
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.reader import Reader
 
-__all__ = ["READERS", "read_digits"]
-
 
 def read_digits() -> Dataset:
     """Return scikit-learn's digits: float32 in [0, 1], shape [1797, 1, 8, 8], ten classes.

@@ -20,8 +20,6 @@ from latecomer.eval.datasets.reader import Reader, Source
 from latecomer.eval.datasets.readers.npz import read_arrays
 from latecomer.eval.errors import InputError
 
-__all__ = ["READERS", "WIDTHS", "read_features", "reader_of"]
-
 WIDTHS = {"inaturalist": 1280, "landmarks": 1280, "yahoo_answers": 768}
 """Length of the papers' vectors: MobileNetV2's pooled layer, BERT-base's."""
 _ROWS = 4096

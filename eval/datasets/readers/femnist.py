@@ -13,8 +13,6 @@ from latecomer.eval.datasets.locations import find_folder, reading, require_file
 from latecomer.eval.datasets.reader import Reader, Source
 from latecomer.eval.errors import InputError
 
-__all__ = ["READERS", "read_femnist"]
-
 _SIDE, _PADDED = 28, 32
 _PAPER = 255  # LEAF's images are black strokes on white
 _CLASSES = (

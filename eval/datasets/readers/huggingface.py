@@ -10,8 +10,6 @@ from latecomer.eval.datasets.locations import given_path, reading
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.errors import InputError
 
-__all__ = ["READERS", "hugging_columns", "read_huggingface"]
-
 
 def read_huggingface(*, path: str | Path, split: object = None, **roles: Any) -> Dataset:
     """Read the folder that ``Dataset.save_to_disk`` wrote; nothing is fetched.

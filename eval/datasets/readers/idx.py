@@ -13,8 +13,6 @@ from latecomer.eval.datasets.publisher_sets import Part, join_sets
 from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
 from latecomer.eval.errors import InputError
 
-__all__ = ["READERS", "read_fashion_mnist", "read_idx", "read_mnist"]
-
 _TRAIN, _TEST = "train", "t10k"
 _KINDS = {3: "images", 1: "labels"}
 _MOST = 1 << 32  # bytes; a header can claim far more than any such set holds

@@ -17,8 +17,6 @@ from latecomer.eval.datasets.pictures import LAYOUTS, channels_first
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.errors import InputError
 
-__all__ = ["READERS", "read_arrays", "read_npz"]
-
 # What zipfile, its decompressors and NumPy's header parser raise on bytes that make no sense.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, MemoryError),

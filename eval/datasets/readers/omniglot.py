@@ -14,8 +14,6 @@ from latecomer.eval.datasets.locations import find_folder, read_bytes, reading
 from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
 from latecomer.eval.errors import InputError
 
-__all__ = ["READERS", "read_omniglot"]
-
 _SETS = ("images_background", "images_evaluation")
 _SIDE = 105
 _MOST_BYTES = 1 << 20

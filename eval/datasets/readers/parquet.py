@@ -9,8 +9,6 @@ from latecomer.eval.datasets.locations import given_path, reading, require_file
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.errors import InputError
 
-__all__ = ["READERS", "read_parquet"]
-
 
 def read_parquet(*, path: str | Path, **roles: Any) -> Dataset:
     """Read a Parquet file.

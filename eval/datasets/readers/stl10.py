@@ -12,8 +12,6 @@ from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
 from latecomer.eval.datasets.readers.cifar import CIFAR10_CLASSES
 from latecomer.eval.errors import InputError
 
-__all__ = ["READERS", "STL10_CLASSES", "read_stl10"]
-
 STL10_CLASSES = (
     *("airplane", "bird", "car", "cat", "deer"),
     *("dog", "horse", "monkey", "ship", "truck"),

@@ -11,8 +11,6 @@ from latecomer.eval.datasets.locations import given_path, reading, require_file
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.errors import InputError
 
-__all__ = ["READERS", "read_table"]
-
 
 def read_table(*, path: str | Path, **roles: Any) -> Dataset:
     """Read a CSV file with a header.

@@ -8,8 +8,6 @@ from latecomer.eval.datasets.samples import from_samples
 from latecomer.eval.errors import InputError
 from latecomer.models.outside import module_at
 
-__all__ = ["READERS", "read_torch"]
-
 
 def read_torch(*, path: str, layout: str | None = None) -> Dataset:
     """Read a Dataset by ``file.py:name`` or ``package.module:name``, which runs that file.

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from latecomer.eval.errors import InputError
 
-__all__ = ["Images", "Shift", "as_images", "cut", "not_images", "unit_floats"]
-
 Images = NDArray[np.float32]
 
 

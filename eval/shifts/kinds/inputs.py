@@ -6,8 +6,6 @@ import numpy as np
 
 from latecomer.eval.shifts.kinds.declaration import Images, Shift, as_images, cut, unit_floats
 
-__all__ = ["SHIFTS", "blur", "brightness", "contrast", "noise", "rotate"]
-
 
 def blur(x: Any, sigma: float) -> Images:
     """Blur each channel of each image with a Gaussian filter.

@@ -2,8 +2,6 @@
 
 from latecomer.eval.shifts.kinds.declaration import Shift
 
-__all__ = ["SHIFTS"]
-
 SHIFTS = (
     Shift(
         name="extrapolation",
