@@ -26,7 +26,7 @@ GALLERY = (
     "certificates-cifar10-50",
     "without-labels-digits",
     "pefll-table1-reduced",
-    "odpfl-figure3b-reduced",
+    "odpfl-figure3b-500-rounds",
 )
 
 

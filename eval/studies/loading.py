@@ -1,6 +1,7 @@
 """Studies: reading a declaration and overriding it; a study with a mistake is one line."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,26 @@ def load_study(
     """
     require()
     raw = changed(_read_source(name_or_path), variants=variants, scale=scale)
-    if isinstance(raw.get("methods"), list):
-        raw["methods"] = [{"name": m} if isinstance(m, str) else m for m in raw["methods"]]
+    own = _entries(raw)
+    if own:
+        raw["methods"] = own
+    published = deepcopy(own)
     overrides = tuple(overrides)
     for assignment in overrides:
         override(raw, assignment)
-    if raw.get("scale") == "paper" and leaves_paper(overrides):
+    chosen = all(entry in published for entry in _entries(raw))
+    if raw.get("scale") == "paper" and leaves_paper(overrides, chosen=chosen):
         raw["scale"] = "reduced"
     if isinstance(name_or_path, Path) or name_or_path.endswith((".yaml", ".yml")):
         _find_files(raw, Path(name_or_path).parent)
     return parse_study(raw)
+
+
+def _entries(raw: Mapping[str, Any]) -> list[Any]:
+    """Return a declaration's methods, each as a mapping; of what is no list, none."""
+    methods = raw.get("methods")
+    entries = methods if isinstance(methods, list) else []
+    return [{"name": entry} if isinstance(entry, str) else entry for entry in entries]
 
 
 def _find_files(raw: Mapping[str, Any], folder: Path) -> None:

@@ -87,15 +87,21 @@ def changed(
     return plain
 
 
-def leaves_paper(assignments: Iterable[str]) -> bool:
+def leaves_paper(assignments: Iterable[str], *, chosen: bool = False) -> bool:
     """Whether overrides change settings that a paper publishes, and leave the scale unsaid.
+
+    ``chosen``: the methods are some of the study's own, with its settings; leaving out the others
+    changes nothing about them.
 
     Examples
     --------
     >>> leaves_paper(["train.rounds=10"]), leaves_paper(["data.root=/data", "seeds=[0]"])
     (True, False)
+    >>> leaves_paper(["methods=[pefll]"]), leaves_paper(["methods=[pefll]"], chosen=True)
+    (True, False)
     """
     keys = {assignment.partition("=")[0].strip() for assignment in assignments}
+    keys -= {"methods"} if chosen else set()
     published = {
         key
         for key in keys.difference(_PLACES)

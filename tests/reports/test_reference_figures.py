@@ -177,18 +177,30 @@ def pefll_figure4():
 
 
 def odpfl_figure3b():
-    run = "odpfl-figure3b-reduced"
-    with (ROOT / "reports" / "paper_results.csv").open(encoding="utf-8", newline="") as file:
-        (paper,) = [
-            row["mean"]
-            for row in csv.DictReader(file)
-            if (row["source"], row["item"], row["method"]) == ("odpfl", "Table 1", "ODPFL-HN")
-            and row["dataset"] == "cifar10"
-            and row["setting"].startswith("pathological; N=100,")
-        ]
-    own, fedavg = percents(*(right(run, label, "novel") for label in ("odpfl_hn", "fedavg")))
-    yield f"ODPFL-HN, {paper}% in the paper, is at {own}% here"
-    yield f"FedAvg at {fedavg}%."
+    run = "odpfl-figure3b-500-rounds"
+
+    def both(shift, severity):
+        at = (shift, severity)
+        return [error(run, label, "novel", at=at) for label in ("odpfl_hn", "fedavg")]
+
+    def told(*at):
+        return " and ".join(map(rate, both(*at)))
+
+    angles = ("15.0", "30.0", "45.0", "60.0", "90.0")
+    assert all(own < fedavg for own, fedavg in (both("rotation", angle) for angle in angles))
+    yield f"({told('rotation', '15.0')} at 15 degrees, {told('rotation', '90.0')} at 90)"
+    effects = {row["label"]: float(row["effect"]) for row in read(run, "tables/shift-effect.csv")}
+    themselves = f"{rate(effects['odpfl_hn'])} and {rate(effects['fedavg'])}"
+    yield f"({told('photographs', '')}, of which the photographs themselves make {themselves})"
+    blurred = {width: both("blur", width) for width in ("0.5", "1.0", "1.5", "2.0", "3.0")}
+    ahead = [width for width, (own, fedavg) in blurred.items() if own < fedavg]
+    assert ahead == ["0.5", "1.0", "3.0"]
+    yield f"half a pixel ({told('blur', '0.5')}), one ({told('blur', '1.0')}) and three "
+    yield f"({told('blur', '3.0')}), behind at one and a half ({told('blur', '1.5')}) and at two "
+    yield f"({told('blur', '2.0')}); sharp, it is {told('none', '')}."
+    # The same trainings as in the table.
+    for label in ("odpfl_hn", "fedavg"):
+        assert error(run, label, "novel") == error("odpfl-table1-500-rounds", label, "novel")
 
 
 def published_pefll(method="PeFLL"):

@@ -69,6 +69,25 @@ def test_a_study_is_not_at_the_papers_scale_once_its_settings_are_others(path, o
     assert load_study(path, overrides, variants=["few"]).scale == scale
 
 
+PEFLL, FEDAVG = "{name: pefll, descriptor_dim: 26, lambda_theta: 2.5e-5}", "fedavg"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "scale"),
+    [
+        ([f"methods=[{FEDAVG}]"], "paper"),
+        ([f"methods=[{PEFLL}, {FEDAVG}]", "seeds=[0]"], "paper"),
+        (["methods=[pefll]"], "reduced"),
+        (["methods=[scaffold]"], "reduced"),
+        ([f"methods=[{PEFLL}]", "methods.0.descriptor_dim=25"], "reduced"),
+        ([f"methods=[{FEDAVG}]", "train.rounds=7"], "reduced"),
+    ],
+)
+def test_some_of_a_studys_own_methods_are_still_the_papers(overrides, scale):
+    """Leaving out the others changes nothing; another setting, or another method, does."""
+    assert load_study("pefll-table1", overrides).scale == scale
+
+
 def test_the_resolved_study_says_its_scale_and_loads_back(path):
     from latecomer.eval.studies.checking import parse_study
 
