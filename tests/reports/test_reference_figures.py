@@ -198,6 +198,19 @@ def odpfl_figure3b():
     yield f"half a pixel ({told('blur', '0.5')}), one ({told('blur', '1.0')}) and three "
     yield f"({told('blur', '3.0')}), behind at one and a half ({told('blur', '1.5')}) and at two "
     yield f"({told('blur', '2.0')}); sharp, it is {told('none', '')}."
+    own = {
+        shift: [
+            float(row["value"])
+            for row in read(run, "rows.csv")
+            if (row["label"], row["group"], row["metric"]) == ("odpfl_hn", "novel", "error")
+            if row["client"] and (row["shift"], row["severity"]) == shift
+        ]
+        for shift in (("blur", "1.0"), ("none", ""))
+    }
+    assert {len(each) for each in own.values()} == {10}
+    span, sharp = ((min(each), max(each)) for each in own.values())
+    yield f"from {span[0]:.2f} to {span[1]:.2f} ".replace("0.00", ".00")
+    yield f"(sharp, from {sharp[0]:.2f} to {sharp[1]:.2f})".replace("0.", ".")
     # The same trainings as in the table.
     for label in ("odpfl_hn", "fedavg"):
         assert error(run, label, "novel") == error("odpfl-table1-500-rounds", label, "novel")
