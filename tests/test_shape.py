@@ -44,6 +44,16 @@ def test_lines_are_counted_from_def_to_end():
     assert dict(functions(text)) == {"here.py:f": 5}
 
 
+def test_pages_that_are_read_as_text_have_no_long_lines():
+    long = [
+        f"{page}:{number}"
+        for page in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+        for number, line in enumerate((ROOT / page).read_text("utf-8").splitlines(), start=1)
+        if len(line) > 120
+    ]
+    assert long == []
+
+
 def text_lines(path):
     """Number and text of the lines of a file, without imports, comments and signatures."""
     text = path.read_text("utf-8")
