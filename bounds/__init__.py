@@ -1,15 +1,15 @@
-"""Bounds as pure calculators: numpy and scipy only, float64, one theorem a function.
+"""Bounds as pure calculators: numpy and scipy only, float64, one function per theorem.
 
 ``CATALOGUE`` maps the name of each calculator to its facts (claim, source, population,
-assumptions).  A function that is entered there is public here: its name is found in the text of its
-file, and imported on first use.
+assumptions).  A function entered there is public here: its name is read from the text of its file,
+and the function is imported on first use.
 
-What all of them share is said here once.  Arguments are given by name and broadcast; where one is
-a list of clients (``losses`` of shape [..., k], one score each), clients are the last axis and the
-others, leading, broadcast with the rest.  That is the shape of the result too.  ``delta`` is the
-probability with which the statement may fail, ``loss_max`` the largest possible loss.  A number out
-of the range stated raises ValueError, what is no number TypeError, in one line that names the
-argument, the range and what was given.
+All calculators share these conventions.  Arguments are given by name and broadcast.  Where an
+argument lists clients (``losses`` of shape [..., k], one score each), clients are its last axis;
+its leading axes broadcast with the other arguments to the shape of the result.  ``delta`` is the
+probability with which the statement may fail, ``loss_max`` the largest possible loss.  A number
+outside the stated range raises ValueError, a value that is not a number TypeError, with one line
+that names the argument, the range and the value given.
 """
 
 import re
@@ -22,7 +22,7 @@ if __name__ != "latecomer.bounds":
     raise ImportError("import latecomer.bounds, not the folder bounds")
 
 if TYPE_CHECKING:
-    # What type checkers know of the names; a module that is not listed works, untyped.
+    # For type checkers only; a module that is not listed here works, but untyped.
     from collections.abc import Mapping
 
     from latecomer.bounds.binary_kl import *
@@ -76,7 +76,7 @@ _ENTERED = re.compile(r"^@catalogued\(.*?^def (\w+)", re.MULTILINE | re.DOTALL)
 
 @cache
 def _homes() -> dict[str, str]:
-    """Map every public name to the module that it is written in."""
+    """Map every public name to the module that defines it."""
     folder = Path(__file__).parent
     return _BESIDE | {
         name: ".".join(file.relative_to(folder).with_suffix("").parts)

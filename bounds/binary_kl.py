@@ -1,8 +1,7 @@
 """Binary relative entropy, its inverses rounded outward, and Gaussian relative entropies.
 
-Everything is in nats. An inverse that errs to the inside is no certificate, so both inverses end
-with a step to the outside as large as the rounding errors can be, checked by evaluating the
-divergence there.
+Everything is in nats. An inverse that errs inward is no certificate, so both inverses end with an
+outward step as large as the rounding errors can be.
 """
 
 import numpy as np
@@ -49,7 +48,7 @@ def kl(q: ArrayLike, p: ArrayLike) -> Array:
     Raises
     ------
     ValueError, TypeError
-        For values outside [0, 1] or that are no numbers.
+        For values that are outside [0, 1] or are not numbers.
 
     Examples
     --------
@@ -73,7 +72,7 @@ def kl_inverse_upper(q: ArrayLike, budget: ArrayLike) -> Array:
     """Upper inverse of the binary relative entropy, rounded up.
 
     sup{p in [0, 1]: kl(q || p) <= budget}; 1 - exp(-budget) at q = 0 and 1 at q = 1. Increasing in
-    both arguments. The result is never below the exact value and above it by a few units in the
+    both arguments. The result is never below the exact value and exceeds it by a few units in the
     last place.
 
     Parameters
@@ -91,7 +90,7 @@ def kl_inverse_upper(q: ArrayLike, budget: ArrayLike) -> Array:
     Raises
     ------
     ValueError, TypeError
-        For ``q`` outside [0, 1], a negative budget, or what is no finite number.
+        For ``q`` outside [0, 1], a negative budget, or values that are not finite numbers.
 
     Examples
     --------
@@ -133,7 +132,7 @@ def kl_inverse_lower(q: ArrayLike, budget: ArrayLike) -> Array:
     Raises
     ------
     ValueError, TypeError
-        For ``q`` outside [0, 1], a negative budget, or what is no finite number.
+        For ``q`` outside [0, 1], a negative budget, or values that are not finite numbers.
 
     Examples
     --------
@@ -247,7 +246,7 @@ def xi(n: ArrayLike) -> Array:
     Raises
     ------
     ValueError, TypeError
-        For what is no whole number of at least 1.
+        For values that are not whole numbers of at least 1.
 
     Examples
     --------

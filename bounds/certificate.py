@@ -1,7 +1,7 @@
 """The result type of every bound, and the catalogue every calculator is entered in.
 
-A number without the population it is about is the commonest mistake made with bounds, so a
-:class:`Certificate` carries whose risk it bounds, for which predictor, under which sampling, what
+The commonest mistake made with bounds is to quote a number without its population, so a
+:class:`Certificate` states whose risk it bounds, for which predictor, under which sampling, what
 was assumed, how the failure probability was spent and whether the result is rigorous.
 """
 
@@ -19,17 +19,17 @@ Population = Literal["unseen-client", "next-client", "seen-clients", "one-client
 Predictor = Literal["deterministic", "gibbs", "mixture", "random-checkpoint", "any"]
 Sampling = Literal["iid", "finite-pool", "martingale", "iid or finite-pool"]
 
-# What a few dozen roundings can cost, relative; far below any difference that matters.
+# Relative error that a few dozen roundings can cause; far below any difference that matters.
 _OUTWARD = 64.0 * float(np.finfo(np.float64).eps)
 
 
 def rounded_up(value: Array) -> Array:
-    """``value`` moved up by more than the rounding of a closed form of well-conditioned terms."""
+    """Return ``value`` raised by more than the rounding error of a well-conditioned closed form."""
     return np.asarray(value + np.abs(value) * _OUTWARD)
 
 
 def scaled_up(unit: Array, loss_max: float) -> Array:
-    """Return a bound on the unit scale times ``loss_max``, rounded up but never past it."""
+    """Return ``loss_max`` times a bound on the unit scale; rounding never passes ``loss_max``."""
     return np.asarray(
         np.minimum(rounded_up(loss_max * unit), np.maximum(loss_max * unit, loss_max))
     )
@@ -165,7 +165,7 @@ class Certificate:
     predictor : str
         ``deterministic``, ``gibbs``, ``mixture``, ``random-checkpoint`` or ``any``.
     sampling : str
-        ``iid``, ``finite-pool`` or ``martingale``.
+        ``iid``, ``finite-pool``, ``iid or finite-pool`` or ``martingale``.
     assumptions : tuple of str
         What must hold, in words.
     source : str
@@ -231,7 +231,7 @@ def certificate(
     delta : mapping
         Failure probability spent per event.
     value : array_like, optional
-        The bound where it was rounded outward as a whole; the sum of ``terms`` when omitted.
+        The bound, if it was rounded outward as a whole; the sum of ``terms`` when omitted.
     loss_max : float
         Largest possible loss.
     **changes

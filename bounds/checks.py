@@ -1,7 +1,7 @@
 """Input validation: every error names the argument, its legal range and the value given.
 
 Each function takes the argument's name and value, returns a float64 array (or an int64 one for
-counts) and raises ``TypeError`` for what is no number and ``ValueError`` for what is out of range.
+counts) and raises ``TypeError`` for what is not a number and ``ValueError`` outside the range.
 For arrays the message shows the first offending entry and its index.
 """
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def _shown(value: float) -> str:
-    """Return the shortest text that reads back as the number, whole numbers without a point."""
+    """Return the shortest text that reads back as the number, without ".0" for whole numbers."""
     return repr(float(value)).removesuffix(".0")
 
 
@@ -132,7 +132,7 @@ def sample_variance(name: str, value: ArrayLike, n: NDArray[Any], loss_max: floa
 
 
 def largest_loss(name: str, value: ArrayLike) -> float:
-    """Return ``value`` as a float above 0; one number, as it names the scale of a whole call."""
+    """Return ``value`` as a float above 0: one number, since it sets the scale of a whole call."""
     legal = "must be one number greater than 0"
     array = real(name, value, legal=legal)
     if array.ndim:

@@ -2,10 +2,10 @@
 
 The theorem's letters: F is the objective and L its smoothness; the clients' losses have smoothness
 L_1 and gradients up to b_1, the model generator (hypernetwork and encoder) gradients up to b_2.
-Local gradients have standard deviation sigma_1; under descriptors of single points the generator's
-gradient and output have sigma_2 and sigma_3, which are 0 for descriptors of whole data sets.
-gamma_G is how far the clients' gradients differ.  A round takes c clients and k local steps, a
-descriptor b points, a training T rounds.
+Local gradients have standard deviation sigma_1.  With descriptors of single points the generator's
+gradient and output have standard deviations sigma_2 and sigma_3; with descriptors of whole data
+sets both are 0.  gamma_G measures how much the clients' gradients differ.  A round has c clients
+and k local steps, a descriptor uses b points, and training takes T rounds.
 """
 
 import numpy as np
@@ -64,7 +64,7 @@ def pefll_31(
     cohort, local_steps, batch_size, n_rounds : array_like of int, at least 1
         c, k, b and T.
     variant : {"derived", "printed", "printed_appendix"}
-        (a, a') = (12, 8), what the stated learning rate gives; (6, 4); or (8, 4) and no b below.
+        (a, a') = (12, 8), from the stated learning rate; (6, 4); or (8, 4) without division by b.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def _local(
     variant: str,
     root: Array,
 ) -> Array:
-    """Return the part of the rate that local gradients' noise and unlike clients make."""
+    """Return the part of the rate due to the noise of local gradients and to dissimilar clients."""
     noise_factor, spread_factor = _FACTORS[variant]
     noise = _squared("loss_noise", loss_noise)
     spread = _squared("client_dissimilarity", client_dissimilarity)
@@ -148,6 +148,6 @@ def pefll_31_minT(
     slope = np.square(nonnegative("generator_gradient", generator_gradient))
     c = count("cohort", cohort).astype(np.float64)
     k = count("local_steps", local_steps).astype(np.float64)
-    # Squared factor by factor: c ** 1.5 would leave whole numbers.
+    # Squared factor by factor, since c ** 1.5 need not be a whole number.
     steps = np.square(56.0 * k * inner * slope / lipschitz) * c**3
     return np.asarray(np.maximum(c * np.square(112.0 * lipschitz), steps))

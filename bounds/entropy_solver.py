@@ -2,7 +2,7 @@
 
 With s = -ln(1 - p) + ln(1 - q) the divergence kl(q || p) is convex and increasing in s. From a
 start within a factor of three, a Newton and a Halley step come within 1e-7 for every q and budget.
-The last Newton step ends above the root by convexity and goes beyond its own rounding errors.
+By convexity the last Newton step ends above the root; it is extended past its rounding errors.
 """
 
 import numpy as np
@@ -34,10 +34,10 @@ def divergence_part(a: Array, b: Array, gap: Array) -> Array:
 
 
 def safe_log_ratio(a: Array, b: Array, budget: Array) -> Array:
-    """Return s >= 0 with kl(a || 1 - b exp(-s)) >= budget, within rounding of the smallest.
+    """Return s >= 0 with kl(a || 1 - b exp(-s)) >= budget, within rounding of the smallest such s.
 
     ``a + b = 1``; the three arrays have one shape. Where ``b`` or the budget is 0 the value has no
-    meaning. 1 - b exp(-s) is the upper inverse at a, b exp(-s) one minus the lower inverse at b.
+    meaning. 1 - b exp(-s) is the upper inverse at a, b exp(-s) the lower inverse at b.
     """
     flat = np.empty(a.size)
     mass, rest, limit = a.ravel(), b.ravel(), budget.ravel()
@@ -55,10 +55,10 @@ def safe_log_ratio(a: Array, b: Array, budget: Array) -> Array:
 def _log_ratio(a: Array, b: Array, budget: Array) -> Array:
     """Solve one block: start, Newton, Halley, then Newton outward."""
     root = np.sqrt(2.0 * a) * np.sqrt(budget)
-    # Rounding moves s by some eps a; below that there is nothing to find.
+    # Rounding moves s by a few eps a, so smaller values of s cannot be resolved.
     least = 8.0 * _EPS * a
-    # The divergence is at least (b s)^2 / (2 (a + b s)) and at least b s + a ln a: an upper bound
-    # on s. The second value is the expansion of s for small budgets.
+    # The divergence is at least (b s)^2 / (2 (a + b s)) and at least b s + a ln a, which bounds s
+    # from above. The second value is the expansion of s for small budgets.
     above = (budget + np.minimum(root, -a * np.log(a))) / b
     small = root / np.sqrt(b) + budget * (a / b + 2.0) / 3.0
     s = np.maximum(np.minimum(above, small), least)
@@ -91,11 +91,11 @@ def _excess(a: Array, b: Array, budget: Array, s: Array) -> tuple[Array, Array, 
 
 
 def _newton_outward(a: Array, b: Array, budget: Array, s: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Take a Newton step and go past its rounding errors; tell where the step was small.
+    """Take a Newton step and go past its rounding errors; also return where the step was small.
 
     f is convex, so that the step ends at or above the root whatever ``s`` was, and a small step
-    ends within its square of the root. The computed f is off by at most 12 eps b s: the logarithm
-    and exp are good to 4 units, and a ln(1 + d/a) lies between a d/p and b s.
+    ends at most its square from the root. The computed f is off by at most 12 eps b s: log and exp
+    are accurate to 4 units, and a ln(1 + d/a) lies between a d/p and b s.
     """
     excess, d, p = _excess(a, b, budget, s)
     step = excess * p / d
@@ -111,5 +111,5 @@ def _slowly(a: Array, b: Array, budget: Array, above: Array) -> Array:
     for _ in range(60):
         excess, d, p = _excess(a, b, budget, s)
         s = np.maximum(s - excess * p / d, least)
-    # Where even this breaks down (results beside 0 or 1) the proven bound stands.
+    # Where even this breaks down (results next to 0 or 1) the proven bound is returned.
     return np.asarray(np.fmin(_newton_outward(a, b, budget, s)[0], above))

@@ -46,12 +46,12 @@ def linear_optimum(*, solutions: ArrayLike, dimension: ArrayLike) -> LinearOptim
     -------
     LinearOptimum
         ``weights`` [d, k] with orthonormal columns, ``descriptors`` [n, k], ``loss`` (0-d): the sum
-        of squared distances left.
+        of squared distances that remain.
 
     Raises
     ------
     ValueError
-        ``solutions`` is no table, or ``dimension`` exceeds its rank.
+        ``solutions`` is not a table, or ``dimension`` exceeds its rank.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Differential privacy of a client's descriptor: its sensitivity and the noise it needs.
 
 A Gaussian mechanism adds noise of standard deviation sigma to a quantity that one sample can move
-by ``sensitivity`` in L2. ``epsilon`` and ``dp_delta`` are the privacy parameters, no failure
-probabilities. Noise is rounded up.
+by ``sensitivity`` in L2. ``epsilon`` and ``dp_delta`` are the privacy parameters, not failure
+probabilities. ``gauss_analytic`` rounds its noise up.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from latecomer.bounds.checks import count, failure_probability, nonnegative, one
 __all__ = ["ADJACENCIES", "dp_sensitivity", "gauss_analytic", "gauss_classic", "gauss_delta"]
 
 ADJACENCIES = ("replace_one", "add_remove")
-# Relative error of gauss_delta at most, so that a solution found with it can be made safe.
+# Limit on the relative error of gauss_delta, so that a solution found with it can be made safe.
 _DELTA_ERROR = 1e-11
 _NODES, _WEIGHTS = (part.astype(np.float64) for part in np.polynomial.legendre.leggauss(20))
 
@@ -42,7 +42,7 @@ def dp_sensitivity(
     Parameters
     ----------
     head_lipschitz : array_like, positive
-        L of the map behind the mean, in L2.
+        Lipschitz constant L of the map applied to the mean, in L2.
     feature_bound : array_like, positive
         B, the largest L2 norm of a sample's features.
     n_samples : array_like of int, at least 1
@@ -92,10 +92,10 @@ def _gauss_delta(eps: Array, ratio: Array) -> Array:
     """Delta of the mechanism whose sensitivity is ``ratio`` standard deviations.
 
     With a = ratio/2 - eps/ratio it is Phi(a) - e^eps Phi(a - ratio), where the second term equals
-    e^{-a^2/2} erfcx((ratio - a)/sqrt 2)/2. For small ratios the two cancel; the difference of the
-    erfcx is then integrated, as its derivative has one sign.
+    e^{-a^2/2} erfcx((ratio - a)/sqrt 2)/2. For small ratios the two cancel; the difference of
+    erfcx is then computed as the integral of its derivative, which has one sign.
     """
-    # Below -1e8 both terms are 0 long since, and the square would overflow.
+    # Far below -1e8 the square would overflow; both terms are 0 long before.
     a = np.maximum(0.5 * ratio - eps / ratio, -1e8)
     start = -a / np.sqrt(2.0)
     width = ratio / np.sqrt(2.0)
@@ -164,8 +164,8 @@ def gauss_analytic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Arra
     delta = failure_probability("dp_delta", dp_delta)
     width = positive("sensitivity", sensitivity)
     eps, delta, width = np.broadcast_arrays(eps, delta, width)
-    # Without epsilon, delta is at most 1/(sigma sqrt(2 pi)) in units of the sensitivity; where the
-    # first argument of the formula is 40, delta is 1. The logarithm is moved past its rounding.
+    # At epsilon 0, delta is at most 1/(sigma sqrt(2 pi)), sigma in units of the sensitivity; where
+    # the formula's first argument is 40, delta is 1. The logarithm is moved past its rounding.
     high = 1e-9 - np.log(delta) - 0.5 * np.log(2.0 * np.pi)
     low = np.minimum(-np.log(40.0 + np.sqrt(1600.0 + 2.0 * eps)), high)
     for _ in range(70):

@@ -1,4 +1,4 @@
-"""What the meta-learning bounds share: risks on the unit scale, unequal client sizes."""
+"""Helpers shared by several families of bounds: risks on the unit scale, unequal client sizes."""
 
 from fractions import Fraction
 from typing import Any
@@ -60,7 +60,7 @@ def per_client(name: str, values: Array, *, minimum: int = 1) -> int:
 
 
 def client_sizes(sizes: ArrayLike, *, minimum: int = 1) -> NDArray[np.int64]:
-    """Return the samples of each client, shape [..., n], each at least ``minimum``."""
+    """Return each client's number of samples, shape [..., n], each at least ``minimum``."""
     counts = count("sizes", sizes, minimum=minimum)
     per_client("sizes", counts.astype(np.float64))
     return counts
@@ -69,8 +69,8 @@ def client_sizes(sizes: ArrayLike, *, minimum: int = 1) -> NDArray[np.int64]:
 def harmonic_total(sizes: ArrayLike) -> tuple[Array, Array]:
     """Return ``N = n * harmonic mean`` of the sizes and ``ceil(4 N)``, shape [...].
 
-    The ceiling is taken of an exact rational: in floating point it jumps by one where ``4 N`` is a
-    whole number.
+    The ceiling is taken of an exact rational: in floating point it may be off by one where ``4 N``
+    is a whole number.
 
     >>> total, grid = harmonic_total([10, 20, 400])
     >>> round(float(total), 4), int(grid)

@@ -1,4 +1,4 @@
-"""Arguments of the command line: numbers, and ``key=value`` with the calculators they are for."""
+"""Command-line arguments: numbers, and ``key=value`` pairs for calling calculators."""
 
 import inspect
 import math
@@ -16,7 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 def _reader(option: str, kind: type[float], legal: str) -> Callable[[Any], Any]:
-    """Read an option's value, or say which option holds what instead of a number."""
+    """Return a parser for an option's value; its error names the option and the value."""
 
     def read(text: Any) -> Any:
         try:
@@ -40,7 +40,7 @@ def whole_option(option: str, meaning: str) -> Any:
 
 
 def numbers(option: str, text: str | None) -> list[float]:
-    """Read numbers with commas between; none where nothing is given.
+    """Read comma-separated numbers; an empty list if no text is given.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def call(entry: "Entry", values: Mapping[str, Any]) -> Any:
-    """Call a calculator with checked names, or name what is unknown or missing."""
+    """Call a calculator after checking argument names; errors name unknown or missing ones."""
     parameters = inspect.signature(entry.function).parameters
     for key in values:
         if key not in parameters:
@@ -134,7 +134,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _numbers(value: Any) -> Any:
-    """Read what YAML 1.1 leaves as text though it is a number: ``1e-3`` has no point."""
+    """Convert numbers that YAML 1.1 reads as text: ``1e-3`` has no decimal point."""
     if isinstance(value, list):
         return [_numbers(entry) for entry in value]
     if isinstance(value, str):

@@ -1,7 +1,7 @@
 """The command ``latecomer``: run studies, compute bounds, certify losses, look things up.
 
-Each command imports what it needs when it runs, so that those that only compute or look up load
-no torch and answer at once.
+Each command imports what it needs when it runs, so that commands that only compute or look
+something up load no torch and answer at once.
 """
 
 import sys
@@ -37,7 +37,7 @@ def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
 ) -> None:
-    """Greet with the help when no command is given."""
+    """Show the help when no command is given."""
     if version:
         from latecomer import __version__
 
@@ -112,7 +112,7 @@ def compare(
 def list_studies(as_json: Json = False) -> None:
     """List the shipped studies.
 
-    A study runs as written, at another of its scales by --scale, in a variant by --variant.
+    A study runs as written; --scale picks another of its scales, --variant one of its variants.
     """
     from latecomer.listings import studies
 
@@ -124,8 +124,8 @@ def list_methods(as_json: Json = False) -> None:
     """List the methods: how each serves a new client, what it sends and keeps.
 
     Bytes up and down are what one client sends and receives in one round; the last number counts
-    what is kept for a client between rounds.  All for the digits' network (4538 weights), 40 seen
-    clients and default settings.
+    what is kept for a client between rounds.  All are for the digits network (4538 weights), 40
+    seen clients and default settings.
     """
     from latecomer.listings import methods
 
@@ -160,7 +160,7 @@ def compute_bound(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compute a bound, or show what it says and takes.
+    """Compute a bound, or show its claim and arguments.
 
     Without arguments it shows the calculator's claim, assumptions and arguments.
     """

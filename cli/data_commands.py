@@ -67,7 +67,7 @@ def list_data(root: Root = None, as_json: Json = False) -> None:
 
 @data_app.command("fetch")
 def fetch_data(name: Name, root: Root = None) -> None:
-    """Download a data set; a download that stopped is resumed.
+    """Download a data set, resuming an interrupted download.
 
     The file is kept only when it is the published one.
     """
@@ -138,7 +138,7 @@ def _record(name: str, base: Path) -> dict[str, Any]:
 
 @contextmanager
 def _progress() -> "Iterator[OnBytes | None]":
-    """Show a bar on a terminal; in a pipe or a log nothing."""
+    """Show a progress bar on a terminal, nothing in a pipe or a log."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -17,9 +17,9 @@ class Choice:
     executor : Executor, optional
         None: processes on this machine.
     workers : int, optional
-        How many of those; one a core unless given.
+        Number of processes; one per core unless given.
     where : str
-        In words; empty for this machine.
+        The place in words; empty for this machine.
     """
 
     executor: Executor | None = None
@@ -35,9 +35,9 @@ def choose_executor(name: str, flags: Mapping[str, Any], options: Iterable[str])
     name : str
         ``local``, ``slurm`` or ``ray``.
     flags : mapping
-        Options with a name of their own; None where not given.
+        Values of the dedicated options; None where not given.
     options : iterable of str
-        The others, as ``key=value``.
+        All other settings, as ``key=value``.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def choose_executor(name: str, flags: Mapping[str, Any], options: Iterable[str])
         settings[key] = value
     made = make_executor(name, settings)
     if isinstance(made, LocalExecutor):
-        # Their number is the runner's to settle, unless memory has a say in it.
+        # The runner settles the number of processes, unless memory limits it.
         return Choice(workers=made.processes() if made.memory_per_cell else made.workers)
     made.check()
     return Choice(executor=made, where=made.where)

@@ -1,8 +1,8 @@
-"""What an install without extras leaves out, and the line that brings it.
+"""What an install without extras leaves out, and the line that says how to install it.
 
-A module that is absent is an ``ImportError``, as everywhere in Python: nothing that a caller gave
-is illegal, and code that can do without it asks for that error.  The command line makes one line
-and exit code 2 of it.
+A missing module raises ``ImportError``, as everywhere in Python: nothing that the caller gave is
+illegal, and code that can do without the module catches that error.  The command line turns it
+into one line and exit code 2.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-# What the extra "train" brings, by the names that are imported.
+# Import names of the packages in the extra "train".
 TRAIN = (
     *("torch", "pandas", "sklearn", "matplotlib", "seaborn", "pydantic", "PIL", "safetensors"),
     *("threadpoolctl", "pooch", "requests", "ijson"),
@@ -19,7 +19,7 @@ TRAIN = (
 
 
 def advice(error: ModuleNotFoundError) -> str:
-    """Say in one line what to install; nothing where it is no module of an extra that is absent.
+    """Say in one line what to install; empty unless a module of the extra "train" is missing.
 
     Examples
     --------
@@ -36,10 +36,10 @@ def advice(error: ModuleNotFoundError) -> str:
 
 
 def homes(package: str, file: str) -> dict[str, str]:
-    """Return in which module of a package each of its public names lies.
+    """Return the module of a package in which each of its public names is defined.
 
-    Its ``__init__``, which is the file, says so to type checkers: from what it imports for them
-    alone it is read here, and so stands in one place.
+    ``file`` is the package's ``__init__``: the names are read from its imports for type checkers,
+    so that they are listed in one place.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def front_door(
 
 
 def first_use(module: str, name: str) -> Any:
-    """Import a name from where it lies.
+    """Import a name from its module.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def first_use(module: str, name: str) -> Any:
 
 
 def require(*modules: str) -> None:
-    """Refuse to begin what would fail halfway without these, or any, modules of the extra "train".
+    """Raise at once if one of these modules, by default all of the extra "train", is missing.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def require(*modules: str) -> None:
 
 
 def needed(module: str, what: str) -> Any:
-    """Import a module that one thing alone needs, or say so.
+    """Import a module that only ``what`` needs, or raise an error that says so.
 
     Raises
     ------

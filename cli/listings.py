@@ -32,7 +32,7 @@ def datasets() -> list[dict[str, Any]]:
 
 
 def methods() -> list[dict[str, Any]]:
-    """List the federated methods: protocol for new clients, traffic on the net for digits."""
+    """List the federated methods: protocol for new clients, traffic with the digits network."""
     from latecomer.models.methods import METHODS, known_names, make_method
     from latecomer.models.outside import offered
     from latecomer.models.task.task import make_task
@@ -47,7 +47,7 @@ def methods() -> list[dict[str, Any]]:
         except (ValueError, TypeError) as error:
             if name in METHODS and name not in offered():
                 raise
-            # Another package's mistake, of which the other methods know nothing.
+            # A mistake in another package does not stop the listing of other methods.
             listed.append({"name": name, "paper": f"cannot be used: {error}"})
             continue
         listed.append(
@@ -66,7 +66,7 @@ def methods() -> list[dict[str, Any]]:
 
 
 class RulesInHelp(TyperCommand):
-    """A command whose help lists the rules: only then, for they load numpy and scipy."""
+    """A command whose help lists the rules; only the help imports them, with numpy and scipy."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""

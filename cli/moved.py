@@ -1,9 +1,9 @@
 """Where modules and names went: every old import path works, and warns with the new one.
 
-A finder is asked before all others, so that no file left over from an older version answers.
-Where the old name of a module is now that of a folder, the folder's ``__init__`` uses
-``old_names``; so does a module that is where it was, but for some of its names.  Of a name that is
-another one now, where it was, a module asks ``old_name``.  The table is ``moved.txt`` beside this.
+Its finder comes before all others, so that no file left over from an older version is imported.
+Where a folder now has the name of an old module, the folder's ``__init__`` uses ``old_names``; so
+does a module that stayed while some of its names moved.  For a name that was renamed in place, a
+module calls ``old_name``.  The table is ``moved.txt`` beside this file.
 """
 
 import os
@@ -16,20 +16,20 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-# Names that are others now; the old ones go with the next version.
+# Renamed names; the next version drops the old ones.
 RENAMED: dict[str, str] = {
     "latecomer.certify": "latecomer.certify_losses",
     "latecomer.eval.certificates.from_predictor.certify": "latecomer.certify_predictor",
     "latecomer.eval.certify": "latecomer.certify_predictor",
 }
 
-# What may be a link is followed: the table lies beside the file, not beside the link.
+# This path may be a link, which is followed: the table lies beside the file itself.
 with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "moved.txt"), "rb") as _table:
-    # Old module: the new ones that hold its names, with blanks between, all below `latecomer`.
+    # Old module: the new ones that hold its names, separated by spaces, all below `latecomer`.
     MOVED: dict[str, str] = dict(
         line.split(": ") for line in _table.read().decode().splitlines() if line[0] != "#"
     )
-# Old names that a folder or a module bears now: those are found as ever.
+# Old names that a folder or a module still has: these are imported as usual.
 _STANDING = {
     name
     for places in MOVED.values()
@@ -49,7 +49,7 @@ def _places(name: str) -> list[str]:
 
 
 def _forwarding(module: str) -> Callable[[str], Any]:
-    """Return a module's ``__getattr__`` that looks a name up where it lies now."""
+    """Return a module's ``__getattr__`` that looks a name up in its new module."""
 
     def look_up(name: str) -> Any:
         if not name.startswith("__"):
@@ -63,9 +63,9 @@ def _forwarding(module: str) -> Callable[[str], Any]:
 
 
 def old_names(package: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a folder that bears the name of a module of old.
+    """Return the ``__getattr__`` of a folder that has the name of an old module.
 
-    It forwards the names that the module had to where they lie now, and warns.
+    It forwards the old module's names to their new modules, and warns.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def old_names(package: str) -> Callable[[str], Any]:
     look_up = _forwarding(package)
 
     def forwarded(name: str) -> Any:
-        # `from package import module` asks here first: its own modules are for the import system.
+        # `from package import module` asks here first: submodules are left to the import system.
         is_folder = "__path__" in vars(sys.modules[package])
         if is_folder and not name.startswith("__") and find_spec(f"{package}.{name}"):
             raise AttributeError(f"module {package!r} has not loaded {name!r}")
@@ -92,7 +92,7 @@ def old_names(package: str) -> Callable[[str], Any]:
 
 
 def old_name(module: str, name: str) -> Any:
-    """Return what an old name of a module stands for, and warn with the new one.
+    """Return the object that an old name of a module stands for, and warn with the new name.
 
     Raises
     ------
@@ -116,13 +116,13 @@ def old_name(module: str, name: str) -> Any:
     return getattr(import_module(home), attribute)
 
 
-class _Forwarder:  # not an importlib.abc.Loader: that module takes as long as all the rest
+class _Forwarder:  # not an importlib.abc.Loader: importing that takes as long as all the rest
     def create_module(self, spec: ModuleSpec) -> None:
-        """Leave the making of the module to the import system."""
+        """Let the import system create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__dict__.get("__path__") is not None:
-            # What lay in a folder warns for itself, and passes this on its way.
+            # Modules inside the folder warn themselves; importing them passes through here.
             module.__dict__["__getattr__"] = old_names(module.__name__)
             return
         _told(module.__name__, stacklevel=2)

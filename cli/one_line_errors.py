@@ -14,12 +14,12 @@ from latecomer.eval.errors import InputError, nearest
 from latecomer.extras import advice
 
 _LONG, _SHORT = 500, 60
-# Typer carries its own copy of click or imports the installed one; this finds whichever it is.
+# Typer carries its own copy of click or imports the installed one; this finds the one in use.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 class OneLineErrors(TyperGroup):
-    """A command group whose every expected error is one line and an exit code."""
+    """A command group that turns every expected error into one line and an exit code."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit with 0, 1, 2 or 130."""
@@ -37,7 +37,7 @@ class OneLineErrors(TyperGroup):
         raise SystemExit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; Ctrl-C ends it with exit code 130 and what the command says then."""
+        """Run a command; Ctrl-C ends it with exit code 130 and the command's own message."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
@@ -56,10 +56,10 @@ class OneLineErrors(TyperGroup):
 
 def fail(message: str) -> int:
     """Print ``latecomer: message`` as one line on stderr and return exit code 2."""
-    # A list that was written on lines of its own becomes a list within one.
+    # A list over several lines becomes a list within one line.
     line = re.sub(r"(?<=[:;,])\s*[\r\n]+\s*", " ", message.strip())
     line = re.sub(r"\s*[\r\n]+\s*", "; ", line)
-    # A word of a damaged file may be all of the file.
+    # A damaged file may be quoted as one word as long as the whole file.
     line = re.sub(rf"\S{{{_LONG},}}", _shortened, line)
     plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
     typer.echo(f"latecomer: {plain}", err=True)

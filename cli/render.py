@@ -173,7 +173,7 @@ def _sum(bound: Certificate, index: tuple[int, ...]) -> str:
 
 
 def ledger(bound: Certificate) -> str:
-    """Say what share of the failure probability lies on which event."""
+    """Say what share of the failure probability each event has."""
     shares = {name: np.unique(share) for name, share in bound.delta.items()}
     return " + ".join(
         f"{' or '.join(f'{share:g}' for share in values)} on the {name.replace('_', ' ')}"

@@ -53,7 +53,7 @@ def run_and_report(
 
     ``options`` are those of `latecomer.eval.runs.runner.run`; ``where`` names the place where the
     executor runs cells if that is not this machine. With ``scale`` and without ``out`` the run gets
-    a directory named after both. ``track`` names what else is told of rounds and results.
+    a directory named after study and scale. ``track`` names trackers of rounds and results.
     """
     study = load_study(name, overrides, variants=variants, scale=scale)
     if out is None and scale is not None:
@@ -124,7 +124,7 @@ class LineDisplay:
         return None
 
     def __call__(self, event: Event) -> None:
-        """Print a line for every event but the quick ones."""
+        """Print a line for every event except starts and frequent rounds."""
         now = self._clock()
         if event.kind == "plan":
             for line in opening(self._study, event, self._where):
@@ -140,7 +140,7 @@ class LineDisplay:
 
 
 class TableDisplay:
-    """A live table of the cells in work on a terminal, and lines for what goes wrong."""
+    """A live table of the running cells on a terminal, and lines for what goes wrong."""
 
     def __init__(self, study: Study, where: str = "") -> None:
         from rich.console import Console
@@ -165,7 +165,7 @@ class TableDisplay:
         self._live.stop()
 
     def __call__(self, event: Event) -> None:
-        """Keep the table; what it cannot show becomes a line above it."""
+        """Update the table; what it cannot show becomes a line above it."""
         self._cells.hear(event)
         if event.kind == "plan":
             for line in opening(self._study, event, self._where):
@@ -209,7 +209,7 @@ def _round(event: Event) -> str:
 
 
 def _trained(event: Event) -> int:
-    """Count the rounds that are over: the engine numbers from 0 and tells of each at its end."""
+    """Count the finished rounds: the engine numbers them from 0 and reports each at its end."""
     return 0 if event.round is None else event.round + 1
 
 

@@ -24,8 +24,7 @@ def summary_lines(directory: Path) -> list[str]:
     Returns
     -------
     list of str
-        Lines of at most 100 characters, but for tables that need more; empty where nothing was
-        measured.
+        Lines of at most 100 characters, except wider tables; empty if nothing was measured.
     """
     run = load_run(directory)
     told = [line for answer in answers(Material.of(run)) for line in _told(answer)]
@@ -50,7 +49,7 @@ def _table(table: pd.DataFrame) -> Iterator[str]:
 
 
 def _warnings(rows: pd.DataFrame) -> list[str]:
-    """Name the personalised methods that serve everybody one model."""
+    """Name the personalised methods that serve everybody the same model."""
     told = rows[(rows["metric"] == "model_spread") & rows["message"].fillna("").ne("")]
     return [
         f" warning      {label} {message}; see the report"

@@ -1,4 +1,4 @@
-"""The live table of a run: a line per cell in work, with its round, loss and time left."""
+"""The live table of a run: a line per running cell, with its round, loss and time left."""
 
 import time
 from collections.abc import Callable
@@ -22,16 +22,16 @@ class _Cell:
     began: float
     round: int = 0
     loss: float | None = None
-    first: tuple[float, int] | None = None  # when the first round was told of, and its number
+    first: tuple[float, int] | None = None  # when the first round was reported, and its number
 
 
 class CellsInWork:
-    """What is known of the cells in work.
+    """What is known of the running cells.
 
     Parameters
     ----------
     clock : callable
-        Seconds that only ever grow.
+        Monotonic clock, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -53,7 +53,7 @@ class CellsInWork:
             self._cells.pop(event.cell, None)
 
     def table(self) -> "Table":
-        """Return the table as it stands."""
+        """Return the current table."""
         from rich.table import Table
 
         table = Table(box=None, pad_edge=True, show_header=False)
@@ -77,7 +77,7 @@ class CellsInWork:
     def _left(self, cell: _Cell) -> str:
         since, begun = cell.first or (0.0, cell.round)
         if cell.rounds is None or cell.round == begun:
-            return ""  # a cell that goes on from a checkpoint says nothing about speed at first
+            return ""  # the first round after a checkpoint says nothing about speed
         pace = (self._clock() - since) / (cell.round - begun)
         left = cell.rounds - cell.round
         return f"{duration(pace * left)} left" if left > 0 else "serving"

@@ -1,6 +1,6 @@
 """Lists on the terminal: a rich table when a person reads, aligned plain lines in a pipe.
 
-Durations in words stand in several of them.
+Also words durations, which several of them show.
 """
 
 import json
@@ -39,7 +39,7 @@ def show_json(value: Any) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Say a duration.
+    """Format a duration.
 
     >>> duration(7.4), duration(112), duration(3 * 3600 + 125)
     ('7 s', '1 m 52 s', '3 h 2 m')

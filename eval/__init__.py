@@ -2,9 +2,9 @@
 
 Every public name is imported on first use; the package itself loads no torch.
 
-What a user got wrong is refused with an `InputError`: one line that names the argument, the key or
-the file and its line, what is legal and what was given.  The docstrings of functions speak of it
-where there is more to say.
+A user's mistake raises an `InputError`: one line that names the argument, the key or the file and
+its line, what is legal and what was given.  Docstrings of functions mention it where there is more
+to say.
 """
 
 from typing import TYPE_CHECKING, Any

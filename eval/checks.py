@@ -8,7 +8,7 @@ from pydantic_core import ErrorDetails
 
 from latecomer.eval.errors import InputError, nearest
 
-# What pydantic says in terms of Python types, said in terms of the file.
+# Pydantic's messages about Python types, reworded in terms of the study file.
 _PLAINLY = {
     "too_short": "must not be empty",
     "tuple_type": "must be a list",

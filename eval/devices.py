@@ -47,8 +47,8 @@ def visible_gpus() -> tuple[str, ...]:
 def claim(device: str) -> None:
     """Make this process ready to compute on a device.
 
-    Float32 on a GPU means float32: products in TF32 are refused, convolutions take them by default.
-    And of several ways to convolve one is taken that sums in the same order every time.
+    Float32 on a GPU means float32: TF32, the default for convolutions, is switched off.
+    Convolutions use an algorithm that sums in the same order every time.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def claim(device: str) -> None:
 
 
 def wait_for(device: "torch.device") -> None:
-    """Wait until a device has done what it was sent, so that time can be taken."""
+    """Wait until a device has finished its queued work, so that time can be measured."""
     if device.type == "cuda":
         import torch
 

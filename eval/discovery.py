@@ -8,7 +8,7 @@ from typing import Any
 
 
 def declared(package: str, table: str) -> Mapping[str, Any]:
-    """Collect by name what the modules of a package hold in a tuple called ``table``.
+    """Collect by name the entries of the tuple ``table`` in each module of a package.
 
     Parameters
     ----------

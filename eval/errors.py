@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 
 class InputError(ValueError):
-    """Bad input of a user: the message is one plain line that names the key and what is legal."""
+    """Bad user input: the message is one plain line that names the key and what is legal."""
 
 
 class CannotWriteError(OSError):

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all."""
 
 import os
 import tempfile
@@ -9,7 +9,7 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
     """Replace a file in one step: temporary name beside it, fsync, rename, fsync of the folder.
 
     After a crash at any moment the file holds either what it held before or all of ``data``.
-    Text is written as UTF-8; folders above the file are made.
+    Text is written as UTF-8; missing parent folders are made.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
 def write_changed(path: str | Path, data: str) -> None:
     """Write a text file atomically unless that is what it holds already.
 
-    A directory that is complete can then be gone through again where nothing can be written.
+    A complete run directory can then be processed again where nothing can be written.
     """
     target = Path(path)
     try:
@@ -48,7 +48,7 @@ def write_changed(path: str | Path, data: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last: what was renamed into it stays after a crash."""
+    """Write a folder to the disk, so that files renamed into it survive a crash."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

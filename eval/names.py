@@ -1,7 +1,7 @@
 """What reports may know of the rules, shifts and methods that a run names.
 
-Beside this module reports import `results.rows` alone.  A rule, shift or method says where it is
-declared what a report calls it and whom it cites, so that no report keeps a list.  Loads no torch.
+Besides this module, reports import only `results.rows`.  The declaration of a rule, shift or method
+says what a report calls it and whom it cites, so that no report keeps a list.  Loads no torch.
 """
 
 from latecomer.eval.certificates.rules import BEST_OF, IID_SPLITS, RULES, rules_for
@@ -23,11 +23,11 @@ __all__ = [
 SHIFT_AXES = {name: shift.axis for name, shift in SHIFTS.items() if shift.axis} | {
     name: "KL divergence from the certified clients" for name in OTHER_LAWS
 }
-"""What a figure writes at severities, by shift."""
+"""Label of the severity axis in figures, by shift."""
 
 
 def bound_cites() -> dict[str, tuple[str, ...]]:
-    """Map the source of each bound that brings BibTeX entries along to these entries.
+    """Map the source of each bound that comes with BibTeX entries to these entries.
 
     Examples
     --------

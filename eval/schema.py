@@ -61,7 +61,7 @@ def sequence(value: Any) -> Any:
 
 
 def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
-    """Make a check that accepts these names and, of anything else, lists them.
+    """Make a check that accepts these names; its error lists them.
 
     Examples
     --------

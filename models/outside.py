@@ -1,6 +1,6 @@
 """Methods written outside the package: found by import path, by file, or by entry point.
 
-A callable that is no method is taken for a system trained elsewhere (`engine.given_system`).
+A callable that is no method is treated as a system trained elsewhere (`engine.given_system`).
 
 Finding one imports its module, that is, runs its code.
 """
@@ -43,7 +43,7 @@ def is_path(name: str) -> bool:
 
 
 def beside(name: str, folder: Path) -> str:
-    """Return a file's path as one in ``folder`` if the file is there, any other name as it is.
+    """Resolve a file's path against ``folder`` if the file is there; return other names unchanged.
 
     >>> beside("package.module:Mine", Path("/nowhere"))
     'package.module:Mine'
@@ -61,7 +61,7 @@ def import_method(name: str, taken: tuple[str, ...] = ()) -> "type[Method]":
     name : str
         A file is looked for from the working directory.
     taken : tuple of str
-        Names that the found method may not bear.
+        Names that the found method may not have.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def source_hash(method: "type[Method]") -> str:
 
 
 def check_said(name: str, cls: "type[Method]", said: Any) -> None:
-    """Refuse a callable that is not said to be trained elsewhere, and a method that is.
+    """Refuse a callable not declared as trained elsewhere, and a method declared as such.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def check_said(name: str, cls: "type[Method]", said: Any) -> None:
 
 
 def module_at(place: str) -> ModuleType:
-    """Import ``package.module`` or ``folder/file.py``; a file is imported once for its content.
+    """Import ``package.module`` or ``folder/file.py``; a file is imported once per content.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def module_at(place: str) -> ModuleType:
 
 
 def _from_file(file: Path) -> ModuleType:
-    """Import a file under a name that its place and content decide, once."""
+    """Import a file once, under a name made from its path and content."""
     mark = hashlib.sha256(str(file).encode() + b"\0" + file.read_bytes()).hexdigest()[:16]
     name = f"latecomer_outside_{file.stem}_{mark}"
     if name in sys.modules:
@@ -166,7 +166,7 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _found(module: ModuleType, name: str, called: str) -> "type[Method]":
-    """Return a method of a module, or the method that a callable is made."""
+    """Return a module's method, or the method made from a callable."""
     from latecomer.models.engine.given_system import given_system
     from latecomer.models.engine.method import Method
 

@@ -1,4 +1,4 @@
-"""What a round costs in communication and what it leaves per client, counted from the tensors."""
+"""Communication per round and storage per client, counted from the tensors."""
 
 from dataclasses import dataclass, replace
 
@@ -13,15 +13,15 @@ from latecomer.models.task.task import Clients, Task
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one client and one round of training mean.
+    """Communication and storage of one client in one round of training.
 
     Attributes
     ----------
     down, up : int
         Bytes that a client receives and sends in a round it takes part in.
     kept : int
-        Numbers that are kept for each client between rounds, wherever that is: for FedPer on the
-        client, for pFedHN's embeddings on the server.
+        Numbers that are kept for each client between rounds, wherever they are: on the client for
+        FedPer, on the server for pFedHN's embeddings.
     """
 
     down: int
@@ -36,12 +36,12 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
     the same whatever the server holds is the client's own, and nothing is counted twice. Counted
     **up**: what ``finish`` uploads. Where weights depend on the cohort's samples, clients run the
     encoder (section ``encoder`` of the server's state): its weights go down and the descriptor up;
-    where it learns, the descriptor's slope goes down and the encoder's slope up. Where the encoder
+    if it learns, the descriptor's gradient goes down and the encoder's gradient up. If the encoder
     learns although weights do not depend on samples, clients train it beside them: it goes down and
     up, and the embedding that it is to predict goes down. Not counted:
     optimizer memory and the hypernetwork, which stay on the server, what is sent once, and zeros
-    that pad a smaller target network. Of a method with phases it is the mean over rounds; of one
-    with target networks of several sizes the mean over sizes, see :func:`traffic_by_size`. The
+    that pad a smaller target network. For a method with phases, counts are means over rounds; with
+    target networks of several sizes, means over sizes, see :func:`traffic_by_size`. The
     clients counted have taken part before.
 
     Parameters
@@ -72,7 +72,7 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
 def traffic_by_size(
     method: Method, task: Task, clients: Clients | None = None
 ) -> dict[str, Traffic]:
-    """Count the traffic of clients with a target network of each of the method's sizes.
+    """Count a client's traffic for each size of target network that the method has.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def traffic_by_size(
 
 
 def _count(method: Method, task: Task, clients: Clients, size: str) -> Traffic:
-    """Count what clients of one size send, receive and have kept for them."""
+    """Count what a client of one size sends and receives, and what is kept for it."""
     config = TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2)
     schedule = Schedule(0, clients, config)
     first = schedule.cohort(0, method.batches_per_step)
@@ -127,7 +127,7 @@ def _count(method: Method, task: Task, clients: Clients, size: str) -> Traffic:
 
 
 def _real(method: Method, task: Task, state: State, cohort: Cohort, table: Params) -> Params:
-    """Return weights of the cohort's first client without what pads them."""
+    """Return weights of the cohort's first client without padding."""
     shapes = shapes_of(task, method.target_of(state, int(cohort.members[0])))
     return cut(table, {key: shapes.get(key, tuple(value.shape)) for key, value in table.items()})
 
@@ -162,7 +162,7 @@ def _one_round(
     server = State(_disturbed(state.server), state.clients)
     params = _real(method, task, state, cohort, row(start.params, 0))
     down = _received(params, start, begin(server, clients))
-    # Some change of every weight, as local training brings about.
+    # Change every weight, as local training would.
     finish = method.finish(task, state, cohort, start, _disturbed(start.params))
     up = _size(_real(method, task, state, cohort, row(finish.uploads, 0)))
     elsewhere = replace(clients, x=clients.x.flip(0), y=clients.y.flip(0))
@@ -183,7 +183,7 @@ def _one_round(
 
 
 def _received(params: Params, start: Start, other: Start) -> int:
-    """Count what the first client is given that another server would have given differently.
+    """Count the bytes sent to the first client that would differ if the server's state did.
 
     ``params`` are its weights without padding.
     """
@@ -204,7 +204,7 @@ def _received(params: Params, start: Start, other: Start) -> int:
 
 
 def _disturbed(table: Params) -> Params:
-    """Return the table with every floating entry moved a little, away from 0 too."""
+    """Return the table with every floating entry moved a little, zeros included."""
     return {
         key: value.detach() * 1.01 + 1e-3 if value.is_floating_point() else value
         for key, value in table.items()

@@ -1,7 +1,7 @@
 """Reports: rows and artifacts of a run become frames, figures, tables and one HTML page.
 
 ``report(directory)`` writes the page, ``compare_runs`` sets two runs side by side.  Every figure is
-made from a frame that can be had alone: ``gap_frame(rows)`` beside ``gap_figure(frame, looks)``,
+made from a frame with its own function: ``gap_frame(rows)`` for ``gap_figure(frame, looks)``,
 and so on.  ``looks`` is the colour and mark of each label, as ``display.style.looks`` chooses them;
 ``width`` is in inches.
 """

@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group of clients, the mean of its losses and the certified bound of it."""
+    """A group of clients, the mean of its losses and the certified bound on that mean."""
 
     group: str
     n_clients: int
@@ -85,14 +85,14 @@ class LossPage:
     source : str
         What the losses are called.
     summary : sequence of str
-        What stands below the certificate: how many clients, what the plan was, what it holds if.
+        What stands below the certificate: how many clients, the plan, the conditions it needs.
     sentences : sequence of str
         What is certified of the mean and of the next client.
     losses : sequence of float
-        One a client.
+        One per client.
     loss_max : float
     marks : mapping of str to float
-        Values to be marked among the losses, by name and value as it is shown.
+        Values to mark among the losses, by the text shown beside each.
     parts : sequence of Part
         What was asked beyond the mean.
     curve : sequence of tuple
@@ -115,7 +115,7 @@ class LossPage:
 
 
 def loss_page(page: LossPage) -> str:
-    """Render the page; it holds everything and asks the network for nothing."""
+    """Render the page; it is self-contained and loads nothing from the network."""
     figures = {"shifts": _shift_figure, "groups": _group_figure}
     answer: list[Shown] = [*map(Text, page.sentences), Items(page.summary)]
     chapters = [_chapter("answer", "Answer", box=answer)]
@@ -187,14 +187,14 @@ def above(losses: Sequence[float], loss_max: float) -> tuple[list[float], list[f
 
 
 def _thinned(levels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Keep so many levels as a figure can show, from the first to the last."""
+    """Keep as many levels as a figure can show, from the first to the last."""
     kept = np.linspace(0, len(levels) - 1, min(len(levels), _MOST_LEVELS)).round()
     return np.asarray(levels[kept.astype(int)])
 
 
 def _losses_figure(page: LossPage) -> Picture:
     levels, shares = above(page.losses, page.loss_max)
-    # A step that is left out leaves the one before it standing, which is a bound as well.
+    # Where a step is left out, the one before it continues, which is also a bound.
     kept = set(_thinned(np.array([step[0] for step in page.curve])).tolist() if page.curve else ())
     upper = [(level, bound) for level, _, bound in page.curve if level in kept]
     told = ", ".join(page.marks)

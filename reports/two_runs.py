@@ -37,8 +37,8 @@ def compare_runs(first: str | Path, second: str | Path) -> dict[str, Any]:
 def settings_frame(first: RunRecord, second: RunRecord) -> pd.DataFrame:
     """List the settings, versions and machines in which two runs differ.
 
-    Methods are compared under their labels, whatever their order; of one that only one run has,
-    the name is listed.
+    Methods are compared under their labels, whatever their order; of a method that only one
+    run has, the name is listed.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def differences_frame(
     -------
     pandas.DataFrame
         ``label predictor group shift severity seed first second difference lower upper n_clients
-        n_seeds``; ``seed`` is -1 for all common seeds together, a client averaged over them first.
+        n_seeds``; ``seed`` is -1 for all common seeds together; each client is averaged over them.
         ``lower`` and ``upper`` are the 95% t-interval over clients.
     """
     keys = [*MODEL, "group", *CONDITION]

@@ -80,7 +80,7 @@ BALLS: Mapping[str, Ball] = MappingProxyType(
         "subgroup": Ball("smallest share of today's clients", "groups of a share of at least"),
     }
 )
-"""Of each ball of populations, its words."""
+"""The words for each ball of populations."""
 
 
 def shown_names() -> dict[str, str]:
@@ -94,7 +94,7 @@ def shown_names() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> object:
-    if name == "SHOWN_NAMES":  # to know them, the files of all methods are read
+    if name == "SHOWN_NAMES":  # this reads the files of all methods
         return shown_names()
     raise AttributeError(f"module 'latecomer.reports.words' has no attribute {name!r}")
 
@@ -142,7 +142,7 @@ def magnitude(value: float) -> str:
         return DASH
     if math.isinf(value):
         return "infinite"
-    # A last digit that is rounding noise of the sum must not cost a tenth of a point.
+    # Rounding noise in the last digit of a sum must not cost a tenth of a point.
     exact = Decimal(repr(round(float(value), 12)))
     if value == 1:
         return "100%"
@@ -181,7 +181,7 @@ def number(value: float) -> str:
 
 
 def inward(value: float, *, up: bool) -> str:
-    """Write the end of where a statement holds, three digits, rounded to the side where it does.
+    """Write an end of the range where a statement holds, three digits, rounded into the range.
 
     >>> inward(0.20526, up=False), inward(0.31492, up=True)
     ('0.205', '0.315')
@@ -244,7 +244,7 @@ def bound_name(bound: str) -> str:
 
 
 def _rule_name(bound: str) -> str:
-    """Name a bound of a route whose rules say for themselves what they are."""
+    """Name a bound of a route whose rules bring their own words."""
     route, _, rule = bound.partition(":")
     if route not in _BY_RULE or rule not in rules_for(route):
         return ""

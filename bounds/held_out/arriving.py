@@ -3,8 +3,8 @@
 If the mean score is R, (1 - L_t) / (1 - R) has mean 1 whatever came before: the products of these
 factors are a martingale, and so is a fixed mixture of prod(1 - b (L_t - R)).  By Ville's inequality
 such wealth passes 1/delta at *any* time with probability at most delta, so that the certificate may
-be read after every client, and one may stop when one likes.  R is one number: what held after some
-client holds after all later ones, hence the running minimum.
+be read after every client, and one may stop at any time.  R does not change: a bound that held
+after some client holds after all later ones, hence the running minimum.
 """
 
 import numpy as np
@@ -50,8 +50,8 @@ def product_path(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) 
 
     prod_{i<=t} (1 - L_i) / (1 - R)^t has mean 1 and is a martingale when every client's mean score
     is R given those before it; with probability 1 - delta it never reaches 1/delta (Ville), and
-    where it does not, R is below each of these values and so below the smallest so far.  The price
-    of :func:`latecomer.bounds.held_out.losses.product` at one time buys all times.
+    then R is below each of these values and so below the smallest so far.  All times cost no more
+    than :func:`latecomer.bounds.held_out.losses.product` at one time.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def product_path(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) 
 
 
 def _loss_logs(scores: Array, top: float) -> Array:
-    """-ln(1 - L/loss_max), to a few roundings beside 0 and beside loss_max alike."""
+    """Return -ln(1 - L/loss_max), accurate to a few roundings near 0 and near loss_max."""
     with np.errstate(divide="ignore"):
         high = -np.log((top - scores) / top)
         low = -np.log1p(-np.minimum(scores / top, 0.5))
@@ -104,13 +104,13 @@ def _loss_logs(scores: Array, top: float) -> Array:
 def betting_mixture_path(
     *, losses: ArrayLike, delta: ArrayLike, n_bets: int = 10, loss_max: float = 1.0
 ) -> Certificate:
-    """After t clients the smallest R whose mixture of bets has ever passed 1/delta by then.
+    """After t clients the smallest R against which the mixture of bets has ever passed 1/delta.
 
     W_s(R) = (1/J) sum_{j<J} prod_{i<=s} (1 - 2^-j (L_i - R)) is a martingale of mean 1 when every
     client's mean score is R given those before it, and grows with R: by Ville's inequality all R
-    with max_{s<=t} W_s(R) > 1/delta can be refused at all times together.  It is the running
-    minimum of :func:`latecomer.bounds.held_out.betting.betting_mixture`.  Its work grows with the
-    square of the number of clients (some seconds for a thousand).
+    with max_{s<=t} W_s(R) > 1/delta can be refused at all times together.  The result is the
+    running minimum of :func:`latecomer.bounds.held_out.betting.betting_mixture`.  The work grows
+    with the square of the number of clients (some seconds for a thousand).
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Mean rules as bets: what each has won against a hypothetical mean.
+"""Rules for a mean as bets: the wealth that each wins against a hypothetical mean.
 
-A rule that bets refuses a mean once its wealth against it passes 1/delta.  Its bound is the
-smallest refused mean; what it has won against any other is needed where several bets, on
-functions of the same scores, are put together before anything is refused.
+A rule that bets refuses a mean once its wealth against that mean passes 1/delta.  Its bound is the
+smallest refused mean.  Its wealth against other means is needed where several bets, on functions of
+the same scores, are combined before any mean is refused.
 """
 
 from collections.abc import Callable
@@ -37,15 +37,15 @@ class Bets:
     Attributes
     ----------
     rule : str
-        The calculator that bets so.
+        The calculator that bets in this way.
     sampling : str
-        How clients must have been drawn, as a certificate's tag.
+        How clients must have been drawn: a tag of certificates.
     realised : bool
-        Whether, in a pool, it is about the scores as measured and not about expected ones.
+        Whether the bound is about a pool's scores as measured, not about expected scores.
     wealth : callable
         ``(scores [..., k], delta) -> (mean [...] -> log wealth [..., looks])``.  At the true mean
-        the wealth is a supermartingale along its looks that starts at or below 1 on average, also
-        when wealths on functions of the same scores are averaged; it never falls as the mean rises.
+        the wealth is a supermartingale along its looks that starts at or below 1 on average, and
+        so is a mean of wealths on functions of the same scores.  It never falls as the mean rises.
     """
 
     rule: str
@@ -55,7 +55,7 @@ class Bets:
 
 
 def _once(log_wealth: LogWealth) -> LogWealth:
-    """Give a wealth that counts at its end alone its one look."""
+    """Add an axis with one look to a wealth that counts only at its end."""
     return lambda mean: log_wealth(mean)[..., None]
 
 
@@ -89,7 +89,7 @@ def betting_mixture_bets(n_bets: int = 10) -> Bets:
 
 
 def wsr_averaged_bets(n_orders: int = 64, seed: int = 0) -> Bets:
-    """Bets of ``wsr_averaged``: adaptive ones, averaged over orders drawn by the seed."""
+    """Bets of ``wsr_averaged``: adaptive bets, averaged over orders drawn with the seed."""
     drawn = int(checks.count("n_orders", n_orders))
     start = int(checks.count("seed", seed, minimum=0))
     return Bets(
@@ -124,7 +124,7 @@ def betting_wor_bets(pool_size: ArrayLike, n_bets: int = 5) -> Bets:
 
 
 def product_wor_averaged_bets(pool_size: ArrayLike, n_orders: int = 400, seed: int = 0) -> Bets:
-    """Bets of ``product_wor_averaged``: the last wealth, averaged over orders of the seed."""
+    """Bets of ``product_wor_averaged``: last wealths averaged over orders drawn with the seed."""
     pool = checks.count("pool_size", pool_size).astype(np.float64)
     drawn = int(checks.count("n_orders", n_orders))
     start = int(checks.count("seed", seed, minimum=0))

@@ -32,7 +32,7 @@ def first_refused(
             refused = log_wealth(middle) > target
             high = np.where(refused, middle, high)
             low = np.where(refused, low, middle)
-    # Each summand is at most 2 / slope, so that a running sum's error moves the root by this much.
+    # Each summand is at most 2 / slope, so a running sum's rounding moves the root by at most this.
     return np.asarray(np.minimum(high + 2.0 * (n + 8) * _EPS, top))
 
 
@@ -86,8 +86,8 @@ REALISED = (
 def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certificate:
     """Smallest risk R with max_i prod_{j<=i} (1 - nu_j (L_j - R)) > 1/delta, or ``loss_max``.
 
-    For sequences whose order is known to have nothing to do with the scores; where ids are all
-    that is known use :func:`latecomer.bounds.held_out.betting_orders.wsr_averaged`.
+    For sequences whose order is known to have nothing to do with the scores; where only ids
+    are known use :func:`latecomer.bounds.held_out.betting_orders.wsr_averaged`.
 
     nu_i = min(1, sqrt(2 ln(1/delta) / (k s_{i-1}))), where s_{i-1} is the shrunken variance of the
     scores before client i (1/4 at first). Losses are divided by ``loss_max`` first.
@@ -138,10 +138,10 @@ def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certif
 def wsr_wor(
     *, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike, loss_max: float = 1.0
 ) -> Certificate:
-    """Bound of :func:`wsr` with R replaced at client j by what the rest of the pool must average.
+    """Bound of :func:`wsr` with R replaced at client j by the mean the rest of the pool must have.
 
-    m_j = (N R - sum_{i<j} L_i) / (N - j + 1) for a pool of N. Never above
-    (sum L + N - k) / N, which no pool can exceed.
+    m_j = (N R - sum_{i<j} L_i) / (N - j + 1) for a pool of N. The bound is never above
+    (sum L + N - k) / N, which no pool's mean can exceed.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Adaptive bets whose result does not depend on the order of the clients.
 
-``wsr`` needs an order that has nothing to do with the scores.  Where none is known (an id, or a
-hash of it, may go together with the score: clients that came late may be the hard ones) orders are
-drawn by a generator, and the gamblers' last wealths are averaged.
+``wsr`` needs an order that has nothing to do with the scores.  Where no such order is known
+(an id, or a hash of it, may be related to the score: late clients may be the hard ones) orders are
+drawn by a generator, and the last wealths of all orders are averaged.
 """
 
 from collections.abc import Callable
@@ -53,9 +53,9 @@ def wsr_averaged(
     """Smallest risk R at which the orders' average of prod_j (1 - nu_j (L_j - R)) is 1/delta, or 1.
 
     nu_j are the bets of :func:`latecomer.bounds.held_out.betting.wsr`, from the scores that stand
-    before j in an order.  A uniform order of a sample drawn without looking at the scores makes it
+    before j in an order.  A uniform order, drawn without looking at the scores, makes the sample
     i.i.d. again, whatever the clients' names: each order's last wealth has mean at most 1 at the
-    true R, hence their average, and Markov's inequality holds over the choice of clients *and of
+    true R, so has the average, and Markov's inequality holds over the choice of clients *and of
     the orders*.  No maximum over prefixes is taken: it would not hold for an average.  Bets are
     at least 0 and do not depend on R, so that the wealth grows with R.
 

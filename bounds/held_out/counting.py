@@ -60,7 +60,7 @@ def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLi
     left = np.maximum(n - errors, 1)
     limit = betainccinv(errors + 1.0, left, failure)
     step = 1e-14
-    # The library's inverse is good to a few units; step out until the tail is surely spent.
+    # The library's inverse is accurate to a few units; step out until the tail is at most delta.
     short = np.ones(limit.shape, dtype=np.bool_)
     while short.any() and step < 1e-6:
         limit = np.where(short, np.minimum(limit * (1.0 + step), 1.0), limit)
@@ -93,8 +93,8 @@ def conformal(*, losses: ArrayLike, alpha: ArrayLike, loss_max: float = 1.0) -> 
     ----------
     losses : array_like, shape [..., k], in [0, loss_max]
     alpha : array_like
-        Probability of the next client's exceeding the value, strictly between 0 and 1; read as
-        the decimal number it prints as.
+        Probability that the next client exceeds the value, strictly between 0 and 1; read as the
+        decimal number that it prints as.
     loss_max : float, positive
 
     Examples
@@ -106,7 +106,7 @@ def conformal(*, losses: ArrayLike, alpha: ArrayLike, loss_max: float = 1.0) -> 
     scores = checks.losses_in("losses", losses, loss_max=top)
     miss = checks.failure_probability("alpha", alpha)
     k = scores.shape[-1]
-    # In fractions, since the product (1 - alpha)(k + 1) in floats may land beside a whole number.
+    # In fractions, since in floats the product (1 - alpha)(k + 1) may just miss a whole number.
     allowed = [int(Fraction(repr(float(level))) * (k + 1)) for level in miss.ravel()]
     rank = k + 1 - np.asarray(allowed, dtype=np.int64).reshape(miss.shape)
     shape = np.broadcast_shapes(scores.shape[:-1], rank.shape)
@@ -171,7 +171,7 @@ def pool_fraction(
     low, high = seen.copy(), pool - n + seen
     while (low < high).any():
         middle = (low + high + 1) // 2
-        # A hair below delta, so that rounding in the tail can only add a client.
+        # Slightly below delta, so that rounding in the tail can only add a client.
         possible = hypergeom.cdf(seen, pool, middle, n) >= failure * (1.0 - 1e-11)
         low = np.where(possible, middle, low)
         high = np.where(possible, high, middle - 1)

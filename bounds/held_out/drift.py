@@ -2,8 +2,8 @@
 
 A bet b on a client's score L against the threshold c multiplies a stake by 1 + b (L - c)/c, which
 is never negative and has mean at most 1 as long as newcomers score at most c on average, whatever
-came before them.  Stakes grow when they score more.  Values are rounded down, so that rounding can
-ring no alarm.
+came before them.  Stakes grow when newcomers score more.  Values are rounded down, so that rounding
+cannot raise an alarm.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from latecomer.bounds.certificate import Array, catalogued
 __all__ = ["BETS", "drift_evidence", "drift_evidence_restarted"]
 
 BETS = (1.0, 0.5, 0.25, 0.125, 0.0625)
-"""Bets for even scores (the large ones) and for spread ones (the small ones)."""
+"""Large bets are for even scores, small bets for widely spread ones."""
 _EPS = float(np.finfo(np.float64).eps)
 _LARGEST = float(np.finfo(np.float64).max)
 _AT_MOST = (
@@ -45,8 +45,8 @@ def drift_evidence(
 
     As long as each client's expected score given those before it is at most c, every factor has
     mean at most 1 and their products, and the products' mean, are supermartingales that start at 1.
-    By Ville's inequality an alarm at 1/alpha ever rings with probability at most alpha, over an
-    endless stream.
+    By Ville's inequality the probability that an alarm at 1/alpha is ever raised is at most alpha,
+    over an endless stream.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def drift_evidence(
     for bet in stakes:
         with np.errstate(divide="ignore"):
             gains = np.log((1.0 - bet) + bet * ratios)
-        # A logarithm is good to some units of its argument and of itself, each partial sum to one.
+        # Logarithms are accurate to a few units of argument and value, each partial sum to one.
         error = _EPS * (seen + 4) * (5.0 + 2.0 * np.cumsum(np.abs(gains), axis=-1))
         each.append(np.cumsum(gains, axis=-1) - error)
     mixed = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(stakes.size)
@@ -103,9 +103,9 @@ def drift_evidence_restarted(
 ) -> Array:
     r"""After every client the mean over bets b of S_t = (1 + S_{t-1}) (1 + b (L_t - c)/c), S_0 = 0.
 
-    S_t sums the products of :func:`drift_evidence` begun at every client up to t.  As long as each
-    client's expected score given those before it is at most c, S_t - t is a supermartingale: an
-    alarm at level A comes on average after A clients at least, and among the first n with
+    S_t sums the products of :func:`drift_evidence` started at every client up to t.  As long as
+    each client's expected score given those before it is at most c, S_t - t is a supermartingale:
+    an alarm at level A comes on average after at least A clients, and among the first n with
     probability at most n/A.
 
     Parameters
@@ -116,7 +116,7 @@ def drift_evidence_restarted(
     Returns
     -------
     ndarray
-        One value after every client, likewise.
+        One value after every client, shaped as in :func:`drift_evidence`.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def drift_evidence_restarted(
 def _checked(
     losses: ArrayLike, threshold: ArrayLike, bets: ArrayLike, loss_max: float
 ) -> tuple[Array, Array]:
-    """Scores over the threshold, and the bets."""
+    """Return the scores divided by the threshold, and the bets."""
     top = checks.largest_loss("loss_max", loss_max)
     scores = checks.losses_in("losses", losses, loss_max=top)
     limit = checks.between("threshold", threshold, 0.0, top)

@@ -108,7 +108,7 @@ def chernoff_kl(
 ) -> Certificate:
     """Risk at most kl^-1(r | ln(1/delta) / n), rounded up, with probability 1 - delta.
 
-    Losses need not be 0/1 nor identically distributed (the mean of their means is bounded then).
+    Losses need not be 0/1 nor identically distributed (then the mean of their means is bounded).
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def emp_bernstein(
 def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certificate:
     """Risk at most 1 - (delta prod(1 - L_i))^(1/k), for losses divided by ``loss_max``.
 
-    Free of tuning and of the order of the clients; never above ``loss_max``.
+    Needs no tuning and does not depend on the clients' order; never above ``loss_max``.
 
     Parameters
     ----------

@@ -2,13 +2,13 @@
 
 If the pool of N clients has mean R, the clients not yet sampled must average
 m_j(R) = (N R - sum_{i<j} L_i) / (N - j + 1), and client j's factor (1 - L_j) / (1 - m_j(R)) has
-mean 1 given the clients before it: their product is a martingale, and so is any average of
-products of 1 - l + l times these factors.  A mean R under which it passes 1/delta is refused
-(Ville's inequality).  The factors grow with R, so that what is not refused is a half-line.
+mean 1 given the clients before it.  The product of the factors f is a martingale, and so is any
+average of products of 1 - l + l f.  A mean R under which the martingale passes 1/delta is refused
+(Ville's inequality).  The factors grow with R, so that the means not refused form a half-line.
 
-What is bounded is the pool's mean of the scores *as they were measured*, on these points with these
-draws: the sampled scores are taken off the pool's sum.  It is no bound of the clients' expected
-scores over fresh points or fresh draws (``product``, ``chernoff_kl`` and ``betting_mixture`` are).
+The bound is on the pool's mean of the scores *as they were measured*, on these points with these
+draws: the sampled scores are subtracted from the pool's sum.  It does not bound clients' expected
+scores over fresh points or fresh draws (``product``, ``chernoff_kl`` and ``betting_mixture`` do).
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ _IN_ORDER = "the scores stand in the random order in which their clients were sa
 
 
 def seeded_orders(n_losses: int, n_orders: int, seed: int) -> NDArray[np.int64]:
-    """Orders [n_orders, n_losses], independent and uniform, settled by the seed alone.
+    """Orders [n_orders, n_losses], independent and uniform, determined by the seed alone.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def seeded_orders(n_losses: int, n_orders: int, seed: int) -> NDArray[np.int64]:
 def _log_factors(scores: Array, pool: Array) -> Callable[[Array], Array]:
     """Return R -> logs of the factors (1 - L_j) / (1 - m_j(R)), shape [..., k].
 
-    With T = N (1 - R), what the pool has of one minus the scores, 1 - m_j is
+    With T = N (1 - R), the pool's sum of one minus the scores, 1 - m_j is
     (T - sum_{i<j} (1 - L_i)) / (N - j + 1).
     """
     good = 1.0 - scores
@@ -54,7 +54,7 @@ def _log_factors(scores: Array, pool: Array) -> Callable[[Array], Array]:
         logs_taken = np.log(good) + np.log(pool[..., None] - np.arange(scores.shape[-1]))
 
     def logs(risk: Array) -> Array:
-        # Below the largest mean a pool can have only rounding makes this fall to 0.
+        # Below the largest mean that a pool can have, only rounding can make this 0.
         left = np.maximum((pool * (1.0 - risk))[..., None] - taken, np.finfo(np.float64).tiny)
         return np.asarray(logs_taken - np.log(left))
 
@@ -101,7 +101,7 @@ def averaged_product(
 def _pool_root(
     log_wealth: Callable[[Array], Array], scores: Array, pool: Array, failure: Array
 ) -> Array:
-    """Smallest refused mean of the pool, rounded up; the largest it can have if none is."""
+    """Smallest refused mean of the pool, rounded up; the largest possible mean if there is none."""
     k = scores.shape[-1]
     target = -np.log(failure)
     low = np.asarray(scores.sum(axis=-1) / pool + np.zeros(failure.shape))
@@ -112,8 +112,8 @@ def _pool_root(
         refused = log_wealth(middle) > target
         high = np.where(refused, middle, high)
         low = np.where(refused, low, middle)
-    # An error of the differences T - sum moves the root by as much over N; one of the logarithms by
-    # itself over the slope, which is at least the number of factors, or what a small bet has won.
+    # An error e in the differences T - sum moves the root by e / N; an error e in the logarithms by
+    # e over the slope, which is at least the number of factors, or what a small bet has won.
     rounding = 16.0 * (k + 8) * _EPS / np.minimum(target, 1.0)
     return np.asarray(np.minimum(np.minimum(high + rounding, top * (1.0 + k * _EPS)), 1.0))
 
@@ -151,7 +151,7 @@ def product_wor(*, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike) ->
     """Smallest mean R of the pool with max_t prod_{j<=t} (1 - L_j) / (1 - m_j(R)) >= 1/delta.
 
     m_j(R) = (N R - sum_{i<j} L_i) / (N - j + 1) for a pool of N, and R is at most
-    (sum L + N - k) / N, which no pool can exceed: the mean itself when the whole pool was scored.
+    (sum L + N - k) / N, the largest mean possible: the mean itself when the whole pool was scored.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def betting_wor(
     """Smallest mean R of the pool at which the average wealth of bets l reaches 1/delta.
 
     The wealth of l is prod_{j<=t} (1 + l (m_j(R) - L_j) / (1 - m_j(R))), averaged over
-    l = 1, 1/2, 1/4, ... and largest over t; l = 1 alone is :func:`product_wor`.
+    l = 1, 1/2, 1/4, ... and then maximised over t; l = 1 alone gives :func:`product_wor`.
 
     Parameters
     ----------
@@ -242,9 +242,9 @@ def product_wor_averaged(
 ) -> Certificate:
     """Smallest mean R at which the orders' average of prod_j (1 - L_j) / (1 - m_j(R)) is 1/delta.
 
-    Given which clients were sampled, an order drawn without looking at the scores is as good as the
-    order in which they were sampled: each order's last wealth has mean 1 at the true R, hence
-    their average, and Markov's inequality holds over the choice of clients *and of the orders*.
+    Given the sampled clients, an order drawn without looking at the scores is as good as the order
+    in which they were sampled: each order's last wealth has mean 1 at the true R, and so has the
+    average.  Markov's inequality then holds over the choice of clients *and of the orders*.
     An average over orders has no such bound along prefixes: only the last wealth counts.  The
     losses are sorted first, so that neither their order nor any id can matter.
 

@@ -25,7 +25,7 @@ __all__ = ["pool_band"]
 def pool_band(*, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -> Array:
     r"""Width to add to the sampled share of clients above a threshold, for all thresholds at once.
 
-    With H_b the number of sampled clients among the b worst of the pool's N, the smallest w with
+    With H_b sampled clients among the b worst of the pool's N, the width is the smallest w with
     :math:`P(\max_b (b/N - H_b/n) > w) \le \delta`; equal scores only make the maximum smaller.
 
     Parameters
@@ -51,11 +51,11 @@ def pool_band(*, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -
 
 
 def _width(n: int, pool: int, delta: float) -> float:
-    """Smallest j/(n N) that the deviation exceeds with probability at most delta, by halving."""
+    """Smallest j/(n N) that the deviation exceeds with probability at most delta, by bisection."""
     low, high = -1, n * pool
     while high - low > 1:
         middle = (low + high) // 2
-        # A hair below delta, so that rounding in the sum can only widen the band.
+        # Slightly below delta, so that rounding in the sum can only widen the band.
         if _exceeds(middle, n, pool) <= delta * (1.0 - 1e-10):
             high = middle
         else:

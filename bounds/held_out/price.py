@@ -1,4 +1,4 @@
-"""What a certificate from equal scores of held-out clients costs at least, by any fixed rule."""
+"""The least price of a certificate from equal scores of held-out clients, for any fixed rule."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,9 +27,9 @@ def reference_price(
 ) -> Array:
     """Price (1 - delta^(1/k)) (loss_max - e): on k equal scores e no deterministic rule pays less.
 
-    Were a share 1 - delta^(1/k) of the clients to have loss ``loss_max`` and all others e, then k
-    clients would show nothing but e with probability delta; a bound must cover that mean.  It says
-    nothing of randomised rules, nor of scores that differ.
+    If a share 1 - delta^(1/k) of the clients had loss ``loss_max`` and all others e, then k clients
+    would show nothing but e with probability delta; a bound must cover the mean of that population.
+    This says nothing of randomised rules, nor of scores that differ.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ def reference_price(
 def reference_price_pool(*, n_clients: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -> Array:
     """Share b/N of the largest b with C(N - b, k) / C(N, k) >= delta.
 
-    With probability delta, b of the pool's N clients may have the largest loss and none of them be
-    among the k sampled ones: the finite counterpart of 1 - delta^(1/k). The share times one minus
-    the mean score of all others is what those b clients would add to the pool's mean.
+    If b of the pool's N clients have the largest loss, a sample of k misses all of them with
+    probability at least delta: the finite counterpart of 1 - delta^(1/k). Those b clients would add
+    to the pool's mean the share times one minus the mean score of all others.
 
     Parameters
     ----------

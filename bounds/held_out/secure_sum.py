@@ -1,10 +1,10 @@
-"""The product rule from one sum, so that no client has to tell its loss.
+"""The product rule from one sum, so that no client has to reveal its loss.
 
-The sum can come out of secure aggregation, where parties add masks that cancel.  A score of 1 has
-no logarithm, and lowering it would be wrong; shrinking all scores by 1 - gamma bounds the mean of
-(1 - gamma) L, which is divided by it again.
+The sum can come from secure aggregation, where parties add masks that cancel.  For a score L = 1
+the logarithm is infinite, and lowering L would be wrong: all scores are multiplied by 1 - gamma,
+and the bound on the mean of Z = (1 - gamma) L is divided by 1 - gamma.
 
-For independent clients who arrive one after another the values at all n_clients hold at once, and
+For independent clients who arrive one after another the values for all n_clients hold at once, and
 so does the smallest so far: prod (1 - Z_i) / (1 - E Z) is a martingale.
 """
 
@@ -44,7 +44,7 @@ def product_from_sum(
     """Risk at most (1 - (delta 2^-bits e^-S)^(1/k)) / (1 - gamma).
 
     S = sum of -ln(1 - (1 - gamma) L_i), each in [0, -ln gamma].  Proof: ``product`` for the scores
-    (1 - gamma) L_i; with bits, for each system that a prefix code of so many bits can name, as
+    (1 - gamma) L_i; with bits, for every system at once that a prefix code can name, as in
     ``occam_product``.
 
     Parameters
@@ -71,7 +71,7 @@ def product_from_sum(
     failure = checks.failure_probability("delta", delta)
     shrunk = checks.between("gamma", gamma, 0.0, 1.0)
     code = checks.nonnegative("bits", bits)
-    # Parts are rounded up by their clients, by so much at most that nobody would notice.
+    # Clients round their parts up, so a sum may exceed the largest possible one by this little.
     most = np.asarray(-k * np.log(shrunk) * (1.0 + 1e-6) + 1e-9)
     checks.at_most("log_sum", total, "n_clients ln(1 / gamma)", most)
     exponent = rounded_up((total - np.log(failure) + code * np.log(2.0)) / k)

@@ -1,7 +1,7 @@
 """Learning to learn, earlier bounds in square-root and linear form, kept for comparison.
 
 A prior over models is drawn from a hyper-posterior; ``kl_hyper`` is the KL of that hyper-posterior
-to the hyper-prior, the clients' KL are to the drawn prior, averaged over it; all in nats.
+to the hyper-prior, the clients' KL are to the drawn prior, averaged over the draw; all in nats.
 """
 
 import numpy as np

@@ -55,7 +55,7 @@ def two_step(
     client_share: ArrayLike,
     loss_max: ArrayLike,
 ) -> Certificate:
-    """Return the two-step bound over ``n`` clients and ``total`` samples that count."""
+    """Return the two-step bound for ``n`` clients, counting ``total`` samples."""
     scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     failure = failure_probability("delta", delta)
@@ -99,10 +99,10 @@ def two_step_fixed(
               \Bigm| \tfrac{\ln(1/\delta_1)}{n}\Bigr), \qquad m = \min_i m_i
 
     For a fixed law over systems a client's Gibbs risk, with the model made from its sample, is a
-    function of client and sample alone.  These are independent and identically distributed over
-    clients with the mean that is bounded, so that Chernoff's inequality takes the place of a
-    PAC-Bayes step: no hyper-divergence and no :math:`2\sqrt n`.  The inner step bounds
-    their mean with probability :math:`1-\delta_2`, and :math:`kl^{-1}` grows with it.
+    function of client and sample alone.  These risks are i.i.d. over clients and their expectation
+    is bounded here, so that Chernoff's inequality takes the place of a PAC-Bayes step: no
+    hyper-divergence and no :math:`2\sqrt n`.  The inner step bounds the clients' mean risk with
+    probability :math:`1-\delta_2`, and :math:`kl^{-1}` grows with that mean.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def multitask_kl(
     empirical_risk : array_like, in [0, loss_max]
     kl_hyper, sum_kl : array_like, at least 0, nats
     n_clients, n_samples : array_like of int, at least 1
-        For unequal clients the smallest number of samples.
+        For clients of unequal size, the smallest number of samples.
     delta : array_like, in (0, 1)
     loss_max : float, positive
 

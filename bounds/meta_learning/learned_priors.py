@@ -1,7 +1,7 @@
 """Learning to learn a prior: the clients' models are compared with a prior that was learned too.
 
 ``kl_hyper`` and ``sum_kl`` are those of :mod:`latecomer.bounds.meta_learning.pefll`, but the
-clients' KL are to a prior drawn from a hyper-posterior, averaged over it.
+clients' KL are to a prior drawn from a hyper-posterior, averaged over the draw.
 """
 
 import numpy as np
@@ -61,7 +61,7 @@ def zakerinia24(
 ) -> Certificate:
     r"""Bound the unseen-client Gibbs risk with a learned prior over the clients' models.
 
-    As :func:`pefll_b1`, the sum of the clients' KL raised by ``kl_prior_hyper``.
+    As :func:`pefll_b1`, with ``kl_prior_hyper`` added to the sum of the clients' KL.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def guan_lu_kl(
     delta: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk, the clients' prior drawn from the hyper-posterior.
+    r"""Bound the unseen-client Gibbs risk; the clients' prior is drawn from the hyper-posterior.
 
     .. math:: kl^{-1}\Bigl(kl^{-1}\Bigl(\hat r \Bigm|
               \tfrac{K_h + S + \ln(4\sqrt{nm}/\delta)}{nm}\Bigr)
@@ -176,7 +176,7 @@ def guan_lu_catoni(
     sample_temperature: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk, the clients' prior drawn from the hyper-posterior.
+    r"""Bound the unseen-client Gibbs risk; the clients' prior is drawn from the hyper-posterior.
 
     With :math:`\Phi_C^{-1}(x) = (1-e^{-x})/(1-e^{-C})`, the inner value
     :math:`u = \min\{1, \Phi_{C_s}^{-1}(C_s\hat r + (K_h + S + \ln(2/\delta))/nm)\}` gives

@@ -72,8 +72,8 @@ def root_bound(
 ) -> Certificate:
     """Return a square-root bound of n clients.
 
-    ``nats`` are the KL of the hyper-posterior and the sum of the clients', ``samples`` the samples
-    of all clients together and the length of the grid 1, 2, ... that the rate was taken from.
+    ``nats`` holds the KL of the hyper-posterior and the sum of the clients' KL; ``samples`` the
+    number of all clients' samples and the length of the grid 1, 2, ... that the rate is taken from.
     """
     scale = largest_loss("loss_max", loss_max)
     risk = unit_risk("empirical_risk", empirical_risk, scale)
@@ -211,11 +211,11 @@ def pefll_32(
     eta_h_squared, eta_v_squared : array_like, at least 0
         Squared norms of the mean weights of hypernetwork and encoder.
     theta_squared : array_like, shape [..., n], at least 0
-        Squared norm of each of n clients' generated mean.
+        Squared norm of the mean weights generated for each of n clients.
     alpha_h, alpha_v, alpha_theta, delta : array_like, positive
         Variances of the Gaussians; failure probability, below 1.
     n_samples, sizes : array_like of int, at least 1
-        Samples of every client; or of each, ``[..., n]``, taken through their harmonic mean.
+        Samples per client: one number for all, or ``[..., n]``, used through the harmonic mean.
     loss_max, variant
         As for :func:`pefll_b1`.
 
@@ -246,7 +246,7 @@ def _nats(name: str, squared: ArrayLike, of: str, variance: ArrayLike) -> Array:
 def _samples(
     theta: Array, n: Array, n_samples: ArrayLike | None, sizes: ArrayLike | None
 ) -> tuple[Array, Array]:
-    """Return all clients' samples, told alike for all or client by client, and the grid's size."""
+    """Return all clients' samples, from one number or one per client, and the grid's length."""
     if (n_samples is None) == (sizes is None):
         raise ValueError("n_samples or sizes must be given, and not both")
     if sizes is not None:

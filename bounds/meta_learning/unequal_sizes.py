@@ -1,4 +1,4 @@
-"""Clients of unequal size, each weighing the same: which number of samples counts in which form.
+"""Clients of unequal size but equal weight: which number of samples counts in which form.
 
 Square-root forms take the harmonic mean of the sizes, kl forms only the smallest, Catoni's form a
 temperature for each client. ``kl_hyper`` and ``sum_kl`` are those of
@@ -145,11 +145,11 @@ def two_step_kl_unequal(
 
 
 def _largest_mean(sizes: Array, rates: Array, budget: Array) -> Array:
-    """Largest mean(p) over p in [0, 1]^n with ``sum m_i phi_i(p_i) <= budget``, from above.
+    """Largest mean(p) over p in [0, 1]^n with ``sum m_i phi_i(p_i) <= budget``, or slightly more.
 
     ``phi_i(p) = -ln(1 - p g_i)``, ``g_i = 1 - exp(-rates_i)``. The Lagrangian peaks at
-    ``p_i = 1/g_i - c m_i`` cut to [0, 1]; its value there bounds the maximum for every multiplier
-    ``c``, so whatever bisection leaves open errs on the safe side.
+    ``p_i = 1/g_i - c m_i`` clipped to [0, 1]; its value there bounds the maximum for every
+    multiplier ``c``, so an inexact bisection errs on the safe side.
     """
     n = sizes.shape[-1]
     gain = -np.expm1(-rates)
@@ -202,7 +202,7 @@ def catoni_unequal(
 ) -> Certificate:
     r"""Bound the seen clients' mean Gibbs risk without falling back on the smallest client.
 
-    The largest mean of :math:`L \in [0, 1]^n` allowed by
+    The bound is the largest mean of :math:`L \in [0, 1]^n` allowed by
     :math:`\sum_i -m_i\ln(1 - L_i(1-e^{-\lambda/nm_i})) \le \lambda\bar r + S + \ln(1/\delta)`.
     With equal sizes it is Catoni's bound at temperature :math:`\lambda/nm`, cut at 1.
 

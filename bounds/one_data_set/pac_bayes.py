@@ -1,7 +1,7 @@
 """PAC-Bayes bounds over one set of i.i.d. losses: a Gibbs predictor drawn from any posterior.
 
-The prior is fixed before the ``n_samples`` losses are seen, the posterior may depend on them at
-will; ``kl`` is KL(posterior || prior) in nats and ``empirical_risk`` the posterior's mean loss.
+The prior is fixed before the ``n_samples`` losses are seen, the posterior may depend on them in any
+way; ``kl`` is KL(posterior || prior) in nats and ``empirical_risk`` the posterior's mean loss.
 Read the losses as one client's samples, or as one score per client for a bound on unseen clients.
 """
 
@@ -149,7 +149,7 @@ def seeger(
 ) -> Certificate:
     """Gibbs risk at most kl^-1(r | (kl + ln(2 sqrt(n)/delta)) / n), rounded up.
 
-    The losses need not be identically distributed: the mean of their means is bounded then.
+    The losses need not be identically distributed: then the mean of their means is bounded.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""PAC-Bayes bounds fed with an estimate beside the risk: a sample variance, or random draws.
+"""PAC-Bayes bounds that use a sample variance, or a risk known from random draws only.
 
 The setting is that of :mod:`latecomer.bounds.one_data_set.pac_bayes`.
 """
@@ -97,8 +97,8 @@ def mc_then_kl(
 
 
 def _unions(n: Array, log_half: Array, ratio1: Array, ratio2: Array) -> tuple[Array, Array]:
-    """Return the sizes of the unions over the trade-offs of the mean's and the variance's bound."""
-    # Rounded up before the ceiling, lest a grid loses its last point to rounding.
+    """Return the sizes of the unions over the trade-offs in the mean's and the variance's bound."""
+    # Rounded up before the ceiling, so that no grid loses its last point to rounding.
     steps1 = 0.5 * np.log((np.e - 2.0) * n / (4.0 * log_half)) / np.log(ratio1)
     inner = 0.5 * np.sqrt((n - 1.0) / log_half + 1.0) + 0.5
     return (
@@ -135,8 +135,8 @@ def tolstikhin_seldin(
 
     V' = min(1/4, V + (1 + c2) sqrt(V k2 / (2 (n - 1))) + 2 c2 k2 / (n - 1)), where
     k_i = kl + ln(nu_i / (delta/2)) and nu_1, nu_2 are the sizes of the unions over the trade-off.
-    As printed it is not monotone in kl and delta: its two forms meet with a step, and nu_i grow
-    with delta.
+    As printed the bound is not monotone in kl and delta: its two forms meet in a jump, and nu_i
+    grow with delta.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def catoni(
     c : array_like
         Trade-off constant, above 0, fixed in advance; small values weigh complexity more.
     loss_max : float
-        Largest possible loss, above 0; the risk is divided by it and the value multiplied.
+        Largest possible loss, above 0; the risk is divided by it, the value multiplied by it.
 
     Examples
     --------

@@ -68,9 +68,9 @@ def hdiv_from_counts(
     Parameters
     ----------
     source_as_target, target_as_source : array_like of int, at least 0
-        Misclassified points a and b of either domain.
+        Misclassified points a of the source and b of the target.
     n_source, n_target : array_like of int, at least 1
-        Points of either domain.
+        Points of the source and of the target.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def ben_david(
     r"""Bound the target risk: :math:`\epsilon_S + \hat d/2 + c\sqrt{\cdot} + \lambda`.
 
     The root is :func:`vc_dev` with ``coefficient`` c: 4 as published; the lemma gives 2, which is
-    valid and half as large. Holds for several classes with 0/1 loss.
+    valid and half as large. The bound holds for several classes with 0/1 loss.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def odpfl(
     multitask_deviation : array_like, at least 0
         Deviation of the multi-task bound over the training clients.
     divergences, joint_errors : array_like, shape [..., n], in [0, 2] and at least 0
-        As for :func:`ben_david`, of the new client and each training client.
+        As for :func:`ben_david`, between the new client and each training client.
     dimension, n_samples, coefficient
         As for :func:`ben_david`.
     delta_multitask, delta_samples, delta_environment : array_like, in (0, 1)

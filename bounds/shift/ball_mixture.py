@@ -2,21 +2,21 @@
 
 A union pays ln J for a grid of J points although their scores are made from the same losses and
 win or lose together.  Here the wealths that a rule wins on each point's scores are averaged before
-anything is refused, which costs ln J only where a single point does all the winning.
+anything is refused, which costs ln J only where a single point wins everything.
 
-W_j(m) is what the bets win on point j's scores Z_j against the mean m, as the product's
-prod (1 - Z_j) / (1 - m), and m_j(v, r) the mean of Z_j at which its dual bound is v: for kl
+W_j(m) is the wealth that the bets win on point j's scores Z_j against the mean m, such as
+prod (1 - Z_j) / (1 - m) for the product; m_j(v, r) is the mean of Z_j whose dual bound is v: for kl
 (e^(l v - r) - 1) / (e^l - 1), for tv (v - t) / (1 - t) - r.  A value v is refused at radius r if
 the average over j of W_j(m_j(v, r)) passes 1/delta.
 
 Proof.  Let m*_j be the true means and f(r) = min_j of the dual bounds at them, which the mean over
-the ball does not exceed.  The average of W_j(m*_j) is a supermartingale from 1, so with probability
-1 - delta it never passes 1/delta.  Bounds rise with the mean and f(r) is the least:
+the ball does not exceed.  The average of W_j(m*_j) is a supermartingale that starts at 1, so with
+probability 1 - delta it never passes 1/delta.  Bounds rise with the mean and f(r) is the least, so
 m_j(f(r), r) <= m*_j for all j and **every r at once**.  Wealth rises with the mean, so f(r) is not
-refused, and what is not refused is a half-line.
+refused, and the values not refused form a half-line.
 
-The result is never above the union over the same grid, which waits for one wealth to pass J/delta
-by itself.  Means are clipped to [0, 1], where the true ones lie.
+The result is never above the union over the same grid, which needs one wealth to pass J/delta by
+itself.  Means are clipped to [0, 1], where the true ones lie.
 """
 
 from collections.abc import Callable
@@ -50,14 +50,14 @@ def _bets(bets: Bets | None) -> Bets:
 
 
 def _refusals(dual: Dual, scores: Array, failure: Array, grid: Array, bets: Bets) -> Refused:
-    """Return (value, radius), of one shape -> whether the average wealth refuses the value.
+    """Return a function: (value, radius), of one shape -> whether the average wealth refuses it.
 
-    Everything errs towards not refusing: scores are rounded up, the means against which is bet are
+    Everything errs towards not refusing: scores are rounded up, the means that are bet against are
     lowered, and the wealth has to pass its mark by more than a sum's rounding.
     """
     k = scores.shape[-1]
     mark = -np.log(failure) + 4e-13 * (k + 8)
-    # Point by point: a million clients' scores are not kept a dozen times.
+    # Point by point, so that a million clients' scores are not stored a dozen times.
     wealths = [bets.wealth(dual.scores(scores, point), failure) for point in grid]
 
     def refused(value: Array, radius: Array) -> NDArray[np.bool_]:
@@ -96,18 +96,18 @@ def ball_mixture(
 ) -> Certificate:
     """Smallest v at which the average over points j of the wealth W_j(m_j(v, r)) passes 1/delta.
 
-    Holds for every r at once.  The module's docstring says what W_j and m_j are, and proves it.
+    Holds for every r at once.  The module's docstring defines W_j and m_j and has the proof.
 
     Parameters
     ----------
     losses : array_like, shape [..., k], in [0, 1]
-        In the order of sampling for pool bets.
+        For bets on a pool, in the order of sampling.
     radius : array_like
-        As the ball measures, the share for ``subgroup``; broadcasts with the leading axes.
+        As the ball measures it, or the share for ``subgroup``; broadcasts with the leading axes.
     delta : array_like, in (0, 1)
     ball : {"kl", "tv", "chi2", "subgroup"}
     points : array_like, optional
-        Grid of thresholds (kl: temperatures), fixed beforehand; the ball's own unless given.
+        Grid of thresholds (kl: temperatures), fixed beforehand; the ball's default unless given.
     bets : Bets, optional
         From :mod:`latecomer.bounds.held_out.bets`, fixed beforehand; the product's unless given.
 
@@ -201,7 +201,7 @@ def widest(
     radius_at: Callable[[Array], Array],
     shape: tuple[int, ...],
 ) -> Array:
-    """Widest radius that is still ``below`` some target, NaN where not even none at all is."""
+    """Widest radius that ``below`` accepts, NaN where it does not accept even a shift of 0."""
     low, high = np.zeros(shape), np.ones(shape)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)

@@ -1,7 +1,7 @@
 """The mean over clients to come, whose population differs from the scored one by a given radius.
 
-Every point of a grid fixed beforehand turns the losses into scores in [0, 1], any rule of the mean
-bounds their mean at delta / J for J points, and duality turns each bound into one of the mean over
+Every point of a grid fixed beforehand turns the losses into scores in [0, 1], any rule for a mean
+bounds their mean at delta / J for J points, and duality turns each bound into one on the mean over
 the ball (:mod:`latecomer.bounds.shift.duals` has the proofs).  The J bounds hold at once with
 probability 1 - delta, whatever the radius, so the smallest holds **for all radii at once**: radii
 given as an array are one certified curve, and any of them may be picked afterwards.
@@ -31,7 +31,7 @@ _SOURCE = "this project; weak duality of {}"
 
 
 def stacked(losses: Array, points: Array, n_dims: int) -> tuple[Array, Array]:
-    """Put points on a first axis of losses [..., k] and of n_dims further ones: [J, ..., k]."""
+    """Return points [J, ...] and losses [J, ..., k], where ... stands for ``n_dims`` axes."""
     lead = losses.ndim - 1
     grid = points.reshape(-1, *(1,) * n_dims)
     each = losses.reshape(*(1,) * (n_dims - lead), *losses.shape)
@@ -47,7 +47,7 @@ def _ball(
     points: ArrayLike,
     rule: MeanRule | None,
 ) -> Certificate:
-    """Take the smallest bound of the grid; the rule is paid delta / J for each of J points."""
+    """Take the smallest bound of the grid; the rule gets delta / J for each of J points."""
     dual = DUALS[ball]
     scores = checks.losses_in("losses", losses)
     reach = dual.radius(dual.radius_name, radius)
@@ -109,18 +109,18 @@ def tv_ball(
     """E_Q L <= min_t t + (1 - t) (U((L - t)_+ / (1 - t)) + e) for every Q with TV(P, Q) <= e.
 
     Proof: L <= max(L, t) = t + (1 - t) Z with Z in [0, 1], so E_Q Z <= E_P Z + e; U at delta / J
-    bounds E_P Z for all J thresholds at once, and no step looks at e.
+    bounds E_P Z for all J thresholds at once, and no step depends on e.
 
     Parameters
     ----------
     losses : array_like, shape [..., k], in [0, 1]
     radius : array_like
-        Total variation e in [0, 1]; broadcasts with the leading axes.  All hold at once.
+        Total variation e in [0, 1]; broadcasts with the leading axes.  All radii hold at once.
     delta : array_like, in (0, 1)
     thresholds : array_like
         Grid of t in [0, 1), at least one, fixed beforehand.
     rule : callable, optional
-        ``rule(losses=..., delta=...)`` bounds a mean, as ``product`` (the default) or
+        ``rule(losses=..., delta=...)`` bounds a mean, such as ``product`` (the default) or
         ``partial(product_wor, pool_size=60)``; fixed beforehand.
 
     Examples
@@ -159,7 +159,7 @@ def kl_ball(
     ----------
     losses : array_like, shape [..., k], in [0, 1]
     radius : array_like
-        KL(Q || P) in nats, at least 0; broadcasts with the leading axes.  All hold at once.
+        KL(Q || P) in nats, at least 0; broadcasts with the leading axes.  All radii hold at once.
     delta : array_like, in (0, 1)
     temperatures : array_like
         Grid of l above 0, at least one, fixed beforehand.
@@ -203,10 +203,10 @@ def chi2_ball(
     ----------
     losses : array_like, shape [..., k], in [0, 1]
     radius : array_like
-        chi2(Q || P), at least 0; broadcasts with the leading axes.  All hold at once.
+        chi2(Q || P), at least 0; broadcasts with the leading axes.  All radii hold at once.
     delta : array_like, in (0, 1)
     thresholds : array_like
-        Grid of t below 1, at least one, fixed beforehand; those below 0 serve small radii.
+        Grid of t below 1, at least one, fixed beforehand; points below 0 help at small radii.
     rule : callable, optional
         ``rule(losses=..., delta=...)`` bounds a mean; ``product`` unless given.
 
@@ -239,7 +239,7 @@ def subgroup(
 ) -> Certificate:
     """E_Q L <= min_t t + ((1 - t) / s) U((L - t)_+ / (1 - t)) for every Q with dQ/dP <= 1/s.
 
-    Such are the clients of every group of share at least s, whoever belongs to it, named or not.
+    This covers every group of clients of share at least s, whoever belongs to it, named or not.
     Proof: L <= t + (1 - t) Z with Z >= 0, and E_Q Z = E_P (dQ/dP) Z <= E_P Z / s; U at delta / J
     for all J thresholds at once.
 
@@ -247,7 +247,7 @@ def subgroup(
     ----------
     losses : array_like, shape [..., k], in [0, 1]
     share : array_like
-        Share s in (0, 1]; broadcasts with the leading axes.  All hold at once.
+        Share s in (0, 1]; broadcasts with the leading axes.  All shares hold at once.
     delta : array_like, in (0, 1)
     thresholds : array_like
         Grid of t in [0, 1), at least one, fixed beforehand.

@@ -41,16 +41,16 @@ def dkw_ball(
 
     With probability 1 - delta every share P(L > t) is at most the sampled one plus
     w = sqrt(ln(1/delta) / (2 k)) (Dvoretzky, Kiefer, Wolfowitz; Massart), so that P is
-    stochastically below the sampled law whose best share w is moved to 1.  Scores of a dual rise
+    stochastically below the sampled law with its best share w moved to 1.  Scores of a dual rise
     with the loss: their means under that law bound those under P, at every point at once, and a
-    fine grid of points costs nothing.  Simple, and wide: it pays for shapes that a mean never asks
-    about.  For comparison with ``ball_mixture``.
+    fine grid of points costs nothing.  The bound is simple and wide: it pays for the whole shape of
+    the law, which a mean does not need.  It is for comparison with ``ball_mixture``.
 
     Parameters
     ----------
     losses : array_like, shape [..., k], in [0, 1]
     radius : array_like
-        As the ball measures, the share for ``subgroup``; broadcasts with the leading axes.
+        As the ball measures it, or the share for ``subgroup``; broadcasts with the leading axes.
     delta : array_like
         Failure probability in (0, 1/2]; broadcasts with the leading axes.
     ball : {"kl", "tv", "chi2", "subgroup"}

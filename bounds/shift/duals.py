@@ -1,20 +1,20 @@
-"""Four kinds of populations near the scored one, and what bounds the mean over all of each kind.
+"""Four kinds of balls of populations around the scored one, and bounds on the mean over each.
 
-Law P of clients is the one that scored clients were drawn from, law Q that of clients to come.  For
-every Q within a radius of P, and every point of a grid, the mean of Q is at most a function of the
-radius and of the P-mean of a score in [0, 1], made from the loss at that point (weak duality):
+Scored clients were drawn from law P, clients to come are drawn from law Q.  For every Q within a
+radius of P, and every point of a grid, the mean loss under Q is at most a function of the radius
+and of the P-mean of a score in [0, 1], made from the loss at that point (weak duality):
 
 * ``tv``: TV(P, Q) <= r.  L <= max(L, t) = t + (1 - t) Z with Z = (L - t)_+ / (1 - t), and
-  E_Q Z <= E_P Z + r, for Z has range 1.
+  E_Q Z <= E_P Z + r, since Z has range 1.
 * ``kl``: KL(Q || P) <= r.  Donsker and Varadhan: l E_Q L <= r + ln E_P e^(l L), and
   e^(l L) = 1 + (e^l - 1) Z with Z = (e^(l L) - 1) / (e^l - 1).
-* ``chi2``: chi2(Q || P) <= r.  As for tv, and E_Q Y <= sqrt(E_P (dQ/dP)^2) sqrt(E_P Y^2), whose
-  first factor is sqrt(1 + r); Z = Y^2.  Points below 0 are of use at small radii.
-* ``subgroup``: dQ/dP <= 1/s, every group of clients that makes up at least a share s.  As for tv,
+* ``chi2``: chi2(Q || P) <= r.  As for tv, Y for Z, and E_Q Y <= sqrt(E_P (dQ/dP)^2) sqrt(E_P Y^2),
+  whose first factor is at most sqrt(1 + r); Z = Y^2.  Points below 0 help at small radii.
+* ``subgroup``: dQ/dP <= 1/s, which covers every group of clients of share at least s.  As for tv,
   and E_Q Z <= E_P Z / s.
 
-Nothing hangs on the sampling of clients: where P is uniform on a finite pool, Q weighs its clients
-differently.
+Nothing depends on how clients were sampled: where P is uniform on a finite pool, Q weights its
+clients differently.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,23 +41,23 @@ class Dual:
     Attributes
     ----------
     radius_name : str
-        What calculators call the radius.
+        Name of the radius in calculators.
     scores : callable
         ``(losses, point) -> Z`` in [0, 1], rounded up.
     value : callable
-        ``(P-mean of Z, radius, point) -> bound`` of the mean over the ball; rises with both.
+        ``(P-mean of Z, radius, point) -> bound`` on the ball's mean; rises with mean and ball.
     needed : callable
-        ``(bound, radius, point) -> mean`` of Z from which on ``value`` reaches the bound.
+        ``(bound, radius, point) -> mean`` of Z at which ``value`` reaches the bound.
     radius : callable
-        ``(name, radius) -> array``, or a refusal.
+        ``(name, radius) -> array``, or an error.
     radius_at : callable
-        Radius at a place in [0, 1): no ball at 0, ever wider ones towards 1.
+        Maps a place in [0, 1) to a radius: no shift at 0, ever wider balls towards 1.
     points_name : str
-        What calculators call the grid.
+        Name of the grid in calculators.
     points : tuple of float
-        Grid where none is given.
+        Default grid.
     points_legal : str
-        What a grid must be.
+        What a grid must be, in words.
     points_in : callable
         Which points are legal.
     """
@@ -128,7 +128,7 @@ def _share(name: str, value: ArrayLike) -> Array:
 
 
 _GRID = "must list at least one number {}, all fixed beforehand"
-# Where the best points lie at radii of use; a longer grid costs more than it gains.
+# The best points at useful radii lie on these grids; longer grids cost more than they gain.
 DUALS: Mapping[str, Dual] = MappingProxyType(
     {
         "tv": Dual(
@@ -184,7 +184,7 @@ DUALS: Mapping[str, Dual] = MappingProxyType(
 
 
 def points_in(dual: Dual, name: str, points: ArrayLike | None) -> Array:
-    """Return a grid [J] of at least one legal point, the dual's own where none is given."""
+    """Return a grid [J] of at least one legal point; the dual's own where none is given."""
     legal = dual.points_legal
     grid = checks.real(name, dual.points if points is None else points, legal=legal)
     if grid.ndim != 1 or not grid.size:

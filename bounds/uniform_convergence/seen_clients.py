@@ -32,7 +32,7 @@ _STEPS = 120
 
 
 def needed(log_factor: Array, capacity: Array, epsilon: Array, coefficient: float) -> Array:
-    """Return the sample size at which ``coefficient / epsilon^2`` nats per unit are paid for."""
+    """Return the sample size ``coefficient / epsilon^2 (log_factor + capacity)``."""
     return np.asarray(coefficient / np.square(epsilon) * (log_factor + capacity))
 
 
@@ -167,7 +167,7 @@ def pfedhn_M(
     radius, loss_lipschitz : array_like, positive
         R of the balls that hold weights and descriptors; L of the loss in the target's weights.
     weight_lipschitz, descriptor_lipschitz : array_like, at least 0, not both 0
-        L_h and L_V of the hypernetwork; L_V is 0 where it makes the same of every descriptor.
+        L_h and L_V of the hypernetwork; L_V is 0 if its output ignores the descriptor.
     delta, head_dim : array_like, in (0, 1); q weights of a personal head, at least 0
 
     Examples
@@ -227,9 +227,9 @@ def pfedhn_eps(
     Parameters
     ----------
     n_samples : array_like of int, at least 1
-        Samples of each client; for all others see :func:`pfedhn_M`.
+        Samples of each client; for the other parameters see :func:`pfedhn_M`.
     empirical_risk : array_like, in [0, loss_max]
-        Left at 0 the value is the deviation alone.
+        If left at 0, the value is the deviation alone.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 Capacities are natural logarithms of the supremum, over measures, of the L1 covering number: of the
 maps from a client's law to its best risk in a space, and of n-tuples of hypotheses from one space.
-Sample sizes are returned as real numbers: round up. Qualitative, as ``baxter``.
+Sample sizes are returned as real numbers: round up. They are qualitative, as in ``seen_clients``.
 """
 
 from collections.abc import Callable
@@ -140,7 +140,7 @@ def baxter_eps_const(
     n_clients, n_samples : array_like of int, at least 1
     delta : array_like, in (0, 1)
     empirical_risk : array_like, in [0, loss_max]
-        Left at 0 the value is the deviation alone.
+        If left at 0, the value is the deviation alone.
     loss_max : float, positive
 
     Examples
@@ -184,7 +184,7 @@ def baxter_thm2_eps(
 ) -> Array:
     r"""Invert Baxter's Theorem 2 for epsilon when the capacities depend on it; losses in [0, 1].
 
-    Both conditions ease as epsilon grows, so that bisection finds the smallest one, rounded up.
+    Both conditions ease as epsilon grows, so that bisection finds the smallest epsilon, rounded up.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def baxter_thm2_eps(
     n_clients, n_samples : array_like of int, at least 1
     delta : array_like, in (0, 1)
     largest : float, positive
-        Infinity is returned where this epsilon is not reached.
+        Infinity is returned where even this epsilon is too small.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Bounds that pay for the length of a code: quantised systems and quantised clients' models.
 
-A code is a prefix code fixed beforehand, its length in bits; the predictor is the decoded,
+Codes are prefix codes fixed beforehand, with lengths in bits; the predictor is the decoded,
 deterministic one.
 """
 
@@ -84,7 +84,7 @@ def aid_fast(
     delta: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the seen clients' mean risk, the code priced as a PAC-Bayes prior.
+    r"""Bound the seen clients' mean risk, with the code as a PAC-Bayes prior.
 
     .. math:: kl^{-1}\Bigl(\hat r \Bigm|
               \tfrac{(b_0 + \sum_i b_i)\ln 2 + \ln(2\sqrt{nm}/\delta)}{nm}\Bigr)
@@ -93,9 +93,9 @@ def aid_fast(
     ----------
     empirical_risk : array_like, in [0, loss_max]
     bits_shared : array_like, at least 0
-        Length of what all clients share.
+        Code length of the part that all clients share.
     bits_clients : array_like, shape [..., n], at least 0
-        Length of each client's own part.
+        Code length of each client's own part.
     n_samples : array_like of int, at least 1
         Samples of each client.
     delta : array_like, in (0, 1)

@@ -1,8 +1,8 @@
 """Certificates for clients that fine-tune, with priors made from part of the client's own data.
 
 The certified clients played no part in training the system. Client i splits its data into A and B
-before it looks: the prior N(theta_A, alpha I) comes from the system and A, the posterior
-N(theta, alpha I) from all of it, and the risk is measured on B.
+before looking at it: the prior N(theta_A, alpha I) comes from the system and A, the posterior
+N(theta, alpha I) from all the data, and the risk is measured on B.
 """
 
 import numpy as np
@@ -65,14 +65,14 @@ def personal_prior_kl(
     empirical_risk : array_like, in [0, loss_max]
         Gibbs risk on the evaluation data.
     squared_distance : array_like, at least 0
-        Of the posterior's mean from the prior's.
+        Squared distance of the posterior's mean from the prior's.
     alpha : array_like, positive
         Variance of both Gaussians.
     n_samples : array_like of int, at least 1
         Evaluation samples of the client.
     delta : array_like, in (0, 1)
     n_simultaneous, n_priors : array_like of int, at least 1
-        k clients for which the statement is to hold at once; J variances that alpha is one of.
+        k clients for which the statement is to hold at once; J variances that alpha comes from.
     loss_max : float, positive
 
     Examples
@@ -124,7 +124,7 @@ def personal_prior_pooled(
     n_priors: ArrayLike = 1,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk: all clients' samples within, Chernoff over clients.
+    r"""Bound the unseen-client Gibbs risk: a kl step over all samples, then Chernoff over clients.
 
     .. math:: kl^{-1}\Bigl(kl^{-1}\Bigl(\hat r_B \Bigm| \tfrac{1}{k m_B}\Bigl(
               \tfrac{\sum_i\|\theta_i-\theta_i^A\|^2}{2\alpha}
@@ -132,7 +132,7 @@ def personal_prior_pooled(
               \Bigm| \tfrac{\ln(J/\delta_1)}{k}\Bigr)
 
     The clients' own data chose the variance, so that the union over J is paid in both steps:
-    without it in the outer one, over clients, the statement is false (tested).
+    without it in the outer step, over clients, the statement is false (tested).
 
     Parameters
     ----------
@@ -177,13 +177,13 @@ def _shares(delta: ArrayLike, client_share: ArrayLike) -> tuple[Array, Array]:
     return share * failure, (1.0 - share) * failure
 
 
-# For one variance fixed beforehand clients' risks are independent, for the one taken they are not.
+# At a variance fixed beforehand clients' risks are independent, at the chosen one they are not.
 # With 30 clients whose risks are 0 or 1 and no union in the step over clients, the bound failed 13%
-# of the time with 3 variances and 74% with 30, at nine tenths of a delta of 5% for the clients.
+# of the time with 3 variances and 74% with 30, with nine tenths of a delta of 5% for the clients.
 def _budget(
     distance: ArrayLike, alpha: ArrayLike, priors: Array, total: Array, failure: Array
 ) -> Array:
-    """Return what the kl inequality over all samples may spend on each."""
+    """Return the budget per sample of the kl inequality over all samples."""
     complexity = _nats("squared_distances", distance, alpha)
     surprise = np.log(2.0 * priors) + 0.5 * np.log(total) - np.log(failure)
     return np.asarray((complexity + surprise) / total)

@@ -2,9 +2,9 @@
 
 A *client score* is the loss on points of a client that its model was not generated from, averaged
 over folds (cross-fitting). It depends on one client only and its mean is the unseen-client risk,
-so scores are a plain sample of size ``n_clients``: what a client's own sampling adds is already
-part of their spread. ``kl_hyper`` is KL(posterior || prior) over whole systems, the prior fixed
-before the scores, for instance on clients kept apart.
+so scores are a plain sample of size ``n_clients``: the noise of a client's own sampling is already
+part of their spread. ``kl_hyper`` is KL(posterior || prior) over whole systems, with the prior
+fixed before the scores are seen, for instance on clients kept apart.
 """
 
 import numpy as np
@@ -119,8 +119,8 @@ def single_level_product(
 ) -> Certificate:
     r"""Bound the unseen-client risk: :math:`1 - \exp(-\ell - (K + \ln(J/\delta))/n)`.
 
-    :math:`\ell` is the mean over clients and posterior of :math:`-\ln(1 - s_i)`, s a score over
-    ``loss_max``.
+    :math:`\ell` is the mean over clients and posterior of :math:`-\ln(1 - s_i)`, where s is a score
+    divided by ``loss_max``.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Certificates for unseen clients of systems whose posterior mean is estimated by drawing.
 
 As in ``single_level``, with the price of a Monte-Carlo mean: systems are drawn after the posterior
-is fixed, and the draws fail with a probability of their own. A system drawn afresh for each client
-gives as many independent scores as there are clients; one drawn for all clients gives a single one.
+is fixed, and the draws have their own failure probability. A system drawn afresh for each client
+gives as many independent scores as there are clients; one shared by all clients gives only one.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ _DRAWS = (
 def _price_of_draws(
     n_draws: ArrayLike, delta_draws: ArrayLike, delta: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    """Return both failure probabilities, and what the draws' kl inverse may spend."""
+    """Return both failure probabilities, and the budget of the draws' kl inverse."""
     draws = count("n_draws", n_draws).astype(np.float64)
     of_draws = failure_probability("delta_draws", delta_draws)
     failure = failure_probability("delta", delta)
@@ -57,7 +57,7 @@ def _price_of_draws(
 
 
 def _level(monte_carlo_neg_log1m: ArrayLike, shrink: Array) -> tuple[Array, Array]:
-    """Return the draws' mean level and the largest that one can have."""
+    """Return the draws' mean level and the largest possible level."""
     largest = np.asarray(-np.log(shrink))
     level = interval("monte_carlo_neg_log1m", monte_carlo_neg_log1m, 0.0, np.inf)
     at_most("monte_carlo_neg_log1m", level, "-ln(gamma)", largest)
@@ -123,7 +123,7 @@ def single_level_kl_mc(
 def _kl_mc(
     unit: Array, inner: Array, outer: Certificate, for_draws: Array | float, scale: float = 1.0
 ) -> Certificate:
-    """Return the certificate of a drawn mean ``unit`` that is at most ``inner``."""
+    """Return the certificate of a drawn mean ``unit`` whose bound over the draws is ``inner``."""
     return certificate(
         "single_level_kl_mc",
         value=outward(outer.value, scale),
@@ -161,16 +161,16 @@ def single_level_product_mc(
 ) -> Certificate:
     r"""Bound the unseen-client risk by the product rule with drawn systems.
 
-    Scores are shrunk by :math:`1-\gamma`, so that :math:`-\ln(1-(1-\gamma)s)` lies in
+    Scores are multiplied by :math:`1-\gamma`, so that :math:`-\ln(1-(1-\gamma)s)` lies in
     :math:`[0, -\ln\gamma]` and a kl inverse bounds its mean over draws, with probability
-    :math:`1-\delta'`; :func:`latecomer.bounds.single_level_product` of that, divided by
+    :math:`1-\delta'`; :func:`latecomer.bounds.single_level_product` of that bound, divided by
     :math:`1-\gamma`, holds with probability :math:`1-\delta-\delta'`.
 
     Parameters
     ----------
     monte_carlo_neg_log1m : array_like, in [0, -ln(gamma)]
         Mean of :math:`-\ln(1-(1-\gamma)s)` over all drawn scores s, each over ``loss_max``.
-    gamma : array_like, in (0, 1), fixed beforehand: about one over the clients is a good choice
+    gamma : array_like, in (0, 1), fixed beforehand; about one over the number of clients is good
     n_draws, delta_draws, kl_hyper, n_clients, delta, n_priors, loss_max
         As for :func:`single_level_kl_mc`.
 
@@ -217,14 +217,14 @@ def _product_mc(
 def product_from_draws(
     errors: Array, *, bounded: Bounded, gamma: float, for_draws: float, given: Mapping[str, Any]
 ) -> Certificate:
-    """As :func:`single_level_product_mc`, the draws' levels bounded by any rule that holds of them.
+    """As :func:`single_level_product_mc`, the draws' levels bounded by any rule valid for them.
 
     Parameters
     ----------
     errors : ndarray [draws], in [0, 1]
         In the order of drawing.
     bounded : callable
-        Maps levels in [0, 1] and a failure probability to a bound of their mean of means.
+        Maps levels in [0, 1] and a failure probability to a bound on the mean of their means.
     gamma : float
         Shrinkage of scores.
     for_draws : float
@@ -254,7 +254,7 @@ def product_from_draws(
 def kl_from_draws(
     errors: Array, *, bounded: Bounded, gamma: float, for_draws: float, given: Mapping[str, Any]
 ) -> Certificate:
-    """As :func:`single_level_kl_mc`, the draws' errors bounded by any rule that holds of them.
+    """As :func:`single_level_kl_mc`, the draws' errors bounded by any rule valid for them.
 
     ``gamma`` is not used: nothing is shrunk. The rest is as for :func:`product_from_draws`.
 

@@ -1,1 +1,1 @@
-"""What people ask who have a table of losses and no run: certify, watch, verify, plan."""
+"""Commands for users with a table of losses and no run: certify, watch, verify, plan."""

@@ -65,7 +65,7 @@ def _mean_lines(proved: LossCertificate, issued: Certificate, clients: str) -> l
     pool = proved.pool_size
     who = "clients like these" if pool is None else f"the pool of {pool} clients"
     paid = float(proved.price_paid or 0.0)
-    # What equal losses of independent clients cost at least; a pool can be had for less.
+    # The lowest price for equal losses of independent clients; a pool can cost less.
     least = number(proved.reference_price, decimals=3)
     rule = best_of_rule(proved.best_of) if proved.best_of else RULES[proved.rule]
     empty = "; says nothing: it is the largest loss" if bool(issued.vacuous) else ""

@@ -40,7 +40,7 @@ class CertifiedLosses(LossCertificate, Shown):
     delta : float
         Failure probability of the mean, and of every further statement.
     losses : tuple of float
-        One a client, the smallest first.
+        One per client, the smallest first.
     radii : mapping of str to sequence of float
         Radii that were asked for, by ball.
     shifts : mapping of str to Shifted
@@ -92,15 +92,15 @@ class CertifiedLosses(LossCertificate, Shown):
 
     @property
     def sentence(self) -> str:
-        """What is proved of the mean loss, or of the next client's under the rule conformal."""
+        """What is proved of the mean loss; with the rule conformal, of the next client's loss."""
         return loss_statements(self)[0]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a record a statement: topic, what is bounded, by how much, and what it says."""
+        """Return one record per statement: topic, what is bounded, by how much, its sentence."""
         return statement_rows(self)
 
     def report(self, path: str | PathLike[str], *, source: str = "losses") -> Path:
-        """Write a page about it, one HTML file; ``source`` is what the losses are called there."""
+        """Write a page about it as one HTML file, in which ``source`` names the losses."""
         from latecomer.losses.report import write_report
 
         return write_report(self, path, source=source)
@@ -160,17 +160,17 @@ def certify_losses(
     by: str | None = None,
     against: Source | None = None,
 ) -> CertifiedLosses:
-    """Certify the mean loss of clients like these, the next one's, and what else is asked.
+    """Certify the mean loss of clients like these, the next client's loss, and what else is asked.
 
     Parameters
     ----------
     losses, delta, rule, alpha, pool_size, loss_max, seed, best_of
-        As for :func:`latecomer.eval.certificates.from_losses.certify_losses`; what goes beyond
-        the mean is a statement of its own each, at the same ``delta``.
+        As for :func:`latecomer.eval.certificates.from_losses.certify_losses`; each further
+        statement is separate, at the same ``delta``.
     shifts : mapping of str to sequence of float
         Radii by ball (``kl``, ``tv``, ``chi2``), and shares of a ``subgroup``.
     target : float, optional
-        Mean loss to stay below: how far may clients shift?  By every ball where none is named.
+        Mean loss to stay below: how far may clients shift?  Uses every ball if none is named.
     above : sequence of float
         Thresholds that a client's loss should not exceed.
     curve : bool
@@ -245,7 +245,7 @@ def _other(table: LossTable, against: Source | None, **asked: Any) -> dict[str, 
 def asked_balls(
     shifts: Mapping[str, Sequence[float]], target: float | None
 ) -> dict[str, tuple[float, ...]]:
-    """Return the radii by ball; every ball where a target alone is given.
+    """Return the radii by ball; every ball, without radii, if only a target is given.
 
     Examples
     --------

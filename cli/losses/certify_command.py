@@ -89,8 +89,8 @@ def certify_file(
 ) -> None:
     """Certify any model from its losses on new clients.
 
-    The clients must have played no part in training.  Rows of one client are averaged.  What is
-    asked for beyond the mean is a statement of its own each, at the same delta.
+    The clients must have played no part in training.  Rows of one client are averaged.
+    Everything asked for beyond the mean is a separate statement, each at the same delta.
     """
     if log_sum is not None or clients is not None or gamma is not None:
         from latecomer.losses.secret_sum import certify_sum

@@ -28,7 +28,7 @@ def plan_hold_out(
 ) -> None:
     """Plan how many clients to hold out for a certificate.
 
-    Losses are simulated with a Beta law of the expected mean and deviation, or of a pilot's.
+    Losses are simulated from a Beta law with the expected mean and deviation, or a pilot's.
     """
     from latecomer.losses.planned import plan_hold_out as planned
 

@@ -21,12 +21,12 @@ _WIDEST = 0.999
 
 @dataclass(frozen=True)
 class HoldOut(HoldOutPlan, Shown):
-    """A `HoldOutPlan` that shows itself.
+    """A `HoldOutPlan` with the display methods of `Shown`.
 
     Attributes
     ----------
     pilot : path or None
-        Losses that mean and deviation were taken from.
+        File of losses from which mean and deviation were taken.
     """
 
     pilot: str | Path | None = None
@@ -36,7 +36,7 @@ class HoldOut(HoldOutPlan, Shown):
         return {name: value for name, value in asdict(self).items() if name != "pilot"}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the clients that reach the target, by probability; none where not reachable."""
+        """Return how many clients reach the target, by probability; None if no number does."""
         reached = {"floor": self.floor, "even odds": self.even_odds, "likely": self.likely}
         return [{"reached": name, "clients": clients} for name, clients in reached.items()]
 
@@ -77,11 +77,11 @@ def plan_hold_out(
     target : float
         The certificate is to be at most this.
     expect, sd : float, optional
-        Mean and standard deviation of what clients are expected to lose.
+        Expected mean and standard deviation of the clients' losses.
     pilot : path, optional
-        Losses of some clients, to take both from.
+        File of some clients' losses, from which both are taken.
     clients : int
-        Most that can be held out.
+        Most clients that can be held out.
     delta, rule, seed
         As for :func:`latecomer.eval.certificates.planning.clients_to_hold_out`.
 
@@ -105,7 +105,7 @@ def plan_hold_out(
 
 
 def guess(expect: float | None, sd: float | None, pilot: str | Path | None) -> tuple[float, float]:
-    """Return what clients are expected to score, mean and deviation: as told, or of a pilot."""
+    """Return the expected mean and deviation of the losses: as given, or those of a pilot."""
     if pilot is None:
         if expect is None or sd is None:
             raise InputError("--expect and --sd are needed, or --pilot with losses of some clients")
@@ -120,7 +120,7 @@ def guess(expect: float | None, sd: float | None, pilot: str | Path | None) -> t
             f"{pilot}: a pilot's losses must differ, got {losses[0]:g} of every client"
         )
     mean = float(np.mean(losses))
-    # Losses of 0 and 1 alone: no law in [0, 1] is spread wider, and a Beta law not as wide.
+    # Losses of 0 and 1 alone are spread wider than any other law in [0, 1] or any Beta law.
     return mean, min(float(np.std(losses, ddof=1)), _WIDEST * math.sqrt(mean * (1 - mean)))
 
 

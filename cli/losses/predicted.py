@@ -1,4 +1,4 @@
-"""Certify any model that can be called, with all that certified losses show of themselves."""
+"""Certify any callable model; the result is shown as any other certified losses are."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ def certify_predictor(
     """Bound how well a system serves clients like these, none of whom it was trained on.
 
     Clients are served from support alone and scored on points that the predictor was not given;
-    what is then certified of their losses is what `certify_losses` says of them.
+    their losses are then certified by `certify_losses`.
 
     Parameters
     ----------

@@ -25,15 +25,15 @@ _POINTS = 41
 
 
 def write_report(certified: CertifiedLosses, path: str | PathLike[str], *, source: str) -> Path:
-    """Write the page of a certificate: one file that needs no other and no network.
+    """Write the page of a certificate: one self-contained file that needs no network.
 
     Parameters
     ----------
     certified : CertifiedLosses
     path : path
-        Of the page.
+        The file to write.
     source : str
-        What the losses are called in it.
+        What the page calls the losses.
     """
     place = Path(fspath(path))
     write_atomic(place, loss_page(_page(certified, source)))
@@ -74,7 +74,7 @@ def _page(certified: CertifiedLosses, source: str) -> LossPage:
 
 
 def _along_radii(certified: CertifiedLosses, ball: str) -> list[tuple[float, float]]:
-    """Return radii and certified means there: certificates hold for all radii at once."""
+    """Return radii and the certified means at them: certificates hold for all radii at once."""
     radii = _radii(certified, ball)
     curve = certify_shifted(
         dict(enumerate(certified.losses)),

@@ -1,4 +1,4 @@
-"""A certificate from a sum that no client's loss can be read off."""
+"""A certificate from a sum from which no client's loss can be read."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def certify_sum(
     beside: list[str],
     as_json: bool,
 ) -> None:
-    """Show what a sum proves; ``beside`` names other options that were given."""
+    """Show what a sum proves; ``beside`` lists given options that cannot go with it."""
     if log_sum is None or clients is None:
         raise InputError("--log-sum and --clients go together: the sum, and of how many clients")
     if beside:

@@ -1,4 +1,4 @@
-"""How a result shows itself in Python: a table, a sentence, JSON, and a page of a notebook."""
+"""How a result is displayed in Python: as a table, a sentence, JSON, and in a notebook."""
 
 import json
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Shown(ABC):
-    """A result that shows what the terminal shows."""
+    """A result that displays what the terminal prints."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -21,10 +21,10 @@ class Shown(ABC):
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
-        """Return a record a statement."""
+        """Return one record per statement."""
 
     def table(self) -> "pd.DataFrame":
-        """Return a row a statement; needs pandas."""
+        """Return a frame with one row per statement; needs pandas."""
         frame: pd.DataFrame = needed("pandas", "a table").DataFrame(self.rows())
         return frame
 

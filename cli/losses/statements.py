@@ -36,13 +36,13 @@ class Said:
     value : float
         The bound, or the radius at which a target breaks.
     shown : str
-        The same as text, rounded to the side on which it holds.
+        The value as text, rounded to the side on which it holds.
     note : str
-        What stands beside it.
+        Remark printed after the value.
     sentence : str
-        What it says in full; empty where its topic says it.
+        The full statement; empty where its topic states it.
     sign : str
-        What stands between: two letters.
+        Relation between ``about`` and ``shown``: two characters.
     """
 
     about: str
@@ -54,13 +54,13 @@ class Said:
 
     @property
     def line(self) -> str:
-        """Line of the terminal."""
+        """The line printed on the terminal."""
         return f"  {self.about:<34} {self.sign} {self.shown}   {self.note}".rstrip()
 
 
 @dataclass(frozen=True)
 class Topic:
-    """Statements of one kind, with what stands above and below them."""
+    """Statements of one kind, with a heading and a closing sentence."""
 
     name: str
     heading: str
@@ -69,7 +69,7 @@ class Topic:
 
     @property
     def sentences(self) -> list[str]:
-        """What it says in full."""
+        """All its statements in full."""
         told = [*(one.sentence for one in self.said), self.closing]
         return [sentence for sentence in told if sentence]
 
@@ -100,7 +100,7 @@ def _sentence(
 
 
 def loss_statements(proved: LossCertificate) -> list[str]:
-    """Say in a sentence each what is proved of the mean loss and of the next client's."""
+    """Return one sentence on what is proved of the mean loss, one on the next client's loss."""
     sizes = (proved.n_clients, proved.pool_size)
     said = []
     if proved.certificate is not None:
@@ -119,7 +119,7 @@ def _left(proved: LossCertificate, others: float) -> str:
 
 
 def statement_rows(certified: "CertifiedLosses") -> list[dict[str, Any]]:
-    """Return every statement as a record: the mean's and the next client's first."""
+    """Return every statement as a record, those on the mean and the next client first."""
     said = loss_statements(certified)
     following = Said("loss of the next client", float(certified.next_client), "", "", said[-1])
     first = [Topic("next client", "", (following,))]
@@ -154,7 +154,7 @@ def _shifts(certified: "CertifiedLosses") -> Topic:
 
 
 def of_ball(certified: "CertifiedLosses", ball: str) -> Iterator[Said]:
-    """Yield what is stated of populations within the radii of one ball, and where it breaks."""
+    """Yield the statements on populations within the radii of a ball, and where a target breaks."""
     shifted = certified.shifts[ball]
 
     def sentence(radius: str, value: str) -> str:
@@ -189,7 +189,7 @@ def _breaking(
 
 
 def tails(certified: "CertifiedLosses") -> Topic:
-    """Say what is stated of clients with large losses."""
+    """Return the statements on clients with large losses."""
     n, pool, said = certified.n_clients, certified.pool_size, []
     for threshold, issued in certified.above.items():
         shown = shown_up(issued)

@@ -1,4 +1,4 @@
-"""What ``latecomer watch`` and ``latecomer verify`` show: a line a client, then what is proved."""
+"""Output of ``latecomer watch`` and ``verify``: a line per client, then what is proved."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ _RULER = 40
 
 
 def plan_of(path: Path | None, options: Mapping[str, Any]) -> WatchPlan:
-    """Return the plan of a file, or of the options; not of both."""
+    """Return the plan from a file or from the options, not from both."""
     if path is None:
         return watch_plan(**options)
     if options:
@@ -48,9 +48,9 @@ def plan_of(path: Path | None, options: Mapping[str, Any]) -> WatchPlan:
 def watch_file(
     file: Path, plan: WatchPlan, *, ledger: Path | None, once: bool, as_json: bool
 ) -> None:
-    """Show what stands after every client, now and as the file grows; keep it in a ledger.
+    """Show what is certified after every client, now and as the file grows; keep it in a ledger.
 
-    A client is shown once its line of the ledger is on the disk.
+    A client is shown only after its ledger line is on the disk.
     """
     moments: tuple[Moment, ...] = ()
     rung: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ def watch_file(
                     rung = _show_rows(plan, len(moments) - 1, (moment,), rung, as_json)
         except KeyboardInterrupt:
             if ledger is not None:
-                # It may have come between the disk and this: the file knows.
+                # Ctrl-C may have come just after a line was written: read the file.
                 kept = read_ledger(ledger)
                 moments = kept.moments
             _show_end(plan, moments, kept, as_json)
@@ -80,7 +80,7 @@ def watch_file(
 
 
 def show_verified(path: Path, *, as_json: bool) -> None:
-    """Show that a ledger holds, or refuse it in one line."""
+    """Show that a ledger is valid, or refuse it in one line."""
     kept = verify_ledger(path)
     if as_json:
         show_json(
@@ -119,7 +119,7 @@ def _clients(count: int) -> str:
 def _show_rows(
     plan: WatchPlan, first: int, new: Sequence[Moment], rung: frozenset[str], as_json: bool
 ) -> frozenset[str]:
-    """Print a line for each new client, and what rings at it; return what has rung by then."""
+    """Print a line for each new client and the alarms it raises; return all alarms so far."""
     for place, moment in enumerate(new, start=first + 1):
         whole, restarted = first_alarm(plan, (moment,))
         now = {"drift": whole, "restarted": restarted}
@@ -205,7 +205,7 @@ def _settled(plan: WatchPlan) -> str:
 
 
 def said_of_last(plan: WatchPlan, last: Moment) -> str:
-    """Say in a sentence what stands after the last client."""
+    """Say in a sentence what is certified after the last client."""
     certificate = {
         "bound": f"{WATCH}:{plan.rule}",
         "population": "unseen-client",

@@ -46,9 +46,9 @@ def watch(
 ) -> None:
     """Certify clients that keep arriving, after every one of them.
 
-    The clients must be independent and have played no part in training.  Goes on as lines are
-    appended to the file, until Ctrl-C.  With --plan every line is kept in a ledger that can be
-    verified.
+    The clients must be independent and have played no part in training.  Keeps reading
+    lines that are appended to the file, until Ctrl-C.  With --plan every line is kept in a ledger
+    that can be verified.
     """
     from latecomer.losses.watch import plan_of, watch_file
 

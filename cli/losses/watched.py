@@ -18,14 +18,14 @@ from latecomer.losses.watch import end_lines, said_of_last
 
 @dataclass(frozen=True)
 class Watched(Shown):
-    """What stands after every client.
+    """What is certified after every client.
 
     Attributes
     ----------
     plan : WatchPlan
         What was settled before the first loss.
     moments : tuple of Moment
-        One a client, in the order of arrival.
+        One per client, in the order of arrival.
     """
 
     plan: WatchPlan
@@ -43,7 +43,7 @@ class Watched(Shown):
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a record a client."""
+        """Return one record per client."""
         return [asdict(moment) for moment in self.moments]
 
     @property
@@ -52,21 +52,21 @@ class Watched(Shown):
         return said_of_last(self.plan, self.moments[-1])
 
     def __str__(self) -> str:
-        """Return what ``latecomer watch`` ends with."""
+        """Return the last lines that ``latecomer watch`` prints."""
         return "\n".join(end_lines(self.plan, self.moments, None))
 
 
 def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any) -> Watched:
-    """Certify clients in the order of their arrival, after every one of them.
+    """Certify clients in the order of their arrival, after each one.
 
     Parameters
     ----------
     losses : path, DataFrame, mapping or sequence
-        One loss a client, in that order.
+        One loss per client, in the order of arrival.
     plan : WatchPlan, optional
         What was settled before the first loss.
     **settings
-        Fields of a plan, in place of one.
+        Fields of a plan, if none is given.
 
     Raises
     ------

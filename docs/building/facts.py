@@ -55,7 +55,7 @@ def fact_table(names: list[str]) -> str:
 
 
 def study_list(prefix: str) -> str:
-    """List the shipped studies whose names begin so: question, items, variants, what they follow.
+    """List the shipped studies whose names begin with ``prefix``: items, question, variants, note.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def study_list(prefix: str) -> str:
 
 
 def statement_list(kind: str) -> str:
-    """List what certificates say, one of each kind whose name has all the words.
+    """List one certificate's statement of each kind whose name contains all words of ``kind``.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def statement_list(kind: str) -> str:
 
 
 def homes(package: str) -> Iterator[tuple[str, str]]:
-    """Yield the public names of a package, each with the full path of where it is written.
+    """Yield the public names of a package, each with the full path of its definition.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def homes(package: str) -> Iterator[tuple[str, str]]:
 
 
 def expanded(markdown: str) -> str:
-    """Replace ``{{ facts NAME ... }}`` and its like: gallery, members, published, studies."""
+    """Replace ``{{ facts ... }}`` and gallery, members, published, statements, studies alike."""
 
     def made(directive: re.Match[str]) -> str:
         kind, names = directive[1], directive[2].split()

@@ -37,7 +37,7 @@ class Shown:
     Attributes
     ----------
     name : str
-        Of the kept run.
+        Name of the kept run.
     question, answer : str
         What the study asks, and the first sentence of the report.
     """
@@ -71,6 +71,6 @@ def entry_list() -> str:
 
 
 def gallery_pages() -> Iterator[tuple[str, str]]:
-    """Yield name and HTML of every report; each is one file that holds everything."""
+    """Yield name and HTML of every report; each is one self-contained file."""
     for name in GALLERY:
         yield name, page_of(under_shown_names(load_run(REFERENCE / name)), Writer())

@@ -31,11 +31,11 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put in what the code says."""
+    """Insert the facts taken from the code."""
     return expanded(markdown)
 
 
 def on_post_build(config: Any) -> None:
-    """Refuse a site that would load anything from elsewhere."""
+    """Warn of everything that the site would load from elsewhere."""
     for file, address in fetched_from_elsewhere(Path(config.site_dir)):
         log.warning("%s loads %s", file.relative_to(config.site_dir), address)

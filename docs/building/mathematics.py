@@ -23,7 +23,7 @@ BEFORE_BACKTICKS, BEFORE_ESCAPES, AFTER_FENCES = 195, 185, 22
 
 
 def mathml(latex: str, *, display: str = "inline") -> str:
-    r"""Return a formula as MathML; ValueError for a command that MathML has no word for.
+    r"""Return a formula as MathML; ValueError for a command that MathML lacks.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def mathml(latex: str, *, display: str = "inline") -> str:
 
 
 def _group(latex: str, start: int) -> tuple[str, int]:
-    """Return what stands in the braces that open at ``start``, and the place behind them."""
+    """Return the text in the braces that open at ``start``, and the position after them."""
     depth = 0
     for place in range(start, len(latex)):
         bare = latex[place - 1] != "\\"
@@ -52,7 +52,7 @@ def _group(latex: str, start: int) -> tuple[str, int]:
 
 
 def _flat_roots(latex: str) -> str:
-    """Write fractions below a root with a slash: without a font for formulas, roots do not grow."""
+    """Write fractions under a root with a slash: without a math font, root signs do not grow."""
     head = r"\sqrt{\frac"
     start = latex.find(head)
     while start >= 0:

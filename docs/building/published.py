@@ -1,4 +1,4 @@
-"""Every published number, beside what the kept runs say of it."""
+"""Every published number, beside what the kept runs found."""
 
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ CAUSES = {
         "pfl_nearest": "ours finds each newcomer a seen client that has all of its classes"
     }
 }
-"""Why numbers are off, by run and label, where an experiment told."""
+"""Why numbers are off, by run and label, where an experiment found the cause."""
 
 
 @cache
@@ -43,7 +43,7 @@ def verdicts() -> pd.DataFrame:
 
 
 def _of_run(folder: Path) -> pd.DataFrame:
-    """Compare one kept run with the numbers it answers to, if it answers to any."""
+    """Compare one kept run with the published numbers that its study names, if any."""
     if not (folder / "rows.csv").is_file() or "\npaper:" not in (folder / "study.yaml").read_text():
         return pd.DataFrame()
     material = Material.of(load_run(folder))

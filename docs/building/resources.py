@@ -31,7 +31,7 @@ class _Tags(HTMLParser):
 
 
 def foreign_in_css(text: str) -> list[str]:
-    """Return addresses elsewhere that a style sheet loads.
+    """Return the external addresses that a style sheet loads.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def foreign_in_css(text: str) -> list[str]:
 
 
 def foreign_in_html(text: str) -> list[str]:
-    """Return addresses elsewhere that a page loads: scripts, styles, fonts, pictures, frames.
+    """Return the external addresses that a page loads: scripts, styles, fonts, pictures, frames.
 
     Examples
     --------

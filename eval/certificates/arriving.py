@@ -1,4 +1,4 @@
-"""Clients that keep arriving: what is proved after every one of them, under a plan set beforehand.
+"""Clients that keep arriving: what is proved after each of them, under a plan set beforehand.
 
 The plan is settled before the first loss; numbers follow from it and from the losses in the order
 of their arrival, and from nothing else.  Needs no torch and loads none.
@@ -41,11 +41,11 @@ class WatchPlan:
     loss_max : float
         Largest possible loss.
     threshold : float or None
-        Expected loss up to which nothing is wrong; None for no alarm.
+        Largest expected loss that is acceptable; None for no alarm.
     alpha : float
-        Probability with which the alarm may ever ring falsely.
+        Largest probability that the alarm ever rings falsely.
     run_length : int
-        Clients between two false alarms of the restarted alarm, at least, on average.
+        Least average number of clients between two false alarms of the restarted alarm.
     bets : tuple of float
         What the alarms stake on each client.
     trained_on : str
@@ -68,7 +68,7 @@ class WatchPlan:
 
 @dataclass(frozen=True)
 class Moment:
-    """What stands after a client has arrived.
+    """Results after a client has arrived.
 
     Attributes
     ----------
@@ -79,10 +79,10 @@ class Moment:
     mean : float
         Mean loss so far.
     certificate : float
-        Bound of the next client's expected loss; all of them hold together.
+        Bound of the next client's expected loss; the bounds after all clients hold together.
     evidence, restarted : float or None
-        Evidence of drift, from the first client on and restarted at every one; None without a
-        threshold.
+        Evidence of drift: from the first client on, and restarted at every client; None without
+        a threshold.
     """
 
     client: str
@@ -101,7 +101,7 @@ def _betting_mixture(losses: Array, plan: WatchPlan, known: int, last: float) ->
     delta, top = plan.delta, plan.loss_max
     if not known:
         return betting_mixture_path(losses=losses, delta=delta, loss_max=top).value
-    # From what stood before: the whole path anew for every client would take seconds.
+    # Continue from the known part: recomputing the path for every client would take seconds.
     new = [
         float(betting_mixture(losses=losses[:seen], delta=delta, loss_max=top))
         for seen in range(known + 1, losses.size + 1)
@@ -112,11 +112,11 @@ def _betting_mixture(losses: Array, plan: WatchPlan, known: int, last: float) ->
 PATH_RULES: Mapping[str, Callable[[Array, WatchPlan, int, float], Array]] = MappingProxyType(
     {"product": _product, "betting_mixture": _betting_mixture}
 )
-"""Rules whose certificates hold after every client together."""
+"""Rules whose certificates after all clients hold together."""
 
 
 def watch_plan(**settings: Any) -> WatchPlan:
-    """Check what a plan says, and fill in the rest.
+    """Check the settings of a plan, and fill in the others.
 
     Parameters
     ----------
@@ -192,14 +192,14 @@ def read_plan(path: str | Path) -> WatchPlan:
 def moments_after(
     plan: WatchPlan, known: Sequence[Moment], arrivals: Sequence[Arrival]
 ) -> tuple[Moment, ...]:
-    """Return what stands after each client that is not among the known ones.
+    """Return the results after each client that is not among the known ones.
 
     Parameters
     ----------
     plan : WatchPlan
         What was settled beforehand.
     known : sequence of Moment
-        What stands so far.
+        Results so far.
     arrivals : sequence of (client, loss)
         All clients in the order of their arrival, the known ones first.
 
@@ -232,7 +232,7 @@ def moments_after(
 
 
 def first_alarm(plan: WatchPlan, moments: Sequence[Moment]) -> tuple[int | None, int | None]:
-    """Return the number of the client at which each alarm first rings: whole and restarted."""
+    """Return the number of the client at which each alarm first rings: unrestarted, restarted."""
     rings = (
         [(moment.evidence or 0.0) >= 1.0 / plan.alpha for moment in moments],
         [(moment.restarted or 0.0) >= plan.run_length for moment in moments],
@@ -248,12 +248,12 @@ def arrivals_of(
     once: bool,
     wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[tuple[Arrival, ...]]:
-    """Yield all clients so far, now and whenever the file has grown; ``once``: as it stands.
+    """Yield all clients so far, now and whenever the file has grown; with ``once``, only now.
 
     Raises
     ------
     InputError
-        Where the file is no table of losses, or clients that were read before are other ones now.
+        Where the file is no table of losses, or clients that were read before have changed.
     """
     before: tuple[Arrival, ...] = ()
     stamp: tuple[int, int] | None = None

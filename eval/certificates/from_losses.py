@@ -1,6 +1,6 @@
 """Certify any model from its losses on clients that took no part in training.
 
-This is the door for users of other frameworks: a table of client and loss goes in, two statements
+This is the entry for users of other frameworks: a table of client and loss goes in, two statements
 come out.  One bounds the mean loss over all clients like these, the other the loss of the next
 client.  Needs no torch and loads none.
 """
@@ -41,7 +41,7 @@ class LossCertificate:
     rule : str
         Rule of the mean's bound, as asked for.
     best_of : tuple of str
-        Rules of which ``best_of`` took the tightest; empty for any other.
+        Rules of which ``best_of`` took the tightest; empty for any other rule.
     n_clients, n_rows : int
         Clients, and the rows they were averaged from.
     mean, sd : float
@@ -57,7 +57,7 @@ class LossCertificate:
     alpha : float
         Failure probability of ``next_client``.
     rank : int
-        Rank of the loss that ``next_client`` quotes; above ``n_clients`` it can only quote
+        Rank of the loss that ``next_client`` equals; above ``n_clients`` it can only equal
         ``loss_max``.
     clients_needed : int
         Fewest clients for which ``next_client`` can be below ``loss_max``.
@@ -72,7 +72,7 @@ class LossCertificate:
     orders : int
         Random orders of the losses that the rule bets along; 0 for rules without an order.
     seed : int
-        Draws those orders.
+        Seed of those orders.
     """
 
     rule: str
@@ -128,24 +128,24 @@ def certify_losses(
     ----------
     losses : path, DataFrame, mapping or sequence
         One loss per client, in any order: a CSV, JSON or Parquet file or DataFrame with columns
-        ``client``, ``loss`` and, to average rows unevenly, ``weight``; client -> loss; or losses.
+        ``client``, ``loss`` and optionally ``weight``; a mapping client -> loss; or bare losses.
     delta : float
         Failure probability of the mean's bound, in (0, 1).
     rule : str
-        One of ``FILE_RULES``, chosen before looking: ``product`` for up to about 150 clients with
+        Chosen before looking.  One of ``FILE_RULES``: ``product`` for up to about 150 clients with
         low, even losses, ``wsr_averaged`` and ``betting_mixture`` for more or spread ones,
-        ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for the next alone,
-        ``best_of`` for the tightest of those in ``best_of``, which share ``delta``.
+        ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for the next alone;
+        or ``best_of`` for the tightest of the rules in ``best_of``, which share ``delta``.
     alpha : float
         Failure probability of the next client's bound, in (0, 1).
     pool_size : int, optional
-        Untrained clients from which these were drawn without replacement: the mean is theirs.
+        Number of untrained clients these were drawn from without replacement: the mean is theirs.
     loss_max : float
         Largest possible loss.
     seed : int
-        Draws the orders along which some rules bet; chosen beforehand too.
+        Seed of the orders along which some rules bet; also chosen beforehand.
     best_of : sequence of str
-        Two rules of the mean or more, for the rule ``best_of``.
+        Two or more rules of the mean, for the rule ``best_of``.
 
     Raises
     ------
@@ -225,6 +225,6 @@ def certificate_dict(certificate: Certificate) -> dict[str, Any]:
 
 
 def _conformal_rank(k: int, alpha: float) -> tuple[int, int]:
-    # The decimal that was written, not its binary neighbour: 0.1 needs 9 clients, not 10.
+    # Use alpha as written in decimal, not its binary neighbour: 0.1 needs 9 clients, not 10.
     exact = Fraction(repr(alpha))
     return math.ceil((1 - exact) * (k + 1)), math.ceil(1 / exact) - 1

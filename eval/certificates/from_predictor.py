@@ -37,22 +37,22 @@ def certify_predictor(
 
     Clients are served from support alone and scored on points that the predictor was not given.
     With probability 1 - delta over the draw of the clients, the mean loss of clients like these is
-    at most ``certificate``; the next one's is below ``next_client`` with probability 1 - alpha.
+    at most ``certificate``; the next loss is at most ``next_client`` with probability 1 - alpha.
 
     Parameters
     ----------
     predictor : callable
-        ``((x, y), query_x) -> predictions``.  It must not learn from a client for the next.
+        ``((x, y), query_x) -> predictions``.  It must not learn from one client for the next.
     clients : mapping
-        Client id to ``(support, query)``, both ``(x, y)`` arrays with one row a point; ``query``
+        Client id to ``(support, query)``, both ``(x, y)`` arrays with one row per point; ``query``
         may be None when there are folds.
     folds : int
-        1: served from support, scored on query.  More: both are cut into so many folds at random,
-        each scored by the predictor served from the others.
+        1: served from support, scored on query.  More: both are cut at random into that many
+        folds, each scored by the predictor with the other folds as support.
     seed : int
         Fixes the folds and the orders that some rules bet along; to be chosen beforehand.
     loss : callable, optional
-        ``(predictions, y) -> losses`` in [0, ``loss_max``], one a point; the 0/1 error by default.
+        ``(predictions, y) -> losses`` in [0, ``loss_max``], one per point; 0/1 error by default.
     rule, delta, alpha, pool_size, loss_max
         As for :func:`certify_losses`; a pool holds ten or more clients besides those certified.
 
@@ -92,14 +92,14 @@ class Scored:
     losses : dict of str to float
         By client.
     about : str
-        How clients were served: an assumption of what is certified.
+        How clients were served: an assumption of the certificates.
     """
 
     losses: dict[str, float]
     about: str
 
     def told(self, certified: Found) -> Found:
-        """Return what was certified of these losses with how clients were served."""
+        """Add how clients were served to the assumptions of what was certified of these losses."""
         certificate = certified.certificate and _about(certified.certificate, self.about)
         next_client = _about(certified.next_client, self.about)
         return replace(certified, certificate=certificate, next_client=next_client)
@@ -115,7 +115,7 @@ def score_clients(
     loss_max: float = 1.0,
     pool_size: int | None = None,
 ) -> Scored:
-    """Serve every client, once a fold, and average the losses of its points.
+    """Serve every client, once per fold, and average the losses of its points.
 
     Arguments and errors are those of :func:`certify_predictor`.
 
@@ -203,7 +203,7 @@ def _checked(name: Any, losses: ArrayLike, n_points: int, loss_max: float) -> fl
 
 
 def _parts(name: Any, given: Any, folds: int, seed: int) -> Iterator[tuple[Points, Points]]:
-    """Yield support and query of one client, once a fold."""
+    """Yield support and query of one client, once per fold."""
     try:
         support, query = given
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""More that a table of losses proves: bad clients, named groups, one model against another."""
+"""More statements from a table of losses: bad clients, named groups, one model against another."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ def certify_above(
     Returns
     -------
     dict of float to Certificate
-        ``value`` is a share of clients: exact, binomial or for a pool hypergeometric.
+        ``value`` is a share of clients, from the exact binomial or, for a pool, hypergeometric law.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def certify_curve(
         name = "pool_band"
         width = float(pool_band(n_sampled=k, pool_size=given.pool_size, delta=delta))
     made = certificate(name, terms={"width": width}, delta={"clients": delta})
-    # The losses are sorted: what is above a threshold is counted in one go, however many there are.
+    # The losses are sorted: one call counts the clients above every threshold.
     thresholds = np.unique(np.append(given.losses, 0.0))
     sampled = (k - np.searchsorted(given.losses, thresholds, side="right")) / k
     upper = np.where(thresholds < given.loss_max, np.minimum(1.0, sampled + width), 0.0)
@@ -149,7 +149,7 @@ def certify_groups(
 ) -> Mapping[str, LossCertificate]:
     """Certify every group of clients that a column names, all of them at once.
 
-    Given how many clients of each group there are, those of a group are drawn from the group's own
+    Given the number of clients in each group, a group's clients are drawn from the group's own
     population; delta and alpha are shared equally by the groups.
 
     Parameters
@@ -231,13 +231,13 @@ def certify_against(
     """Compare two models on the same clients: their mean difference, and who is served worse.
 
     (1 + (A - B) / loss_max) / 2 lies in [0, 1] and is certified by adaptive bets; its range is
-    wide, so that thirty clients tell about .2.  Whom the first model serves worse is a count, exact
-    whatever the losses.  Both statements hold with probability 1 - delta each.
+    wide, so that thirty clients resolve about .2.  The count of clients that the first model serves
+    worse is exact whatever the losses.  Both statements hold with probability 1 - delta each.
 
     Parameters
     ----------
     losses, against : path, DataFrame or mapping
-        Losses of both models, of the same clients.
+        Losses of both models, on the same clients.
     delta : float
         Failure probability of each statement.
     pool_size, loss_max, seed
@@ -274,7 +274,7 @@ def certify_against(
 
 
 def _gaps(first: LossTable, other: LossTable) -> dict[str, float]:
-    """Return what each client loses more under the first model; both must have the same ones."""
+    """Return each client's first loss minus its second; both tables must have the same clients."""
     own = dict(zip(first.clients, first.losses, strict=True))
     theirs = dict(zip(other.clients, other.losses, strict=True))
     for name in sorted(own.keys() ^ theirs.keys()):
@@ -284,7 +284,7 @@ def _gaps(first: LossTable, other: LossTable) -> dict[str, float]:
 
 
 def _difference(given: Sample, mean: float, largest: float, delta: float) -> Certificate:
-    """Bound the mean of differences that were squeezed into [0, 1]."""
+    """Bound the mean of differences that were rescaled to [0, 1]."""
     if given.pool_size is None:
         rule = RULES["wsr_averaged"]
         made = wsr_averaged(losses=given.losses, delta=delta, seed=given.seed)

@@ -4,30 +4,30 @@ The model is trained without the certification clients, each of them is scored o
 go through one inequality fixed beforehand.
 
 Validity is conditional on the training side: the data of the seen clients, the schedule, the
-trained model, and whatever was chosen with them (rule, delta, folds, order, bets), all of which
-stands in the resolved study before the first score exists.  A score is a function of one held-out
-client, and of randomness of its own (folds, Gibbs draws, noise of a shift).  Given the training
-side, the clients are
+trained model, and whatever was chosen with them (rule, delta, folds, order, bets), all of which is
+fixed in the resolved study before the first score exists.  A score is a function of one held-out
+client, and of its own randomness (folds, Gibbs draws, noise of a shift).  Given the training side,
+the clients are
 
-* independent draws of one law (split ``environment``): so are their scores, and the inequality
-  (Markov, Chernoff, Ville, a binomial tail) holds for their common mean or law; or
+* independent draws of one law (splits ``environment``, ``client_types``, ``client_mixtures``): so
+  are their scores, and the inequality (Markov, Chernoff, Ville, a binomial tail) holds for their
+  common mean or law; or
 * a uniform sample without replacement, in uniform order, from the N' clients not trained on (every
   other split: ids are permuted uniformly before they are cut into groups), so that the scores are
-  such a sample from the pool's N' scores: means are covered by Hoeffding's comparison, the product
+  such a sample from the pool's N' scores.  Means are covered by Hoeffding's comparison, the product
   and the fixed bets by negative association, bets that change along the order only in the forms
   without replacement (``product_wor``, ``betting_wor``, ``wsr_wor``), tails by exact hypergeometric
-  counts.  The forms without replacement and the counts take the sampled scores off the pool's
+  counts.  The forms without replacement and the counts subtract the sampled scores from the pool's
   total: they are about the scores as measured, on these points with these draws, and not about the
-  clients' expected errors, which the others cover too.
+  clients' expected errors, which the other rules cover too.
 
 Rules that average over orders (``wsr_averaged``, ``product_wor_averaged``) sort the scores and draw
-the orders by a seed of the study: given which scores there are, such an order is uniform and as
-good as the order of sampling, and the probability is over clients and orders.
+orders by a seed of the study.  Given the collection of scores, such an order is uniform and serves
+as well as the order of sampling; the probability is over clients and orders.
 
-It then holds with probability at least 1 - delta whatever the training side was, hence also
-without the condition.  Held-out and training clients need not be independent of each other, and in
-a balanced split they are not: with everybody untrained held out, nothing about other clients would
-follow.
+The certificate then holds with probability at least 1 - delta for every training side, hence also
+unconditionally.  Held-out and training clients need not be independent, and in a balanced split
+they are not: if all untrained clients were held out, nothing would follow about others.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ _WHOSE = {
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of held-out clients, and how these were drawn.
+    """Scores of held-out clients, and how the clients were drawn.
 
     Attributes
     ----------
@@ -78,13 +78,13 @@ class Scored:
         Which predictor the scores belong to.  For ``gibbs`` every client's score must come from a
         fresh draw: that keeps the scores exchangeable and needs no Monte-Carlo term.
     folds : int
-        Folds of a client's own points behind each score; 1 for its support and query.
+        Folds of a client's own points behind each score; 1: served from support, scored on query.
     shift : str
-        What every client's data went through, support and query alike; ``none`` if nothing.
+        Shift of every client's data, support and query alike; ``none`` if unshifted.
     realised : bool
-        Whether the study asks, of a randomised predictor, about the scores of the draws made.
+        Whether, for a randomised predictor, the study asks about the scores of the draws made.
     orders_seed : int
-        Draws the orders that a rule averages over.
+        Seed of the orders that a rule averages over.
     left_out : int
         Untrained clients of the data that were too small for the split, and are not in the pool.
     """
@@ -270,7 +270,7 @@ def certify_best(scored: Scored, *, rules: Sequence[str], delta: float) -> Certi
     best = min(each.values(), key=float)
     ledger = {f"clients, {rule}": one.delta_total for rule, one in each.items()}
     paid = f"the smallest of {len(rules)} certificates ({', '.join(rules)}), which share delta"
-    # Which one is smallest hangs on the scores: what each of them rests on has to hold.
+    # Which one is smallest depends on the scores: the assumptions of all of them must hold.
     assumed = dict.fromkeys(text for one in each.values() for text in one.assumptions)
     return replace(
         best,

@@ -1,11 +1,11 @@
-"""A file that only grows: a plan on top, then a line for every client, each chained to the last.
+"""A file that only grows: a plan first, then a line per client, each chained to the one before.
 
-Every line is one JSON object in one spelling, with the SHA-256 of the line before and of itself.
-A line is on the disk before it is acknowledged; what a crash leaves of a line that was not is
-taken off again.  From the file alone anyone can tell that no line was changed and that every number
-follows from the plan and the losses.  That it was not written anew as a whole only somebody can
-tell who has kept a hash of it elsewhere: the plan's to prove that it came first, the last line's to
-prove that nothing is missing.
+Every line is one JSON object in one fixed form, with the SHA-256 of the line before and of itself.
+A line is on the disk before it is acknowledged; a partial line that a crash left unacknowledged is
+removed.  From the file alone anyone can tell that no line was changed and that every number
+follows from the plan and the losses.  Only somebody who kept a hash elsewhere can tell that the
+file was not rewritten as a whole: the plan's hash proves that the plan came first, the last line's
+hash that nothing is missing.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.files import sync_folder
 
 _FORMAT = 1
-# Numbers are computed anew, maybe on another machine: its logarithms may differ in the last digits.
+# Numbers are recomputed, maybe on another machine, whose logarithms may differ in the last digits.
 _AGREE = 1e-9
 
 
@@ -37,13 +37,13 @@ class Ledger:
     plan : WatchPlan
         What was settled beforehand.
     moments : tuple of Moment
-        What stands after every client.
+        Results after every client.
     plan_hash, last_hash : str
         SHA-256 of the first line and of the last.
     length : int
         Bytes of all whole lines.
     cut : bytes
-        What stands behind them: the beginning of a line that was never acknowledged.
+        Bytes after these lines: the beginning of a line that was never acknowledged.
     """
 
     plan: WatchPlan
@@ -73,7 +73,7 @@ def _entry(number: int, moment: Moment, previous: str) -> tuple[bytes, str]:
 
 
 def plan_hash(plan: WatchPlan) -> str:
-    """Return the hash that stands on top of a plan's ledger: to be published beforehand.
+    """Return the hash in the first line of a plan's ledger, to be published beforehand.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def read_ledger(path: str | Path) -> Ledger:
     Raises
     ------
     InputError
-        One line naming the first line that is not what was written.
+        One line naming the first ledger line that is not what was written.
     """
     try:
         data = Path(path).read_bytes()
@@ -161,7 +161,7 @@ def verify_ledger(path: str | Path) -> Ledger:
     Raises
     ------
     InputError
-        One line naming the first line that is wrong, and what is wrong with it.
+        One line naming the first ledger line that is wrong, and what is wrong with it.
     """
     kept = read_ledger(path)
     if kept.cut:
@@ -206,12 +206,12 @@ def _agree(one: Any, other: Any) -> bool:
 
 @contextmanager
 def writing(path: str | Path, plan: WatchPlan) -> Iterator[tuple[int, Ledger]]:
-    """Open a ledger to go on with, or begin one; what a crash left of a line is taken off.
+    """Open a ledger to continue it, or begin one; a partial line left by a crash is removed.
 
     Raises
     ------
     InputError
-        Where the file has another plan, was changed, is none of ours or is being written by
+        Where the file has another plan, was changed, is no ledger or is being written by
         another process.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -228,7 +228,7 @@ def writing(path: str | Path, plan: WatchPlan) -> Iterator[tuple[int, Ledger]]:
 def _mended(path: str | Path, handle: int, plan: WatchPlan) -> Ledger:
     data = Path(path).read_bytes()
     head, top = _head(plan)
-    # A file that ends within its first line was never acknowledged, if it is one of ours at all.
+    # A file that ends within this plan's first line was never acknowledged.
     if len(data) < len(head) and head.startswith(data):
         os.ftruncate(handle, 0)
         _write(handle, head)

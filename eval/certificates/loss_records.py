@@ -1,4 +1,4 @@
-"""Losses that do not come as CSV: JSON, Parquet, sequences; each turned into rows or columns."""
+"""Losses that come as JSON or Parquet instead of CSV, turned into rows or columns."""
 
 import json
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ Record = dict[str, Any]
 
 
 def is_json(data: bytes) -> bool:
-    """Whether a file's content is JSON: no table of losses begins with a bracket."""
+    """Whether a file's content is JSON: no CSV table of losses begins with a bracket."""
     return data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{")
 
 
 def json_rows(path: str, text: str) -> Iterator[tuple[str, Record]]:
     """Yield where each row stands, and its values by column.
 
-    Legal are a list of records, a list per column, and client: loss.
+    Legal forms: a list of records, a list per column, and client: loss.
 
     Examples
     --------

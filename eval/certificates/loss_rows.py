@@ -1,4 +1,4 @@
-"""Rows of losses as columns: what each must hold, and the mean of each client's."""
+"""Rows of losses as columns: what each row must hold, and each client's mean loss."""
 
 import math
 from array import array
@@ -15,15 +15,15 @@ from latecomer.eval.errors import InputError
 
 @dataclass
 class Rows:
-    """The rows of a source as columns, and how to say which row is meant.
+    """The rows of a source as columns; messages say which row is meant.
 
-    A million rows are read: what a row costs is kept to the few values it holds, and where it
-    stands is put into words only once something is wrong with it.
+    There may be a million rows: each stores only the few values that it holds, and its place is
+    put into words only once something is wrong with it.
     """
 
     loss_max: float
     by: str | None
-    once: bool = False  # whether a client may have one row alone
+    once: bool = False  # whether a client may have only one row
     numbers: dict[str, int] = field(default_factory=dict)
     client: "array[int]" = field(default_factory=lambda: array("q"))
     loss: "array[float]" = field(default_factory=lambda: array("d"))
@@ -34,7 +34,7 @@ class Rows:
     def add(
         self, where: Callable[[], str], client: str, loss: Any, weight: Any = 1.0, group: Any = ""
     ) -> None:
-        """Take one row in, or say in one line where it stands and what is wrong with it."""
+        """Add one row, or raise an error that says in one line where it is and what is wrong."""
         value, heft = _quick(loss), _quick(weight)
         if not client or not 0 <= value <= self.loss_max or not 0 <= heft < math.inf:
             self._refuse(where(), client, loss, weight)
@@ -73,7 +73,7 @@ class Rows:
         )
 
     def means(self) -> Array:
-        """Average each client's rows; sums are exact, so the order of the rows cannot show."""
+        """Average each client's rows; sums are exact, so the order of the rows has no effect."""
         losses, weights = np.array(self.loss), np.array(self.weight)
         if len(self.numbers) == len(losses) and weights.all():
             return losses
@@ -95,7 +95,7 @@ class Rows:
 
 
 def _quick(value: Any) -> float:
-    """Return the number that a value plainly is, NaN where there is something to say about it."""
+    """Return a value as a number, NaN where a message must say what is wrong with it."""
     if isinstance(value, float):
         return value
     if isinstance(value, str) and "_" not in value:
@@ -109,7 +109,7 @@ def _quick(value: Any) -> float:
 
 
 def _number(where: str, name: str, value: Any) -> float:
-    """Return a finite float; text is taken from files only in plain decimal notation."""
+    """Return a finite float; text is accepted only in plain decimal notation."""
     number = math.nan
     if isinstance(value, (int, float, np.integer, np.floating, np.bool_)) or (
         isinstance(value, str) and "_" not in value

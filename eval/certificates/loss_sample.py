@@ -1,4 +1,4 @@
-"""A table of losses as a rule takes it, and what a rule's bound of it says of clients."""
+"""A table of losses in the form that a rule takes, and what the rule's bound says of clients."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ _REALISED = "losses are meant as measured on these clients' own points, with the
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One loss a client, the smallest first, how the clients were drawn, and the rule asked for.
+    """One loss per client, smallest first; how the clients were drawn; the rule asked for.
 
     Attributes
     ----------
@@ -69,11 +69,11 @@ class Sample:
 
     @property
     def pool(self) -> int:
-        """Size of the pool; all of it was scored where none is given."""
+        """Size of the pool; where none is given, the number of clients scored."""
         return self.pool_size or self.n_clients
 
     def ordered(self, rule: Rule) -> Array:
-        """Return losses in [0, 1] in the order that the rule bets along, which the seed draws."""
+        """Return losses in [0, 1] in the order that the rule bets along, drawn by the seed."""
         unit = self.losses / self.loss_max
         return np.random.default_rng(self.seed).permutation(unit) if rule.ordered else unit
 
@@ -128,7 +128,7 @@ def check_options(
     seed: int,
     alpha: float = 0.1,
 ) -> Rule:
-    """Return the rule; refuse what cannot be asked of any table, before one is read."""
+    """Return the rule; refuse options that are illegal for any table, before one is read."""
     chosen = _rule_of(rule, best_of, pool_size)
     checked(failure_probability, "delta", delta)
     checked(failure_probability, "alpha", alpha)
@@ -180,7 +180,7 @@ def _check_drawn(rule: str, pool_size: int | None) -> None:
 
 
 def checked(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
-    """Return one number as a check of bounds takes it, or refuse it in that check's words."""
+    """Return one number as converted by a check of ``bounds``, or raise that check's message."""
     if np.ndim(value):
         raise InputError(f"{name} must be one number, got {name}={value!r}")
     try:
@@ -208,12 +208,12 @@ def scaled_to(certificate: Certificate, loss_max: float) -> Certificate:
 
 
 def n_orders(rule: Rule) -> int:
-    """Return the orders of the losses that a rule needs: one, several, or none."""
+    """Return how many orders of the losses a rule needs: one, several, or none."""
     return int(rule.ordered) + rule.orders
 
 
 def tagged(certificate: Certificate, rule: Rule, pool_size: int | None, seed: int) -> Certificate:
-    """Say what has to hold of these clients, where a calculator can only list what may."""
+    """State what must hold of these clients in place of a calculator's general assumptions."""
     sampling = certificate.sampling if pool_size is None else "finite-pool"
     drawn = _ALIKE if certificate.population == "next-client" else _DRAWN[sampling]
     assumed = [drawn, _UNTRAINED, _RULE_FIRST, f"losses lie in [0, {certificate.loss_max:g}]"]

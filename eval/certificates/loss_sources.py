@@ -13,7 +13,7 @@ from latecomer.eval.errors import InputError, nearest
 
 
 def rows_of(source: Any, rows: Rows) -> Rows:
-    """Put all that a source holds into the rows, and hand them back."""
+    """Put everything that a source holds into the rows, and return them."""
     _read(source, rows)
     if not rows.numbers:
         raise InputError(f"{_label(source)}: holds no clients")
@@ -91,7 +91,7 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
     reader = csv.reader(io.StringIO(_text(path, data), newline=""), strict=True)
 
     def where() -> str:
-        # A field with line breaks spans lines; the last one is where the reader stands.
+        # A field with line breaks spans several lines; the reader is at the last of them.
         return f"{path}, line {reader.line_num}"
 
     try:

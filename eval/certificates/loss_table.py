@@ -1,10 +1,10 @@
-"""Read per-client losses from a CSV file, a data frame or a mapping: one mean loss a client.
+"""Read per-client losses from a CSV file, a data frame or a mapping: one mean loss per client.
 
 A user of any framework can write two columns, ``client`` and ``loss``; several rows of one client
 are averaged, weighted when there is a ``weight`` column.  Neither the order of the rows nor the
-type of the source changes the outcome: sums are exact and losses come sorted.  Nothing is to be
-learned from the ids either: an order by id, or by a hash of it, is no random order of clients whose
-ids and losses go together.
+type of the source changes the outcome: sums are exact and losses come sorted.  The ids cannot give
+a random order either: where ids and losses are related, an order by id, or by a hash of it, is not
+random.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class LossTable:
     rows_each: tuple[int, ...] = ()
 
     def by_group(self) -> "dict[str, LossTable]":
-        """Cut the table by its groups, which come sorted by name."""
+        """Split the table by group; the groups come sorted by name."""
         own: dict[str, list[int]] = {name: [] for name in sorted(set(self.groups))}
         for i, name in enumerate(self.groups):
             own[name].append(i)
@@ -83,7 +83,7 @@ def read_losses(
         CSV file (UTF-8, comma-separated, a header), JSON (records, columns, or client: loss),
         Parquet or DataFrame with the columns ``client``, ``loss`` and optionally ``weight``, other
         columns ignored; a file's bytes; a mapping client -> loss, a series, or one loss a client.
-        A table that was read before is handed back.
+        A ``LossTable`` is returned unchanged.
     loss_max : float
         Largest possible loss.
     by : str, optional
@@ -143,7 +143,7 @@ def read_arrivals(
 
 
 def read_in_order(source: Source, *, loss_max: float) -> tuple[tuple[str, float], ...]:
-    """Return client and loss of every row, in the order of a source in which each occurs once.
+    """Return client and loss of every row, in the source's order; each client must occur once.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """How many clients to hold out for a certificate that is good enough.
 
-Before the first score there is a guess of what clients will score, from a pilot or from elsewhere.
-A plan made from it promises nothing about the certificate: that will hold whatever the guess was
-worth, only its value may disappoint.
+A plan starts from a guess of the clients' scores, made before the first score, from a pilot or from
+elsewhere.  It promises nothing about the certificate: the certificate will hold however good the
+guess was; only its value may disappoint.
 """
 
 import math
@@ -37,7 +37,7 @@ def _betting_mixture(losses: Array, delta: float) -> Array:
 PLAN_RULES: Mapping[str, Callable[[Array, float], Array]] = MappingProxyType(
     {"product": _product, "chernoff_kl": _chernoff_kl, "betting_mixture": _betting_mixture}
 )
-"""Rules that a number of clients can be planned for: of independent clients, in any order."""
+"""Rules for which a number of clients can be planned: for independent clients, in any order."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class HoldOutPlan:
     expected, sd : float
         What clients are expected to score: mean and standard deviation.
     clients : int
-        Most that can be held out.
+        Most clients that can be held out.
     delta : float
         Failure probability of the certificate.
     rule : str
         One of ``PLAN_RULES``.
     floor : int or None
-        Fewest with which equal scores of that mean can be certified by any deterministic rule; None
-        if there are not so many.
+        Fewest clients with which a deterministic rule could meet the target on equal scores of that
+        mean; None if there are not so many.
     even_odds, likely : int or None
-        Fewest whose certificate is at most the target with probability 1/2 and with 9/10; None if
-        there are not so many.
+        Fewest clients whose certificate is at most the target with probability 1/2, and with 9/10;
+        None if there are not so many.
     """
 
     target: float
@@ -96,7 +96,7 @@ def clients_to_hold_out(
         As in `HoldOutPlan`; target, expected and delta in (0, 1), and sd above 0 and below that of
         0/1 scores of the expected mean.
     seed : int
-        Draws the scores; the same seed gives the same plan.
+        Seed of the simulated scores; the same seed gives the same plan.
 
     Returns
     -------
@@ -133,14 +133,14 @@ def clients_to_hold_out(
 
 
 def _drawn(expected: float, sd: float, clients: int, seed: int) -> Array:
-    """Draw Beta scores, many times that many clients."""
+    """Draw Beta scores of many samples of that many clients."""
     fraction("expected", expected, above=True)
     largest = math.sqrt(expected * (1 - expected))
     if not 0 < number_in("sd", sd, 0.0, 1.0) < largest:
         raise InputError(f"sd must lie strictly between 0 and {largest:.4g}, got {sd!r}")
     size = expected * (1 - expected) / sd**2 - 1
     law = (expected * size, (1 - expected) * size)
-    # A client a row: the first ones are the same, however many more there may be.
+    # One row per client: the first clients stay the same, however many more are drawn.
     return np.random.default_rng(seed).beta(*law, (clients, _SIMULATED)).T
 
 
@@ -152,7 +152,7 @@ def _floor(target: float, expected: float, delta: float) -> int | None:
 
 
 def _fewest(enough: Callable[[int], bool], most: int) -> int | None:
-    """Fewest clients that are enough, where more are better: doubling, then halving."""
+    """Return the fewest clients that are enough, if more are better: doubling, then bisection."""
     high = 1
     while not enough(high):
         if high == most:

@@ -1,10 +1,10 @@
-"""Certificates of held-out clients for populations other than the one they were drawn from.
+"""Certificates for populations other than the one that the held-out clients were drawn from.
 
-Clients to come need not be drawn as the certified ones were.  One certificate bounds the mean error
-over every population within a radius of theirs, for all radii at once, so that it is a curve and a
-target has a breaking radius.  :mod:`latecomer.bounds.shift.duals` has the proofs.  The bets are
-those of the product rule: scores Z of a point of the grid are convex in the error, so that what
-covers the mean of Z as measured covers clients' expected errors as well.
+Future clients need not be drawn as the certified ones were.  One certificate bounds the mean error
+over every population within a radius of the scored one, for all radii at once.  It is therefore a
+curve, and a target has a breaking radius.  :mod:`latecomer.bounds.shift.duals` has the proofs.  The
+bets are those of the product rule: the scores Z of a grid point are convex in the error, so that a
+bound that covers the mean of Z as measured covers the clients' expected errors as well.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from latecomer.bounds.shift.duals import DUALS
 from latecomer.eval.certificates.held_out import Scored
 from latecomer.eval.certificates.rules import RULES
 
-# Places of a curve's radii between no shift (0) and any (1); each ball has radii of its own there.
+# Where a curve's radii lie between no shift (0) and any shift (1); each ball has its own scale.
 _PLACES = np.arange(46) / 50
 
 
@@ -30,12 +30,12 @@ class Populations:
     Attributes
     ----------
     at : dict of float to Certificate
-        By radius asked for (a share, for ``subgroup``).
+        Certificates by requested radius (for ``subgroup``, by share).
     curve : list of dict
-        ``radius value``, from no shift outwards until nothing is certified any more.
+        Records ``radius value``, from no shift outwards until nothing is certified any more.
     breaking : float or None
-        Largest radius (smallest share) at which the target holds; NaN where it does not without any
-        shift, None without a target.
+        Largest radius (smallest share) at which the target holds; NaN where it does not hold even
+        without a shift, None without a target.
     """
 
     at: dict[float, Certificate]
@@ -44,7 +44,7 @@ class Populations:
 
 
 def ball_of(rule: str) -> str:
-    """Return how a rule compares populations.
+    """Return the name of the ball by which a rule compares populations.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def certify_populations(
     scored : Scored
     rule : {"tv_ball", "kl_ball", "chi2_ball", "subgroup"}
     radii : tuple of float
-        Of the ball; for ``subgroup`` shares of clients.
+        Radii of the ball; for ``subgroup``, shares of clients.
     delta : float
         Failure probability of the whole curve and of every breaking radius.
     target : float, optional
@@ -117,7 +117,7 @@ def certify_populations(
 
 
 def _one(curve: Certificate, place: int) -> Certificate:
-    """Take one radius's certificate out of a curve's; its delta is the curve's."""
+    """Return a curve's certificate at one radius; its delta is that of the whole curve."""
     terms = {
         name: np.broadcast_to(part, curve.value.shape)[place] for name, part in curve.terms.items()
     }

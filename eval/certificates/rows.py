@@ -59,7 +59,7 @@ def price_rows(
     n_clients: int,
     pool_size: int | None,
 ) -> list[Row]:
-    """Rows of what a certificate of the mean cost, beside what no deterministic rule undercuts.
+    """Rows of a mean certificate's price, and of the least for deterministic rules on equal scores.
 
     Terms ``paid`` (bound minus mean score), ``reference`` and, for finite pools,
     ``reference_pool``: the calculators ``reference_price`` and ``reference_price_pool`` at the
@@ -89,7 +89,7 @@ def left_for_others(*, bound: float, mean: float, n_clients: int, pool_size: int
     """Bound the mean over the clients of a pool that were not scored, from a bound over all.
 
     (N U - k m) / (N - k) for a bound U over N clients, k of which have the mean m: where most of
-    the pool was scored, a small bound over all of it leaves much room for the others.
+    the pool was scored, even a small bound over the whole pool leaves much room for the others.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def left_for_others(*, bound: float, mean: float, n_clients: int, pool_size: int
     mean : float
         Mean score of the clients that were scored.
     n_clients, pool_size : int
-        How many were scored, of how many.
+        Clients scored, and clients in the pool.
 
     Returns
     -------
@@ -111,9 +111,9 @@ def left_for_others(*, bound: float, mean: float, n_clients: int, pool_size: int
     0.443
     """
     left = pool_size - n_clients
-    # Exact fractions: a difference of large sums must not lose what rounding up has gained.
+    # Exact fractions: the difference of large sums must not undo the rounding up.
     whole, scored = pool_size * Fraction(bound), n_clients * Fraction(mean)
-    # The mean is itself a rounded sum; so much it can be too large.
+    # The mean is itself a rounded sum and may be too large by this much.
     slack = n_clients * Fraction(float(np.spacing(mean)))
     return min(1.0, max(0.0, float((whole - scored + slack) / left)) * (1.0 + 2.0 * _EPS))
 
@@ -128,7 +128,7 @@ def pool_rows(
     pool_size: int,
     left_out: int = 0,
 ) -> list[Row]:
-    """Rows of what a certificate about a finite pool leaves for the clients that were not scored.
+    """Rows of what a finite pool's certificate implies for the clients that were not scored.
 
     Terms ``others`` (`left_for_others`), ``size`` of the pool and, where the split left clients of
     the data out, ``left_out``: how many, none of them in the pool.
@@ -144,7 +144,7 @@ def pool_rows(
 
 
 def one_of_several(n_certificates: int, each: str) -> str:
-    """Say that a certificate shares its failure probability with others, one ``each``."""
+    """Say that a certificate shares its failure probability with others, one per ``each``."""
     return f"one of {n_certificates} certificates that hold at once, one {each}, which share delta"
 
 

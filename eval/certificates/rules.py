@@ -1,4 +1,4 @@
-"""The rules that certificates are asked for by, and how their clients must have been drawn."""
+"""The rules that certificates are issued by, and how clients must have been drawn for each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,14 +28,14 @@ __all__ = [
 
 IID_SPLITS = frozenset({"environment", "client_types", "client_mixtures"})
 BEST_OF = "best_of"
-# A certificate about a pool that is nearly all certified says next to nothing about new clients.
+# If nearly all of a pool is certified, a certificate says next to nothing about new clients.
 LEAST_OUTSIDE = 10
 RULES: Mapping[str, Rule] = declared("latecomer.eval.certificates.inequalities", "RULES")
 """Every rule that a module of ``inequalities`` declares."""
 
 
 def rules_for(door: str) -> Mapping[str, Rule]:
-    """Return the rules that may be asked for through a door, by name.
+    """Return the rules available at one entry point (see ``Rule.doors``), by name.
 
     Examples
     --------
@@ -49,14 +49,14 @@ def rules_for(door: str) -> Mapping[str, Rule]:
 MEAN_RULES: Mapping[str, Rule] = MappingProxyType(
     {name: rule for name, rule in rules_for("r0").items() if rule.states == "mean"}
 )
-"""Of held-out clients' scores: those among which ``best_of`` may choose."""
+"""Rules of the mean for held-out clients' scores; ``best_of`` chooses among them."""
 
 
 def best_of_rule(names: Sequence[str]) -> Rule:
     """Return the rule that takes the smallest of several bounds and pays for the choice.
 
-    Each has an equal part of the failure probability: all of them hold together, so the smallest
-    does.  What each of them rests on has to hold, for which one is smallest hangs on the scores.
+    Each has an equal part of the failure probability: all bounds hold together, so the smallest
+    does.  Which one is smallest depends on the scores, so the assumptions of all must hold.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def best_of_rule(names: Sequence[str]) -> Rule:
 
 
 def level_of(rule: str) -> str:
-    """Return the setting that holds a rule's probability: ``delta``, or ``alpha`` of a quantile.
+    """Return the setting that holds a rule's probability: ``delta``, or ``alpha`` for a quantile.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def level_of(rule: str) -> str:
 
 
 def orders_of(rules: Sequence[str]) -> int:
-    """Return how many orders of the scores the rules average over, 0 for none that does.
+    """Return how many orders of the scores the rules average over; 0 if none does.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def check_sampling(key: str, rule: str, split_kind: str) -> None:
 
 
 def check_outside(split_kind: str, n_certification: int, n_outside: int) -> None:
-    """Refuse to certify a finite pool of which hardly anybody is left outside.
+    """Refuse to certify a finite pool with hardly any clients outside the certified ones.
 
     Raises
     ------

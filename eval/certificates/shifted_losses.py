@@ -2,7 +2,7 @@
 
 One certificate is a curve: it holds for all radii at once, so that the radius at which a target
 breaks may be read off it afterwards.  Rules that bet put all points of the grid into one bet; the
-others pay each point its share of delta.
+other rules give each point its share of delta.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,11 +69,11 @@ class Shifted:
         How populations are compared; for ``subgroup`` a radius is a share of clients.
     radii : tuple of float
     certificate : Certificate
-        One value a radius; all hold together.
+        One value per radius; all hold together.
     target : float or None
     breaking : float or None
         Largest radius (smallest share) at which the certificate is below the target; NaN where it
-        is not without any shift, None without a target.
+        is not below it even without a shift, None without a target.
     """
 
     ball: str
@@ -167,7 +167,7 @@ def _none(ball: str) -> float:
 def _functions(
     given: Sample, ball: str, delta: float
 ) -> tuple[Callable[[Array], Certificate], Callable[[Array], Array]]:
-    """Return radii -> certificate and target -> breaking radius, by one bet or by a union."""
+    """Return functions radii -> certificate, target -> breaking radius, by one bet or a union."""
     rule = given.rule
     if rule.states != "mean":
         raise InputError(f"rule {rule.name} bounds no mean: a shift needs a rule that does")
@@ -190,7 +190,7 @@ def _functions(
 
 
 def _each_point(rule: Rule, given: Sample) -> MeanRule:
-    """Let a rule of one list of scores bound every point's; once, whatever the radius."""
+    """Apply a rule for one list of scores to every grid point's, once for all radii."""
     kept: list[Certificate] = []
 
     def bounded(*, losses: Array, delta: Array) -> Certificate:

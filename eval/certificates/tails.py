@@ -1,7 +1,7 @@
-"""How many clients are served badly: bounds of the share of clients whose error is large.
+"""How many clients are served badly: bounds on the share of clients whose error is large.
 
-A mean does not answer how well the client that joins will be served.  Beside the next client's
-quantile (rule ``conformal``) there are two statements here, both exact for i.i.d. clients and for
+A mean does not say how well the next client to join will be served.  The rule ``conformal`` gives
+the next client's quantile; here are two more statements, both exact for i.i.d. clients and for
 finite pools: the share of clients whose error exceeds a threshold, and the whole curve of these
 shares.
 """
@@ -83,9 +83,9 @@ def fractions_above(
 def error_curve(scored: Scored, *, delta: float) -> tuple[Certificate, list[dict[str, Any]]]:
     """Bound the share of clients above every threshold at once.
 
-    One width is added to the sampled shares: Dvoretzky, Kiefer and Wolfowitz's with Massart's
-    constant for independent clients, the exact one of sampling without replacement in a finite
-    pool.
+    The same width is added to every sampled share: that of Dvoretzky, Kiefer and Wolfowitz with
+    Massart's constant for independent clients, the exact one for sampling without replacement in
+    a finite pool.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ def error_curve(scored: Scored, *, delta: float) -> tuple[Certificate, list[dict
     Certificate
         Its ``value`` is the width.
     list of dict
-        Steps of the curve by rising ``threshold``: from it on, up to the next, ``sampled`` is the
-        share of sampled clients with a larger error and ``upper`` its bound.
+        Steps of the curve by rising ``threshold``: from this threshold up to the next, ``sampled``
+        is the share of sampled clients with a larger error, and ``upper`` the bound.
 
     Examples
     --------

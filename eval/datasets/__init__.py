@@ -1,6 +1,6 @@
 """Data sets: labelled samples with, where the publisher has them, natural clients and a test set.
 
-One reader a file; ``DATASETS`` names them and ``load_dataset`` reads the one a study asks for.
+One reader per file; ``DATASETS`` lists them and ``load_dataset`` reads a study's data set.
 """
 
 from typing import TYPE_CHECKING

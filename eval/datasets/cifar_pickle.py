@@ -1,9 +1,9 @@
 """The pickles of CIFAR-10 and CIFAR-100, read without trusting them.
 
 A pickle is a program. These files need four names (a NumPy array, its dtype, the function that
-makes one, and the codec by which Python 3 writes bytes into old pickles); each is replaced by a
-class of this module that only stores what it is given. Every other name, and every opcode that
-such files do not need, is refused before anything is loaded.
+makes an array, and the codec by which Python 3 writes bytes into old pickles); each is replaced by
+a class of this module that only stores its arguments. Every other name, and every opcode that such
+files do not need, is refused before anything is loaded.
 """
 
 import io
@@ -42,7 +42,7 @@ class _Array:
         self.state = state
 
     def as_bytes(self) -> NDArray[np.uint8]:
-        """Return the array, if its state describes one of uint8 in two dimensions."""
+        """Return the array, refusing a state that does not describe a uint8 array."""
         if not isinstance(self.state, tuple) or len(self.state) != 5:
             raise InputError("holds an array without its contents")
         _, shape, dtype, fortran, content = self.state
@@ -106,7 +106,7 @@ def load_cifar_pickle(content: bytes) -> dict[str, Any]:
     Returns
     -------
     dict
-        By key, as text; arrays as uint8.
+        Contents by key, keys as text; arrays as uint8.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Named columns of a table as a data set: which are features or pictures, labels and clients."""
+"""Make a data set from named columns of a table: features or pictures, labels and clients."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from latecomer.eval.datasets.pictures import pictures
 from latecomer.eval.errors import InputError, nearest
 
 ROLES = ("label", "client", "features", "image", "root", "size")
-"""What a study may say of a table: the arguments of :func:`from_columns` of the same names."""
-# How numbers are written: 07 and 1_000 are names.
+"""Keys that a study may give for a table: arguments of :func:`from_columns` of the same names."""
+# How numbers are written; 07 and 1_000 are read as names.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?(e[-+]?[0-9]+)?", re.IGNORECASE)
 
@@ -31,12 +31,12 @@ class Columns:
     cells : mapping of str to sequence
         The cells of each column, all columns equally long.
     folder : Path
-        Where paths of pictures start from unless a study says otherwise.
+        Folder that the paths of pictures start from unless a study says otherwise.
     text : bool
-        Whether cells are text that knows no types, as in CSV: a column that holds nothing but
-        whole numbers then holds numbers.
+        Whether cells are untyped text, as in CSV: a column that holds only whole numbers is then
+        read as numbers.
     class_names : mapping of str to tuple of str
-        What the whole numbers of a column stand for, where the table says so.
+        Class names that a column's whole numbers stand for, where the table has them.
     """
 
     name: str
@@ -58,18 +58,18 @@ def from_columns(
     size: int | None = None,
     layout: str | None = None,
 ) -> Dataset:
-    """Make a data set of the columns of a table, one sample a row.
+    """Make a data set from the columns of a table, one sample per row.
 
     Parameters
     ----------
     columns : Columns
     label : str, optional
-        Column of the labels, ``label`` unless given: whole numbers from 0, or the classes' names,
-        which are numbered in sorted order.
+        Column of the labels, ``label`` unless given: whole numbers from 0, or class names, which
+        are numbered in sorted order.
     client : str, optional
-        Column of the clients, whole numbers or strings; ``client`` unless given, if there is one.
+        Column of the clients, whole numbers or strings; ``client`` unless given, if it exists.
     features : str or sequence of str, optional
-        Columns of numbers, or of vectors; all that have no other role unless given.
+        Columns of numbers or vectors; unless given, all columns without another role.
     image : str, optional
         Column of pictures, in place of features.
     root : str or Path, optional
@@ -80,7 +80,7 @@ def from_columns(
     Raises
     ------
     InputError
-        A column is absent or holds something else; the line names it, and the row.
+        A column is absent or holds something else; the message names the column and the row.
     """
     labels = _column(columns, "label", "label" if label is None else label)
     if not len(columns.cells[labels]):
@@ -122,21 +122,21 @@ def _pictures(
 def as_classes(
     cells: Any, column: str, *, text: bool = False
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return labels as whole numbers, and the names of the classes where they have some.
+    """Return labels as whole numbers, and the class names if there are any.
 
     Parameters
     ----------
     cells : sequence
         Whole numbers from 0, or names.
     column : str
-        What messages call it.
+        Name of the column in messages.
     text : bool
-        Whether names that are all whole numbers are numbers.
+        Whether to read names as numbers when all of them are whole numbers.
 
     Raises
     ------
     InputError
-        A label is missing, continuous or neither number nor string.
+        A label is missing, continuous, or neither a number nor a string.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def as_clients(cells: Any, column: str, *, text: bool = False) -> NDArray[Any]:
     Raises
     ------
     InputError
-        A client is missing, or neither whole number nor string.
+        A client is missing, or is neither a whole number nor a string.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def as_clients(cells: Any, column: str, *, text: bool = False) -> NDArray[Any]:
     """
     array = _typed(cells, column, "client", text=text)
     if array.dtype.kind == "f" and (array == np.floor(array)).all():
-        array = array.astype(np.int64)  # whole numbers, as tables with gaps elsewhere hold them
+        array = array.astype(np.int64)  # whole numbers that a table stores as floats
     if array.dtype.kind not in "iuU":
         raise InputError(f"{column} must hold whole numbers or strings, got {array[0]!s}")
     return array
@@ -185,10 +185,10 @@ def _column(columns: Columns, role: str, name: object) -> str:
 
 
 def _typed(cells: Any, column: str, what: str, *, text: bool) -> NDArray[Any]:
-    """Return cells as an array of one type, none of them missing."""
+    """Return cells as an array of one type, refusing missing cells."""
     array = _array(cells)
     if array.dtype.kind not in "biuf":
-        # From the cells themselves: an array of text and numbers is all text.
+        # Look at the cells: NumPy turns an array of text and numbers into text.
         listed = [cell.item() if hasattr(cell, "item") else cell for cell in cells]
         for row, cell in enumerate(listed):
             if _missing(cell, text=text):
@@ -209,7 +209,7 @@ def _typed(cells: Any, column: str, what: str, *, text: bool) -> NDArray[Any]:
 
 
 def _array(cells: Any) -> NDArray[Any]:
-    """Return cells as an array; of objects, where they are of unequal length."""
+    """Return cells as an array; a single object if they are of unequal length."""
     try:
         return np.asarray(cells)
     except ValueError:
@@ -223,7 +223,7 @@ def _missing(cell: Any, *, text: bool) -> bool:
 
 
 def _numbers_of(array: NDArray[Any], *, real: bool) -> NDArray[Any]:
-    """Return text as whole numbers if all of it is, or as real ones if they may be."""
+    """Return text as whole numbers if all cells are, or as real numbers if ``real`` allows it."""
     for pattern, kind in ((_WHOLE, np.int64), (_REAL, np.float64)):
         if (real or kind is np.int64) and all(map(pattern.fullmatch, array.tolist())):
             return array.astype(kind)
@@ -249,10 +249,10 @@ def _features(
 
 
 def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
-    """Return a column of numbers, or of vectors, as [N, D]."""
+    """Return a column of numbers or vectors as [N, D]."""
     column = f"features: column {name!r}"
     array = _array(cells)
-    if array.dtype.kind not in "biuf":  # perhaps a vector a row
+    if array.dtype.kind not in "biuf":  # perhaps one vector per row
         array = _array(list(cells))
     if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
         told = (
@@ -283,7 +283,7 @@ def columns_of(
     Raises
     ------
     InputError
-        Two columns bear one name.
+        Two columns have the same name.
     """
     names = [str(column) for column in frame.columns]
     if len(set(names)) < len(names):

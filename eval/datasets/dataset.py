@@ -1,4 +1,4 @@
-"""The form in which every reader hands over its samples."""
+"""The data set that every reader returns."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from latecomer.eval.errors import InputError
 
 MAX_CLASSES = 65_536
-_CHUNK = 1 << 24  # values looked at together, so that a check needs no second copy of the data
+_CHUNK = 1 << 24  # values checked at a time, so that a check needs no second copy of the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,13 +23,13 @@ class Dataset:
     Attributes
     ----------
     name : str
-        What rows and reports call it.
+        Name of the data set in rows and reports.
     x : ndarray, uint8 or float32, shape [N, D] or [N, C, H, W]
-        Inputs; uint8 means that they are divided by 255 before use.
+        Inputs; uint8 inputs are divided by 255 before use.
     y : ndarray of int64, shape [N]
         Labels from 0.
     n_classes : int
-        Largest label + 1, or the number of class names if that is more; a label below it may be
+        Largest label + 1, or the number of class names if that is larger; some labels may be
         absent.
     client : ndarray of int64, shape [N], or None
         Natural client of each sample, numbered from 0.
@@ -38,13 +38,13 @@ class Dataset:
     provenance : str
         Where the data came from, in words.
     content_hash : str
-        SHA-256 over all arrays; names and file paths do not enter.
+        SHA-256 over all arrays and client names; no other names and no file paths enter.
     client_names : tuple of str
         Publisher's name of each natural client, by its number.
     class_names : tuple of str
-        Publisher's name of each class; empty when it has none.
+        Publisher's name of each class; empty when there are none.
     coarse : ndarray of int64, shape [N], or None
-        Superclass of each sample (CIFAR-100 has 20), numbered from 0; every class lies in one.
+        Superclass of each sample (CIFAR-100 has 20), numbered from 0; each class lies in one.
     """
 
     name: str
@@ -74,19 +74,19 @@ class Dataset:
         return self.x.shape[1:]
 
     def save(self, path: str | Path) -> Path:
-        """Write an npz file that ``data: {name: npz, path: ...}`` reads as these very data.
+        """Write an npz file that ``data: {name: npz, path: ...}`` reads as this same data set.
 
         Parameters
         ----------
         path : str or Path
-            Ends in ``.npz``; the file is there whole or not at all. Where images are 1 or 3 pixels
-            wide, the study must add ``layout: chw``.
+            Ends in ``.npz``; the file is written whole or not at all. Where images are 1 or 3
+            pixels wide, the study must add ``layout: chw``.
 
         Raises
         ------
         InputError
-            The name ends otherwise, or there is a publisher's test set or superclasses, which such
-            a file does not hold.
+            The path does not end in ``.npz``, or the data have a publisher's test set or
+            superclasses, which such a file does not hold.
         """
         target = Path(path).expanduser()
         if target.suffix != ".npz":
@@ -106,7 +106,7 @@ class Dataset:
 
 
 def _ids(names: tuple[str, ...]) -> NDArray[Any]:
-    """Return clients' names so that sorting them gives their order: as numbers, or as strings."""
+    """Return clients' names, as numbers or as strings, so that sorting them gives their order."""
     texts = np.array(names)
     if np.array_equal(np.unique(texts), texts):
         return texts
@@ -124,13 +124,13 @@ def make_dataset(
     class_names: tuple[str, ...] = (),
     coarse: NDArray[Any] | None = None,
 ) -> Dataset:
-    """Check the arrays, number the clients, hash everything and freeze it.
+    """Check the arrays, number the clients and hash the contents.
 
     Parameters
     ----------
     name : str
     x : ndarray, shape [N, D] or [N, C, H, W]
-        uint8 is kept; floats become float32. The scale of other types is not known.
+        uint8 is kept; floats become float32. Other types are refused: their scale is unknown.
     y : ndarray, shape [N]
         Whole numbers from 0, of any numeric type.
     client : ndarray of whole numbers or strings, shape [N], optional
@@ -142,7 +142,7 @@ def make_dataset(
     Raises
     ------
     InputError
-        Arrays are empty, unequally long, of a wrong type, not finite or labelled outside 0..65535.
+        Arrays are empty, unequally long, of a wrong type or not finite, or labels not in 0..65535.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def make_dataset(
 
 
 def _check_lengths(arrays: Mapping[str, NDArray[Any] | None]) -> None:
-    """Refuse arrays that are empty or unequally long; absent ones count for nothing."""
+    """Refuse arrays that are empty or unequally long; absent ones are ignored."""
     lengths = {key: array for key, array in arrays.items() if array is not None}
     for key, array in lengths.items():
         if array.ndim == 0 or array.size == 0:
@@ -199,7 +199,7 @@ def _hash_of(kept: Mapping[str, NDArray[Any] | None], names: Sequence[str]) -> s
 
 
 def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
-    """Return inputs as they are kept: uint8 untouched, floats as finite float32."""
+    """Return inputs as they are stored: uint8 unchanged, floats as finite float32."""
     if x.dtype == np.uint8:
         return x
     if x.dtype.kind != "f":
@@ -221,7 +221,7 @@ def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_labels(y: NDArray[Any], key: str = "y") -> NDArray[np.int64]:
-    """Return labels as int64, refusing what is not a whole number in 0..65535."""
+    """Return labels as int64, refusing any that is not a whole number in 0..65535."""
     legal = f"{key} must hold one whole number from 0 to {MAX_CLASSES - 1} per sample"
     if y.ndim != 1:
         raise InputError(f"{legal}, got shape {list(y.shape)}")

@@ -1,4 +1,4 @@
-"""Downloads that can be cut off, go on where they stopped, and are kept only when intact."""
+"""Downloads that resume after an interruption and are kept only when intact."""
 
 import errno
 import hashlib
@@ -19,29 +19,29 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
 
 OnBytes = Callable[[str, int, int], None]
-"""Called with the file, the bytes that are there and the bytes in all (0: unknown)."""
+"""Called with the file, the bytes downloaded so far and the total bytes (0: unknown)."""
 
 RECORD = "latecomer-hashes.json"
-_BLOCK = 1 << 14  # bytes; a connection that is cut off loses less than this
+_BLOCK = 1 << 14  # bytes; a broken connection loses less than this
 _ATTEMPTS = 4
-_PAUSE = 0.5  # seconds before an attempt, doubled each time
-_TIMEOUT = (10.0, 30.0)  # seconds to connect, and without a byte
+_PAUSE = 0.5  # seconds before the next attempt, doubled each time
+_TIMEOUT = (10.0, 30.0)  # seconds to connect, and to wait for the next byte
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A file that is there now.
+    """A file that is on disk now.
 
     Attributes
     ----------
     path : Path
     sha256 : str
-        What it holds.
+        Hash of its contents.
     verified : bool
-        Whether that was compared with a published sum.
+        Whether its contents were compared with a published sum.
     fresh : bool
-        Whether it was downloaded just now.
+        Whether this call downloaded it.
     """
 
     path: Path
@@ -57,9 +57,9 @@ def download(
     on_bytes: OnBytes | None = None,
     timeout: tuple[float, float] = _TIMEOUT,
 ) -> Fetched:
-    """Fetch one file to its place below ``root``, from the first address that has it intact.
+    """Fetch one file to its place below ``root``, from the first address that has an intact copy.
 
-    A download that stops is continued from ``<file>.part``, within this call or by the next. The
+    An interrupted download is resumed from ``<file>.part``, within this call or by the next. The
     file appears under its name only after its sum was compared; where no sum is published, its
     SHA-256 is written to ``latecomer-hashes.json`` and compared from then on.
 
@@ -74,7 +74,7 @@ def download(
     Raises
     ------
     InputError
-        No address has the file intact, the disk is full, or a file of that name is another one.
+        No address has the file intact, the disk is full, or an existing file has another sum.
     """
     target = root / archive.file
     known = archive.known_hash or recorded_hash(root, archive.file)
@@ -99,11 +99,11 @@ def download(
 def _intact(
     getter: "_Getter", url: str, known: str | None, target: Path, failures: list[str]
 ) -> bool:
-    """Fetch a file from one address and say if it came intact; add to ``failures`` why not."""
+    """Fetch a file from one address; return whether it is intact, else add why to ``failures``."""
     import pooch
     import requests
 
-    for _ in range(2):  # a second time from the start when what was continued is not intact
+    for _ in range(2):  # once more from the start when a resumed download is not intact
         try:
             with _quiet_pooch():
                 pooch.retrieve(url, known, target.name, target.parent, downloader=getter)
@@ -120,7 +120,7 @@ def _intact(
         except _StoppedError as error:
             failures.append(f"{_host(url)}: {error}")
             return False
-        except ValueError:  # pooch's word for another sum; the file is gone already
+        except ValueError:  # pooch: the sum differs; it has already removed the file
             failures.append(f"{_host(url)}: not the published file (another sum)")
             if not getter.continued:
                 return False
@@ -136,7 +136,7 @@ def sum_of(file: Path, algorithm: str = "sha256") -> str:
 
 
 def recorded_hash(root: Path, file: str) -> str | None:
-    """Return what a first download of a file without published sum was recorded as."""
+    """Return the recorded hash of the first download of a file without a published sum."""
     entry = _records(root).get(file)
     recorded = entry.get("sha256") if isinstance(entry, dict) else None
     return f"sha256:{recorded}" if isinstance(recorded, str) else None
@@ -175,7 +175,7 @@ class _StoppedError(Exception):
 
 
 class _Getter:
-    """What pooch calls to download an address: it goes on where an earlier attempt broke off."""
+    """Downloader that pooch calls: it resumes where an earlier attempt broke off."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _Getter:
         self._archive = archive
         self._on_bytes = on_bytes
         self._timeout = timeout
-        if not resume:  # nothing would tell the halves of two versions apart
+        if not resume:  # without a known sum, halves of two versions could be joined
             self.part.unlink(missing_ok=True)
 
     def __call__(self, url: str, output_file: str, _: Any) -> None:
@@ -219,12 +219,12 @@ class _Getter:
         return self.part.stat().st_size if self.part.exists() else 0
 
     def _get(self, requests: Any, url: str) -> bool:
-        """Ask for what is missing; whether all is there afterwards."""
+        """Request the missing bytes; return whether the file is then complete."""
         start = self._size()
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         with requests.get(url, headers=headers, stream=True, timeout=self._timeout) as response:
             self._answered = True
-            if response.status_code == 416:  # nothing is missing, or the part is no part of this
+            if response.status_code == 416:  # nothing is missing, or the part is of another file
                 total = _total(response.headers.get("Content-Range", ""))
                 if total == start:
                     self.continued = True
@@ -279,7 +279,7 @@ def _host(url: str) -> str:
 
 
 def _cause(error: Exception) -> str:
-    """Say in a few words what a network library says in many."""
+    """Describe a network error in a few words."""
     import requests
 
     if isinstance(error, requests.HTTPError) and error.response is not None:

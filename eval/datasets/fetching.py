@@ -24,13 +24,13 @@ _SPARE = 1 << 20
 
 @dataclass(frozen=True)
 class Checked:
-    """What verification found: a line for each archive, and one about the data."""
+    """Result of a verification: one line for each archive, then lines about the data."""
 
     lines: tuple[str, ...]
 
 
 def source_of(name: str) -> Source:
-    """Return where a data set comes from, or name the nearest one that is known.
+    """Return where a data set comes from; for an unknown name, suggest the nearest one.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def fetch(
     on_bytes: OnBytes | None = None,
     source: Source | None = None,
 ) -> tuple[Fetched, ...]:
-    """Download and unpack a data set below its root; what is there already is only compared.
+    """Download and unpack a data set below its root; existing files are only verified.
 
     Parameters
     ----------
@@ -60,15 +60,15 @@ def fetch(
     root : str or Path, optional
         See :func:`~latecomer.eval.datasets.locations.data_root`.
     on_bytes : callable, optional
-        Told of every block.
+        Called after every block.
     source : Source, optional
-        Another place than the known one.
+        Source to use instead of the known one.
 
     Raises
     ------
     InputError
-        The data set is not for download (the message tells how to make it), or it could not be
-        fetched.
+        The data set cannot be downloaded (the message says how to make it), or the download
+        failed.
     """
     wanted = source or source_of(name)
     base = data_root(root)
@@ -86,10 +86,10 @@ def fetch(
 
 
 def unpack(archive: Archive, root: Path) -> None:
-    """Write the wanted members of a tar archive below ``root``; all of them, or none.
+    """Write the wanted members of a tar archive below ``root``, all or none.
 
-    Only regular files that are asked for by name are taken, so that nothing in the archive can
-    reach elsewhere.
+    Only regular files that are listed by name are extracted, so that nothing in the archive can
+    be written elsewhere.
 
     Raises
     ------
@@ -129,12 +129,12 @@ def unpack(archive: Archive, root: Path) -> None:
 
 
 def verify(name: str, *, root: str | Path | None = None, source: Source | None = None) -> Checked:
-    """Compare the archives that are there with their sums, read the data, and count them.
+    """Compare existing archives with their sums, read the data and count the samples.
 
     Raises
     ------
     InputError
-        A sum differs, the data cannot be read, or their number is not the published one.
+        A sum differs, the data cannot be read, or the number of samples is not the published one.
     """
     wanted = source or source_of(name)
     base = data_root(root)

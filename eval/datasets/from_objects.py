@@ -1,4 +1,4 @@
-"""Clients that are Python objects already: a DataFrame, a mapping, a Dataset of another library."""
+"""Clients from Python objects: a DataFrame, a mapping, a Dataset of another library."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,28 +27,28 @@ def clients_from(
     layout: str | None = None,
     name: str = "clients",
 ) -> Dataset:
-    """Take clients that another framework holds: a table, a mapping, a Dataset.
+    """Make a data set from another library's clients: a table, a mapping, a Dataset.
 
-    A study reads what ``.save("mine.npz")`` of the result writes. The same samples in the same
-    order have one content hash, whatever they came as; but floats are other data than bytes.
+    A study can read the file that ``.save("mine.npz")`` of the result writes. The same samples in
+    the same order have one content hash whatever the source type, but uint8 and floats differ.
 
     Parameters
     ----------
     source : DataFrame, Hugging Face Dataset, mapping or map-style Dataset
-        A table, a row a sample; ``{client: (x, y)}`` with arrays; or whatever has ``len()`` and
-        samples ``(x, y)`` or ``(x, y, client)`` under ``[i]``, as a PyTorch Dataset.
+        A table with one sample per row; ``{client: (x, y)}`` with arrays; or any object with
+        ``len()`` and samples ``(x, y)`` or ``(x, y, client)`` under ``[i]``: a PyTorch Dataset.
     label, features, image, root, size, layout
-        As :func:`~latecomer.eval.datasets.columns.from_columns` takes them, of a table.
+        For a table, as in :func:`~latecomer.eval.datasets.columns.from_columns`.
     client : str, sequence or mapping, optional
-        Column of a table, ``client`` unless given. Of a map-style Dataset the client of each
-        sample, or ``{client: sample numbers}``, in which samples of nobody are left out.
+        For a table, the column, ``client`` unless given. For a map-style Dataset, the client of
+        each sample, or ``{client: sample numbers}``; samples without a client are left out.
     name : str
-        What rows and reports call the data.
+        Name of the data in rows and reports.
 
     Raises
     ------
     InputError
-        One line that names the column, row or client, what is legal and what was given.
+        The message names the column, row or client, what is legal and what was given.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def _is_table(source: Any) -> bool:
 
 
 def _from_mapping(name: str, source: Mapping[Any, Any], layout: str | None) -> Dataset:
-    """Lay the samples of all clients one after another."""
+    """Concatenate the samples of all clients."""
     if not source:
         raise InputError("source must hold at least one client, got an empty mapping")
     inputs: list[NDArray[Any]] = []
@@ -108,7 +108,7 @@ def _from_mapping(name: str, source: Mapping[Any, Any], layout: str | None) -> D
                 f"{where}: x must be like that of the first client, {first.dtype} "
                 f"{list(first.shape[1:])} a sample, got {x.dtype} {list(x.shape[1:])}"
             )
-        as_classes(y, f"{where}: y")  # so that a mistake is told with its client
+        as_classes(y, f"{where}: y")  # so that an error names its client
         inputs.append(x)
         labels += y
     classes, class_names = as_classes(labels, "y")

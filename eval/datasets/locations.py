@@ -1,4 +1,4 @@
-"""Where publishers' files lie, and how one is opened so that every failure names file and cause."""
+"""Where publishers' files are, and how to open them so that errors name file and cause."""
 
 import csv
 import lzma
@@ -14,7 +14,7 @@ from pathlib import Path
 from latecomer.eval.errors import InputError
 
 ENVIRONMENT = "LATECOMER_DATA"
-# What decoders of files raise on bytes that make no sense.
+# Exceptions that file decoders raise on invalid bytes.
 _DAMAGE = (
     *(ValueError, TypeError, EOFError, OverflowError, MemoryError),
     *(RecursionError, NotImplementedError, RuntimeError, SyntaxError),
@@ -25,7 +25,7 @@ _DAMAGE = (
 def data_root(root: object = None) -> Path:
     """Return the folder of the data: ``root``, else ``$LATECOMER_DATA``, else the user's cache.
 
-    The cache is where the platform keeps such things, ``~/.cache/latecomer`` on Linux.
+    The cache is the platform's usual cache folder, ``~/.cache/latecomer`` on Linux.
 
     Raises
     ------
@@ -54,18 +54,18 @@ def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence
     Parameters
     ----------
     name : str
-        Data set, for the message.
+        Name of the data set, for the message.
     root : str, Path or None
         See :func:`data_root`.
     folders : sequence of str
-        Where to look, best first; ``.`` is the root itself.
+        Folders to try, in order of preference; ``.`` is the root itself.
     marks : sequence of str
-        Any one of these makes a folder the right one.
+        A folder that holds any of these is accepted.
 
     Raises
     ------
     InputError
-        There is none; the message says how to get the files.
+        No such folder exists; the message says how to get the files.
     """
     base = data_root(root)
     if base.exists() and not base.is_dir():
@@ -83,7 +83,7 @@ def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence
 
 
 def given_path(path: object, what: str) -> Path:
-    """Return ``data.path`` as a path; ``what`` says of what it must be one.
+    """Return ``data.path`` as a path; ``what`` names the expected file or folder in the message.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def given_path(path: object, what: str) -> Path:
 
 
 def require_file(file: Path) -> None:
-    """Refuse a path that is no file, or an empty one; for use within :func:`reading`."""
+    """Refuse a path that is not a file, or an empty file; for use within :func:`reading`."""
     if not file.exists():
         raise InputError("there is no such file")
     if not file.is_file():
@@ -118,7 +118,7 @@ def read_bytes(file: Path) -> bytes:
 
 @contextmanager
 def reading(file: Path, key: str = "data.root") -> Iterator[None]:
-    """Turn whatever goes wrong with a file into one line that names the file and the cause."""
+    """Turn any error with a file into one line that names the file and the cause."""
     try:
         yield
     except InputError as error:

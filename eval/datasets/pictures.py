@@ -1,4 +1,4 @@
-"""Pictures of a column, however its cells hold them, as one array."""
+"""Read the pictures in a column, whatever form its cells have, into one array."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ LAYOUTS: dict[str, str] = {
 }
 _CHANNELS = (1, 3)
 _GREY, _COLOUR = ("1", "L", "LA"), ("RGB", "RGBA", "RGBX", "P", "PA", "CMYK", "YCbCr")
-_MOST = 4096  # pixels along a side to which pictures are brought
+_MOST = 4096  # largest side in pixels that pictures may be resized to
 
 
 def pictures(
@@ -30,31 +30,31 @@ def pictures(
     size: int | None = None,
     layout: str | None = None,
 ) -> NDArray[Any]:
-    """Return pictures as [N, C, H, W]; those of 8 bits stay bytes.
+    """Return pictures as [N, C, H, W]; 8-bit pictures stay uint8.
 
     Parameters
     ----------
     cells : sequence
-        One picture each: the path of a file, the bytes of one, a mapping with either, what Pillow
-        opened, or an array [H, W], [C, H, W] or [H, W, C] with C = 1 or 3.
+        One picture each: the path or the bytes of a file, a mapping with either, a Pillow image,
+        or an array [H, W], [C, H, W] or [H, W, C] with C = 1 or 3.
     column : str
-        What messages call it.
+        Name of the column in messages.
     folder : Path
-        Where paths start from.
+        Folder that paths start from.
     size : int, optional
-        Every picture is brought to ``size`` x ``size`` pixels, each the mean of what it covers.
+        Resize every picture to ``size`` x ``size`` pixels, each the mean of the area it covers.
     layout : str, optional
-        For arrays, as in :data:`LAYOUTS`; needed only where two forms fit.
+        Layout of arrays, as in :data:`LAYOUTS`; needed only where two layouts fit.
 
     Raises
     ------
     InputError
-        A file is absent or no picture, or pictures differ in size; the line names the row.
+        A file is absent or not a picture, or pictures differ in size; the message names the row.
     """
     if size is not None and (type(size) is not int or not 1 <= size <= _MOST):
         raise InputError(f"size must be a whole number from 1 to {_MOST}, got {size!r}")
     files = [_file(cell, folder) for cell in cells]
-    for row, file in enumerate(files):  # a name that leads nowhere is told before any is opened
+    for row, file in enumerate(files):  # missing files are reported before any is opened
         if file is not None:
             with reading(file, f"{column}, row {row}"):
                 require_file(file)
@@ -66,12 +66,12 @@ def pictures(
 
 
 def channels_first(x: NDArray[Any], layout: str | None) -> NDArray[Any]:
-    """Return vectors as they are and images as [N, C, H, W], whatever fits their shape.
+    """Return vectors unchanged and images as [N, C, H, W], by the layout that fits their shape.
 
     Raises
     ------
     InputError
-        Nothing fits, or two layouts do and none is given.
+        No layout fits, or two fit and none is given.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def _fitting(shape: tuple[int, ...]) -> list[str]:
 
 
 def _file(cell: Any, folder: Path) -> Path | None:
-    """Return the file that a cell names, if that is what it holds."""
+    """Return the file that a cell names, None if it holds something else."""
     if isinstance(cell, Mapping):
         cell = None if cell.get("bytes") is not None else cell.get("path")
     return folder / Path(cell).expanduser() if isinstance(cell, str | Path) else None
@@ -156,7 +156,7 @@ def _kind(cell: Any, array: NDArray[Any]) -> str:
 
 
 def _pixels(image: Any, size: int | None) -> NDArray[np.uint8]:
-    """Return grey or coloured pixels of 8 bits, upright as the camera was held."""
+    """Return 8-bit grey or colour pixels, turned upright by the EXIF orientation."""
     from PIL import Image, ImageOps
 
     if image.mode not in (*_GREY, *_COLOUR):
@@ -170,7 +170,7 @@ def _pixels(image: Any, size: int | None) -> NDArray[np.uint8]:
 
 
 def _alike(opened: list[NDArray[Any]], column: str) -> NDArray[Any]:
-    """Stack pictures of one size; among coloured ones a grey one has three equal channels."""
+    """Stack pictures of one size; among colour pictures a grey one gets three equal channels."""
     for row, one in enumerate(opened):
         if one.shape[1:] != opened[0].shape[1:] or one.dtype != opened[0].dtype:
             first, other = (

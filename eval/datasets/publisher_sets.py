@@ -1,4 +1,4 @@
-"""Training and test set of a publisher, joined into one data set."""
+"""Join a publisher's training and test sets into one data set."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,22 +28,22 @@ def join_sets(
     class_names: tuple[str, ...],
     remark: str = "",
 ) -> Dataset:
-    """Put the publisher's test rows behind the training rows and mark them.
+    """Append the publisher's test rows to the training rows and mark them.
 
     Parameters
     ----------
     name : str
     train, test : Part
     source : str
-        What was read, in words; the numbers of images are added.
+        What was read, in words; the numbers of images are appended.
     class_names : tuple of str
     remark : str
-        What else the reader did to the data.
+        Other changes that the reader made to the data.
 
     Raises
     ------
     InputError
-        The sets differ in image size or are one and the same.
+        The two sets differ in image size or hold the same images.
     """
     if train.x.shape[1:] != test.x.shape[1:]:
         raise InputError(

@@ -1,8 +1,8 @@
-"""What a data set says of itself: how it is read, where it comes from, what goes where.
+"""Declaration of a data set: how it is read, where it comes from, where its files go.
 
-Sums: MD5 as the publishers of CIFAR and Fashion-MNIST print them and as widely used loaders pin
-the others; SHA-256 as TensorFlow Datasets and Keras pin the same archives. A sum is never
-computed from a copy of unknown origin.
+Sums: MD5 as published for CIFAR and Fashion-MNIST and as pinned by widely used loaders for the
+others; SHA-256 as TensorFlow Datasets and Keras pin the same archives. A sum is never computed
+from a copy of unknown origin.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ class Archive:
     urls : tuple of str
         The publisher's address first, then mirrors.
     sha256, md5 : str
-        Known sums; both empty when nobody trustworthy has published one.
+        Known sums; both empty when no trustworthy source publishes one.
     size : int
         Bytes; 0 when unknown.
     members : tuple of str
-        Files that are unpacked beside a tar archive; empty when it is read as it is.
+        Files to unpack from a tar archive; empty when the file is read as it is.
     """
 
     file: str
@@ -53,13 +53,13 @@ class Source:
     home : str
         The publisher's page.
     place : str
-        What goes where, below the data root.
+        Which files go where, below the data root.
     archives : tuple of Archive
-        Downloads; empty when the files are the user's to make.
+        Downloads; empty when users must make the files themselves.
     counts : tuple of int
-        Training and test samples as published (all, where there is no test set); else empty.
+        Published numbers of training and test samples (of all, without a test set); else empty.
     recipe : str
-        How to make the files, where nobody offers them for download.
+        How to make the files, where they cannot be downloaded.
     """
 
     home: str
@@ -80,7 +80,7 @@ def mirrored(mirrors: tuple[str, ...], file: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A data set that can be asked for: what it is, how it is read, which keys it takes.
+    """A data set that a study can use: what it is, how it is read, which keys it takes.
 
     Attributes
     ----------
@@ -89,11 +89,11 @@ class Reader:
     description : str
         One line.
     read : callable
-        Keyword arguments ``required`` and ``optional`` to :class:`Dataset`.
+        Maps the keyword arguments ``required`` and ``optional`` to a :class:`Dataset`.
     required, optional : tuple of str
-        Keys beside ``name``.
+        Keys besides ``name``.
     source : Source or None
-        How its files get onto a machine; None where there are none to get.
+        How its files get onto a machine; None where no files are needed.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The readers by name, and the one door through which a study's ``data`` key is read."""
+"""The readers by name, and the function that reads a study's ``data`` key."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from latecomer.eval.errors import InputError, nearest
 
 __all__ = ["DATASETS", "Reader", "load_dataset"]
 
-# The order of listings; data sets that are not listed follow.
+# Order of listings; data sets not named here follow.
 _ORDER = (
     *("digits", "npz", "cifar10", "cifar100", "mnist", "fashion_mnist", "stl10", "femnist"),
     *("omniglot", "inaturalist", "landmarks", "yahoo_answers", "features"),
@@ -35,7 +35,7 @@ def load_dataset(config: Mapping[str, Any]) -> Dataset:
     Raises
     ------
     InputError
-        An unknown name, an unknown or absent key, or data that the reader refuses.
+        The name is unknown, a key is unknown or missing, or the reader refuses the data.
 
     Examples
     --------

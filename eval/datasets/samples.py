@@ -1,4 +1,4 @@
-"""Samples one by one, as a PyTorch Dataset hands them out, as a data set."""
+"""Make a data set from a PyTorch Dataset, which returns samples one at a time."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +12,13 @@ from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.pictures import pictures
 from latecomer.eval.errors import InputError
 
-_READ_AGAIN = 8  # samples that are read twice: a random transform gives others
+_READ_AGAIN = 8  # samples read twice, to detect random transforms
 
 
 def from_samples(
     name: str, source: Any, provenance: str, *, client: Any = None, layout: str | None = None
 ) -> Dataset:
-    """Make a data set of a map-style Dataset: whatever has ``len()`` and gives ``source[i]``.
+    """Make a data set from a map-style Dataset: any object with ``len()`` and ``source[i]``.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ def from_samples(
     source : sequence
         Samples ``(x, y)``, or ``(x, y, client)`` where ``client`` is not given.
     client : sequence or mapping, optional
-        The client of each sample, or each client's sample numbers; samples of nobody are left out.
+        The client of each sample, or each client's sample numbers; other samples are left out.
     layout : str, optional
         As for :func:`~latecomer.eval.datasets.pictures.pictures`.
 
     Raises
     ------
     InputError
-        It is no such Dataset, a sample is something else or differs when it is read again.
+        It is no such Dataset, or a sample has another form or differs when it is read again.
     """
     count = _count(source)
     owners = None if client is None else _owners(client, count)

@@ -9,13 +9,13 @@ from typing import Literal, Protocol
 from latecomer.eval.jobs.job import Ending, Job
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-"""What a process that carries out cells must find in its environment before its first import."""
+"""Environment variables that a process running cells must have before its first import."""
 
-# Left to itself, glibc gives memory that a round frees back to the system, and the next round pays
-# for the same pages again.  Allocations up to the first size are kept for reuse, the second bounds
-# what a process may hold on to.  Other C libraries do not look at these.
+# By default glibc returns memory that a round frees to the system, and the next round pays for the
+# same pages again.  Allocations up to the first size are kept for reuse, the second bounds what a
+# process may keep.  Other C libraries ignore these.
 _KEPT_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),  # the most that every glibc takes
+    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),  # the most that every glibc accepts
     "MALLOC_TRIM_THRESHOLD_": str(512 * 2**20),
     "MALLOC_TOP_PAD_": str(64 * 2**20),
 }
@@ -32,11 +32,11 @@ class Report:
         ``start``, ``round``, ``note`` and ``retry`` on the way; one of ``done``, ``failed``,
         ``held`` (another runner has the cell) and ``halted`` (nothing can be written) at its end.
     job : int
-        Number of the job among those handed over.
+        Index of the job in the list given to `Executor.run`.
     round, loss : int, float
-        Of the latest round.
+        Number and loss of the latest round.
     message, details : str
-        A line for the user, and what a developer wants besides.
+        A line for the user, and further details for a developer.
     """
 
     kind: Literal["start", "round", "note", "retry", "done", "failed", "held", "halted"]
@@ -51,7 +51,7 @@ class Executor(Protocol):
     """Carries out jobs.
 
     ``run`` returns when the end of every job has been reported; it reports in the caller's thread.
-    Whatever ends it early ends all work in hand too.
+    If it ends early, all running work is ended too.
     """
 
     def run(self, jobs: Sequence[Job], on_report: Callable[[Report], None]) -> None:
@@ -66,9 +66,9 @@ def end(number: int, ending: Ending) -> Report:
 class Retries:
     """Decides whether a cell that was lost is tried again.
 
-    A loss is a process that died, a machine that went away, a job that was preempted.  After its
-    first loss a cell is tried again; after a further one only if it has written a checkpoint since
-    the last.  So a cell may be preempted ten times, but one that kills its process runs twice.
+    A loss is a process that died, a machine that went away or a job that was preempted.  A cell is
+    tried again after its first loss, and after a later one only if it has written a checkpoint
+    since the last.  So a cell may be preempted ten times; one that kills its process runs twice.
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
@@ -87,7 +87,7 @@ class Retries:
 def worker_variables(*, here: bool = False) -> dict[str, str]:
     """Return what to set in a worker's environment: `ONE_THREAD`, and how memory is kept.
 
-    What the environment of this process says about memory stays as it is.
+    Memory settings already in this process's environment are left unchanged.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def worker_variables(*, here: bool = False) -> dict[str, str]:
 
 
 def _glibc() -> tuple[int, ...]:
-    """Return the version of the C library that runs; empty where it is another one."""
+    """Return the version of glibc; empty if the C library is another one."""
     try:
         name, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
         return tuple(int(part) for part in version.split(".")) if name == "glibc" else ()
@@ -112,9 +112,9 @@ def _glibc() -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def worker_environment(gpu: str | None = None) -> Iterator[None]:
-    """Let a process started inside find a worker's environment, from its first import on.
+    """Give a process started inside a worker's environment, from its first import on.
 
-    ``gpu`` is the only one that it will see.
+    ``gpu`` is the only GPU that it will see.
     """
     variables = worker_variables(here=True)
     if gpu is not None:

@@ -1,4 +1,4 @@
-"""The loop that sends cells elsewhere, watches over them and brings back what became of them."""
+"""The loop that sends cells to other machines, watches them and reports how they ended."""
 
 import time
 from collections import deque
@@ -20,13 +20,13 @@ Handle = TypeVar("Handle")
 
 @dataclass(frozen=True)
 class Lost:
-    """An errand that will not end by itself, and why."""
+    """An errand that will bring no result, and why."""
 
     reason: str
 
 
 class NoRoom(Exception):
-    """The cluster takes no further errand now."""
+    """The cluster accepts no further errand now."""
 
 
 class Cluster(Protocol[Handle]):
@@ -39,15 +39,15 @@ class Cluster(Protocol[Handle]):
         """Return when there may be news, in a few seconds at the latest."""
 
     def outcome(self, handle: Handle) -> Ending | Refusal | Lost | None:
-        """Return what became of an errand, None while that is open."""
+        """Return what became of an errand, None while it has not ended."""
 
     def cancel(self, handles: Sequence[Handle]) -> None:
-        """End errands in hand, waiting or not."""
+        """Cancel errands, waiting or running."""
 
 
 @dataclass
 class _Sent(Generic[Handle]):
-    """An errand that is out."""
+    """An errand that has been sent."""
 
     errand: Errand
     handle: Handle
@@ -56,7 +56,7 @@ class _Sent(Generic[Handle]):
     begun: bool = False
 
     def news(self) -> list[Report]:
-        """Return what the worker has let know since the last time."""
+        """Return the worker's reports since the last call."""
         number, job = self.errand.number, self.errand.job
         signs = self.errand.board.signs(number, self.errand.attempt)[self.signs :]
         self.signs += len(signs)
@@ -102,7 +102,7 @@ def dispatch(
                 _send(cluster, jobs, waiting, attempts, out, board, setting, at_most)
                 cluster.wait([sent.handle for sent in out.values()])
                 for number, sent in list(out.items()):
-                    outcome = cluster.outcome(sent.handle)  # asked first: what it said last counts
+                    outcome = cluster.outcome(sent.handle)  # asked first: no news is missed
                     for report in sent.news():
                         on_report(report)
                     if outcome is None:
@@ -135,7 +135,7 @@ def _send(
     setting: Setting,
     at_most: int | None,
 ) -> None:
-    """Send what is waiting, as far as there is room."""
+    """Send waiting jobs while there is room."""
     while waiting and (at_most is None or len(out) < at_most):
         number = waiting[0]
         attempts[number] += 1

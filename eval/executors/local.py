@@ -29,20 +29,20 @@ _TERMINATED = 128 + signal.SIGTERM
 class LocalExecutor:
     """Processes on this machine, one thread each, every one working through cells.
 
-    A process that dies costs only the cell it was working on, and that cell gets one more try: from
-    its last checkpoint, and by itself, after all others, when the process was killed (which is
-    what a machine does that has run out of memory).  Workers end when the process that started
+    A process that dies costs only the cell it was working on, which is tried again from its last
+    checkpoint as `Retries` decides.  If the process was killed, as by a machine that runs out of
+    memory, the cell is tried alone, after all others.  Workers end when the process that started
     them ends.
 
     Attributes
     ----------
     workers : int, optional
-        How many processes; one a core unless given, and never more than there are jobs.
+        How many processes; one per core unless given, never more than there are jobs.
     memory_per_cell : float, optional
-        GiB that a cell needs: no more processes than the memory that is free has room for.
+        GiB that a cell needs: no more processes are started than free memory has room for.
     gpus : tuple of str
-        GPUs, as ``CUDA_VISIBLE_DEVICES`` names them: each process sees one, that which fewest
-        others have.
+        GPUs, as ``CUDA_VISIBLE_DEVICES`` names them: each process sees one, the one that the
+        fewest others use.
     """
 
     workers: int | None = None
@@ -59,7 +59,7 @@ class LocalExecutor:
         Raises
         ------
         InputError
-            When the memory that is free now has not even room for one cell.
+            When the memory that is free now has no room for even one cell.
         """
         wanted = self.workers or os.cpu_count() or 1
         if not self.memory_per_cell:
@@ -86,7 +86,7 @@ class LocalExecutor:
                 worker, number = idle.pop(), waiting.popleft()
                 worker.job = number
                 on_report(Report("start", number))
-                with contextlib.suppress(OSError):  # it died: seen below
+                with contextlib.suppress(OSError):  # it died: handled below
                     worker.connection.send((number, jobs[number]))
 
         def lost(worker: _Worker) -> None:
@@ -106,7 +106,7 @@ class LocalExecutor:
                 hand_out()
                 ready = set(wait([each for worker in workers for each in worker.ends()]))
                 for worker in [worker for worker in workers if ready.intersection(worker.ends())]:
-                    alive = worker.process.is_alive()  # asked first: what it said last counts
+                    alive = worker.process.is_alive()  # asked first: no report is missed
                     for report in worker.reports():
                         on_report(report)
                     if not alive:
@@ -121,12 +121,12 @@ class LocalExecutor:
         finally:
             for worker in workers:
                 worker.bury()
-                if worker.job is not None:  # it left no time, or no chance, to let go by itself
+                if worker.job is not None:  # it had no time or chance to unlock its cell
                     free(jobs[worker.job].folder)
 
 
 def _free_memory(wanted: float) -> float:
-    """Return the GiB that processes can have without others being pushed out."""
+    """Return the GiB that processes can use without pushing out others."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             facts = dict(line.split(":", 1) for line in file)
@@ -142,13 +142,13 @@ def _free_memory(wanted: float) -> float:
 
 
 def _least_used(gpus: Sequence[str], workers: Sequence["_Worker"]) -> str | None:
-    """Return the GPU that fewest workers have; None where there is none to share."""
+    """Return the GPU that the fewest workers use; None if there is no GPU."""
     taken = Counter(worker.gpu for worker in workers)
     return min(gpus, key=lambda gpu: taken[gpu], default=None)
 
 
 class _Worker:
-    """A process and the job it has in hand."""
+    """A process and the job it is working on."""
 
     def __init__(self, gpu: str | None = None) -> None:
         self.gpu = gpu
@@ -180,7 +180,7 @@ class _Worker:
         return self.process.exitcode == -signal.SIGKILL
 
     def bury(self) -> str:
-        """End the process if it has not ended, and say how it ended."""
+        """End the process if it still runs, and say how it ended."""
         if self.process.is_alive():
             self.process.kill()
         self.process.join()
@@ -204,7 +204,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
 
 @contextlib.contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Let a process started inside never see Ctrl-C, which is for its parent to answer."""
+    """Hide Ctrl-C from a process started inside; its parent handles it."""
     resource_tracker.ensure_running()  # starting it unblocks the signal again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

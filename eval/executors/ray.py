@@ -29,15 +29,15 @@ class RayExecutor:
     """Tasks on an existing Ray cluster, one a cell, one thread each.
 
     The run directory must lie on a file system that all nodes share, and all must have the same
-    versions of Python, latecomer, torch and numpy; a node of which that is not true ends the run
-    with one line.  A cell whose worker or node is lost gets one more try, on whatever node has
-    room, and further ones as long as its checkpoints go on.
+    versions of Python, latecomer, torch and numpy; a node that differs ends the run with one
+    line.  A cell whose worker or node is lost gets one more try, on any node that has room, and
+    further tries as long as it writes new checkpoints.
 
     Attributes
     ----------
     address : str
-        Of the cluster, as ``host:port`` or ``ray://host:port``; ``auto`` looks at ``RAY_ADDRESS``
-        and for a node on this machine.
+        The cluster's ``host:port`` or ``ray://host:port``; ``auto`` looks at ``RAY_ADDRESS`` and
+        for a node on this machine.
     workers : int, optional
         Cells at a time; as many as the cluster has room for unless given.
     cpus_per_cell, gpus_per_cell : float
@@ -102,7 +102,7 @@ class RayExecutor:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[Any]:
-        """Be connected to the cluster; a connection that the caller has is used and kept."""
+        """Connect to the cluster; the caller's connection, if any, is used and kept open."""
         _knock(os.environ.get("RAY_ADDRESS", "auto") if self.address == "auto" else self.address)
         import ray
 
@@ -116,7 +116,7 @@ class RayExecutor:
             cause = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"address {self.address}: no Ray cluster answers: {cause}") from error
         finally:
-            # Ray answers SIGTERM by leaving on the spot; whoever runs studies has a better answer.
+            # Ray's handler exits at once on SIGTERM; a program that runs studies has a better one.
             for each, handler in handlers.items():
                 signal.signal(each, handler)
         try:
@@ -170,10 +170,10 @@ class _Tasks:
 
 
 def _knock(address: str) -> None:
-    """Refuse an address where nobody listens; Ray itself would try for minutes."""
+    """Refuse an address where nothing listens; Ray itself would try for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if not (host and port.isdecimal()):
-        return  # "auto", or something that Ray words the error about
+        return  # "auto", or something that Ray itself reports
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER).close()
     except (OSError, OverflowError) as error:
@@ -181,7 +181,7 @@ def _knock(address: str) -> None:
 
 
 def _first_sentence(error: BaseException) -> str:
-    """Name an error; what Ray suggests to do about it is left out."""
+    """Return the first sentence of an error, without Ray's advice."""
     said = _lines(error)[0].split(". ")[0].rstrip(".")
     return f"{type(error).__name__}: {said}"
 

@@ -24,7 +24,7 @@ class Entry:
     home : str
         ``"module:Class"``; the class is a dataclass of the executor's settings.
     needs : str
-        Package that it cannot do without; its extra bears the executor's name.
+        Package that it requires; the extra that installs it has the executor's name.
     """
 
     home: str
@@ -73,7 +73,7 @@ memory-per-cell
     module, _, cls = EXECUTORS[name].home.partition(":")
     kind = getattr(import_module(module), cls)
     hints = get_type_hints(kind)
-    # What is not shown is the runner's to say.
+    # The runner sets the fields that are left out of repr.
     own = [field.name for field in fields(kind) if field.repr]
     takes = {name.replace("_", "-"): hints[name] for name in own}
     values = {}

@@ -1,8 +1,8 @@
-"""What a worker on another machine does with a cell, and how it is known to see the same files.
+"""What a worker on another machine does with a cell, and the check that it sees the same files.
 
 A worker elsewhere reads and writes the run directory, which must lie on a file system that it
-shares with the process that runs the study.  A folder in it, the board, is where each sees that
-the other is there: the study's process puts a token on it, a worker a sign that it has begun.
+shares with the process that runs the study.  A folder in it, the board, shows each that the other
+is there: the study's process puts a token in it, a worker a sign that it has begun.
 """
 
 import contextlib
@@ -38,11 +38,11 @@ class Setting:
     Attributes
     ----------
     folder : str
-        Working directory, which paths in a study may start from.
+        Working directory, to which paths in a study may be relative.
     path : tuple of str
-        Where modules are found beside what is installed; methods from outside may lie there.
+        Import paths besides installed packages; methods from outside may lie there.
     variables : mapping
-        The environment variables that are ours.
+        Environment variables whose names start with ``LATECOMER_``.
     versions : mapping
         Versions that rows depend on.
     """
@@ -112,12 +112,12 @@ class Board:
             time.sleep(0.2)
 
     def sign(self, number: int, attempt: int, **about: object) -> None:
-        """Add a line to what is known of an attempt."""
+        """Add a line to the file of an attempt."""
         with contextlib.suppress(OSError), self._path(number, attempt).open("a") as file:
             file.write(json.dumps(about) + "\n")
 
     def signs(self, number: int, attempt: int) -> list[dict[str, str]]:
-        """Return what an attempt has signed so far; a line that is not whole yet is left out."""
+        """Return the lines that an attempt has written so far, except an incomplete last one."""
         try:
             lines = self._path(number, attempt).read_text("utf-8").split("\n")[:-1]
         except OSError:
@@ -148,7 +148,7 @@ class Errand:
     number : int
         Number of the job.
     attempt : int
-        From 1; 2 is the retry.
+        From 1; 2 is the first retry.
     job : Job
     board : Board
     setting : Setting
@@ -168,13 +168,13 @@ class Errand:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why no cell of the study can be carried out where this one was sent."""
+    """Why the machine that a cell was sent to can carry out no cell of the study."""
 
     message: str
 
 
 def carry_out_elsewhere(errand: Errand) -> Ending | Refusal:
-    """Carry out a cell on the machine that this is called on.
+    """Carry out a cell on the machine where this is called.
 
     The environment variables of `ONE_THREAD` must have been set when the process began.
     """
@@ -205,7 +205,7 @@ def carry_out_elsewhere(errand: Errand) -> Ending | Refusal:
     try:
         return attempt(
             errand.job,
-            lambda _round, _loss: None,  # progress.jsonl tells
+            lambda _round, _loss: None,  # progress.jsonl has them
             lambda text: errand.board.sign(number, count, kind="note", message=text),
         )
     except SystemExit as stop:

@@ -31,7 +31,7 @@ class _Pace:
     late : float
         How long a result may take to show up once the job is over.
     requeue : float
-        How long a preempted job may take to be waiting again.
+        How long a preempted job may take to be queued again.
     """
 
     poll: float
@@ -47,25 +47,25 @@ _PACES = {"slurm": _Pace(2.0, 60.0, 30.0, 120.0), "local": _Pace(0.1, 0.0, 1.0, 
 class SlurmExecutor:
     """Slurm jobs, one a cell, one thread each.
 
-    The run directory must lie on a file system that all nodes share; what the jobs print lies in
-    its folder ``slurm``, kept for jobs that did not end well.  A job that is preempted, runs out of
-    time or memory, or whose node fails, is submitted once more, and further times as long as its
-    checkpoints go on.
+    The run directory must lie on a file system that all nodes share; the jobs' output goes to its
+    folder ``slurm`` and is kept for jobs that did not end well.  A job that is preempted, runs out
+    of time or memory, or whose node fails, is submitted once more, and further times as long as it
+    writes new checkpoints.
 
     Attributes
     ----------
     workers : int, optional
         Jobs at a time, waiting ones included; as many as Slurm takes unless given.
     partition, account, qos, constraint, exclude : str, optional
-        As of ``sbatch``.
+        As for ``sbatch``.
     time : int
         Limit of a job, in minutes.
     cpus_per_cell, gpus_per_cell : int
-        Of a job.
+        CPUs and GPUs of a job.
     memory_per_cell : float, optional
-        GiB of a job.
+        Memory of a job, in GiB.
     setup : str, optional
-        A shell command that a job runs first, as ``module load cuda``.
+        A shell command that a job runs first, such as ``module load cuda``.
     cluster : str
         ``slurm``, or ``local``: processes on this machine in place of jobs, to try things out.
     """
@@ -124,7 +124,7 @@ class SlurmExecutor:
                 logs.rmdir()  # stays if it holds anything
 
     def parameters(self) -> dict[str, Any]:
-        """Return what submitit is told."""
+        """Return the parameters for submitit."""
         given: dict[str, Any] = {
             "name": "latecomer",
             "timeout_min": self.time,
@@ -146,8 +146,8 @@ class SlurmExecutor:
 def carry_out_in_job(errand: Errand) -> Ending | Refusal:
     """Carry out a cell in a Slurm job, whose time limit and preemption come as signals.
 
-    submitit's own answer to them is to put a job that cannot checkpoint itself to an end with an
-    error; a cell writes its last checkpoint and leaves without a result, which counts as lost.
+    By itself submitit ends a job that cannot checkpoint itself with an error on these signals; here
+    a cell writes its last checkpoint and exits without a result, which counts as lost.
     """
     stop_on_sigterm()
     warned_by = getattr(signal, "SIG" + os.environ.get("SUBMITIT_PREEMPT_SIGNAL", "USR2"))
@@ -183,7 +183,7 @@ class _Jobs:
         time.sleep(self._pace.poll)
 
     def outcome(self, handle: Any) -> Ending | Refusal | Lost | None:
-        """Return what became of a job: its result, or what Slurm says of one that left none."""
+        """Return what became of a job: its result, or what Slurm says if it left none."""
         import submitit
 
         if handle.paths.result_pickle.exists():
@@ -210,7 +210,7 @@ class _Jobs:
         if now - since < (self._pace.late if over else self._pace.requeue):
             return None
         if preempted:
-            handle.cancel(check=False)  # should it have been requeued all the same
+            handle.cancel(check=False)  # in case it was requeued after all
         return Lost(f"its job {handle.job_id} left no result, its state is {state}")
 
     def cancel(self, handles: Sequence[Any]) -> None:
@@ -219,7 +219,7 @@ class _Jobs:
         deadline = time.monotonic() + 2 * GRACE_SECONDS
         while any(handle.state == "RUNNING" for handle in handles):
             if time.monotonic() >= deadline:
-                return  # Slurm will see to it
+                return  # Slurm ends the rest
             time.sleep(self._pace.poll)
 
 

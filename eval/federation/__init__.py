@@ -1,4 +1,4 @@
-"""Groups of clients as tensors, and how far one group is from another."""
+"""Groups of clients as tensors, and distances between groups."""
 
 from typing import TYPE_CHECKING
 

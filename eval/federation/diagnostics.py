@@ -1,4 +1,4 @@
-"""What a split is like, whatever the method: distances, what shifts lack, the split itself."""
+"""Facts about a split, independent of the method: distances, missing samples, the split."""
 
 from typing import Any
 
@@ -20,12 +20,12 @@ def split_facts(
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return rows and artifacts of a split.
 
-    Rows: each novel client's distance to the training clients, unshifted and under every shift,
-    and the samples that another data set could not give it (``samples_missing``); how far another
-    population of clients is from the split's (``population_distance``). Artifacts:
-    ``label_counts``; ``names``, those of the data's own clients and classes, by number; ``split``,
-    the split frozen, which ``split: {kind: frozen, path: ...}`` reads;
-    ``label_distances``, every measure for every pair of novel and training client, unless there
+    Rows: each novel client's distance to the training clients, unshifted and under every shift;
+    the number of its samples that another data set could not replace (``samples_missing``); the
+    distance of another population of clients from the split's (``population_distance``).
+    Artifacts: ``label_counts``; ``names``, the names of natural clients and classes by number;
+    ``split``, the frozen split, which ``split: {kind: frozen, path: ...}`` reads;
+    ``label_distances``, every measure for every pair of a novel and a training client, unless there
     are more than a million pairs. ``classifier`` is the domain classifier of the A-distance.
     """
     rows: list[Row] = []
@@ -78,7 +78,7 @@ def split_facts(
 
 
 def _names(dataset: Dataset) -> list[Row]:
-    """Say what the numbers of natural clients and of classes stand for, where they have names."""
+    """Return the names of natural clients and classes by number, where they have names."""
     return [
         {"what": what, "number": number, "name": name}
         for what, names in (("client", dataset.client_names), ("class", dataset.class_names))
@@ -88,7 +88,7 @@ def _names(dataset: Dataset) -> list[Row]:
 
 
 def _label_counts(federation: Federation) -> Artifact:
-    """Return the client-by-class counts of the split, a row a client."""
+    """Return the client-by-class counts of the split, one row per client."""
     split, dataset = federation.split, federation.dataset
     groups = {"seen": split.seen, "certification": split.certification, "novel": split.novel}
     records: list[Row] = []

@@ -1,4 +1,4 @@
-"""How far evaluated clients are from training clients: in labels, and as a classifier sees it."""
+"""Distances of evaluated clients from training clients, by labels and by a domain classifier."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ _SMOOTHING: Mapping[str, float] = {"kl": 0.5, "js": 0.0, "hellinger": 0.0, "tv":
 
 @dataclass(frozen=True, eq=False)
 class LabelDivergence:
-    """Divergence of each client's labels from those of its nearest training client.
+    """Divergence of each client's labels from those of the nearest training client.
 
     Attributes
     ----------
     kl, tv : ndarray, shape [n]
-        KL in nats (counts smoothed by 1/2) and total variation (not smoothed).
+        KL in nats (counts smoothed by 1/2), and total variation (not smoothed).
     kl_nearest, tv_nearest : ndarray of int64, shape [n]
-        Position of the nearest training client; ties go to the lowest.
+        Index of the nearest training client; ties go to the lowest.
     """
 
     kl: NDArray[np.float64]
@@ -44,12 +44,12 @@ class LabelDivergence:
 
 
 def label_divergence(counts: ArrayLike, train_counts: ArrayLike) -> LabelDivergence:
-    """Return KL and TV to the nearest training client; plug-in, so biased upward for few samples.
+    """Return plug-in KL and TV to the nearest training client, biased upward for few samples.
 
     Parameters
     ----------
     counts : array_like, shape [n, n_classes]
-        Samples per class of the clients in question (p of the KL).
+        Samples per class of the evaluated clients (p of the KL).
     train_counts : array_like, shape [n_train, n_classes]
 
     Examples
@@ -70,13 +70,13 @@ def label_distances(counts: ArrayLike, others: ArrayLike) -> dict[str, NDArray[n
     Parameters
     ----------
     counts, others : array_like, shape [n, n_classes] and [m, n_classes]
-        Samples per class; ``counts`` is p of the KL, whose counts are smoothed by 1/2 as in
-        :func:`label_divergence`. The others are not smoothed. KL and JS are in nats.
+        Samples per class; ``counts`` is p of the KL. For the KL, counts are smoothed by 1/2 as in
+        :func:`label_divergence`; for the other measures they are not. KL and JS are in nats.
 
     Returns
     -------
     dict of str to ndarray, shape [n, m]
-        ``kl``, ``tv``, ``js``, ``hellinger``; plug-in, so biased upward for few samples.
+        ``kl``, ``tv``, ``js``, ``hellinger``; plug-in estimates, biased upward if samples are few.
 
     Examples
     --------
@@ -101,20 +101,20 @@ def label_distances(counts: ArrayLike, others: ArrayLike) -> dict[str, NDArray[n
 def split_diagnostics(
     train: "Clients", group: "Clients", *, classifier: str = "linear"
 ) -> list[dict[str, Any]]:
-    """Return the rows that say how far each client of a group is from the training clients.
+    """Return rows with the distance of each client of a group from the training clients.
 
-    ``label_kl``, ``label_tv``, ``label_js`` and ``label_hellinger`` are to the training client
-    nearest in that measure; ``a_distance``
-    is the proxy A-distance to the one nearest in TV. (The smallest of many noisy A-distances would
-    be biased towards 0.) Support and query samples count alike. Each row's message names the
-    training client and, for the A-distance, the held-out error with its standard error.
+    ``label_kl``, ``label_tv``, ``label_js`` and ``label_hellinger`` are distances to the training
+    client nearest in that measure; ``a_distance`` is the proxy A-distance to the training client
+    nearest in TV. (The smallest of many noisy A-distances would be biased towards 0.)
+    Support and query samples count alike. Each row's message names the training client and, for
+    the A-distance, the held-out error with its standard error.
 
     Parameters
     ----------
     train : Clients
         Clients that trained.
     group : Clients
-        Clients to be placed, shifted or not.
+        Clients to compare, shifted or not.
     classifier : {"linear", "mlp"}
         Domain classifier of the A-distance, on standardised inputs.
     """

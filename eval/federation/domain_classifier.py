@@ -28,13 +28,13 @@ class ADistance:
     Attributes
     ----------
     proxy : float
-        ``2(1 - 2 error)`` in [-2, 2]; below 0 the classifier did worse than chance.
+        ``2(1 - 2 error)`` in [-2, 2]; below 0 if the classifier did worse than chance.
     error : float
         Held-out error of the domain classifier, averaged over the two domains.
     standard_error : float
         Standard error of ``error``; that of ``proxy`` is four times as large.
     n : tuple of int
-        Samples used of each domain.
+        Samples used from each domain.
     """
 
     proxy: float
@@ -51,24 +51,24 @@ def a_distance(
     classifier: str = "linear",
     features: Callable[[NDArray[Any]], ArrayLike] | None = None,
 ) -> ADistance:
-    r"""Tell two samples apart with a classifier and turn its error into a distance.
+    r"""Train a classifier to tell two samples apart and turn its error into a distance.
 
     Logistic regression (``linear``) or one hidden layer of 64 (``mlp``), on inputs standardised by
-    the training folds; each sample is judged once, by a classifier that did not see it. The error
-    is the mean of the domains' error rates. Its standard error takes each rate as
-    :math:`(k+1)/(n+2)`, so that a perfect score is not called certain. A trained classifier gives
-    at most the true A-distance: the value is an estimate, no bound.
+    the training folds; each member is classified once, by a classifier not trained on it. The
+    error is the mean of the two domains' error rates. Its standard error takes each rate as
+    :math:`(k+1)/(n+2)`, so that zero errors do not give a standard error of 0. A trained classifier
+    gives at most the true A-distance: the value is an estimate, not a bound.
 
     Parameters
     ----------
     x_a, x_b : array_like, shape [n_a, ...] and [n_b, ...]
-        Samples of one shape, at least two of each; beyond 2,000 a random 2,000 are used.
+        Samples with members of one shape, at least two in each; beyond 2,000, a random 2,000.
     seed : int
-        Draws folds and subsamples: five folds, or as many as the smaller sample has members.
+        Seed of folds and subsamples: five folds, or as many as the smaller sample has members.
     classifier : {"linear", "mlp"}
     features : callable, optional
-        Maps the samples to what the classifier sees, ``[n, ...] -> [n, ...]``; not fitted on them,
-        or the error is no held-out one.
+        Maps samples to classifier inputs, ``[n, ...] -> [n, ...]``; it must not be fitted on these
+        samples, or the error is not a held-out error.
 
     Raises
     ------
@@ -105,14 +105,14 @@ def a_distance(
 
 
 def _judged(x: Floats, domain: Ints, classifier: str, rng: np.random.Generator) -> Ints:
-    """Return the domain that each sample is said to be of, by a classifier that did not see it."""
+    """Return each sample's domain as predicted by a classifier not trained on it."""
     from sklearn.model_selection import StratifiedKFold
     from threadpoolctl import threadpool_limits
 
     most = min(_FOLDS, *np.bincount(domain).tolist())
     folds = StratifiedKFold(most, shuffle=True, random_state=int(rng.integers(2**31)))
     said = np.empty_like(domain)
-    # One thread: faster on samples this small, and the same digits on any number of cores.
+    # One thread: faster on samples this small, and identical results on any number of cores.
     with threadpool_limits(1):
         for train, held_out in folds.split(x, domain):
             said[held_out] = _JUDGES[classifier](x[train], domain[train], x[held_out], rng)
@@ -135,13 +135,13 @@ def _mlp(x: Floats, domain: Ints, held_out: Floats, rng: np.random.Generator) ->
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    # The net takes no class weights: samples of the smaller domain are repeated instead.
+    # MLPClassifier takes no class weights: samples of the smaller domain are repeated instead.
     parts = [np.flatnonzero(domain == d) for d in (0, 1)]
     most = max(len(part) for part in parts)
     even = np.concatenate([np.resize(rng.permutation(part), most) for part in parts])
     judge = MLPClassifier((_MLP_WIDTH,), alpha=0.01, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # an early stop costs power, no truth
+        warnings.simplefilter("ignore", ConvergenceWarning)  # early stopping only costs power
         fitted = make_pipeline(StandardScaler(), judge).fit(x[even], domain[even])
     said: Ints = fitted.predict(held_out)
     return said

@@ -1,6 +1,6 @@
-"""A data set and its split as populations on a device: the groups that methods train on and serve.
+"""Groups of clients on a device, made from a data set and its split, to train on and serve.
 
-Nothing here depends on a method or on a training seed, so every method meets the same clients.
+Nothing here depends on a method or a training seed, so every method meets the same clients.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,8 +30,8 @@ from latecomer.models.task.task import Clients
 class Standardisation:
     """Mean and standard deviation that inputs are standardised with.
 
-    One value a channel for images ([C, 1, 1]), one a feature for vectors ([D]); taken from the
-    seen clients' support data only and frozen, so that no evaluated client moves it.
+    One value per channel for images ([C, 1, 1]), one per feature for vectors ([D]); computed from
+    the seen clients' support data only, so that other clients do not affect it.
     """
 
     mean: NDArray[np.float32]
@@ -47,7 +47,7 @@ class Group:
     name : str
         ``seen``, ``certification`` or ``novel``.
     shift : str
-        ``none`` or the name of the shift its data went through.
+        ``none`` or the name of the shift applied to its data.
     severity : float or None
         Strength of the shift in its own unit; None when unshifted.
     clients : Clients
@@ -60,7 +60,7 @@ class Group:
     clients: Clients
 
     def condition(self) -> dict[str, Any]:
-        """Return the columns of a row that say which group and shift it is about."""
+        """Return the columns that identify a row's group and shift."""
         severity = "" if self.severity is None else self.severity
         return {"group": self.name, "shift": self.shift, "severity": severity}
 
@@ -78,17 +78,17 @@ class Federation:
     seen, certification, novel : Group
         The unshifted groups; ``certification`` may be empty.
     validation : Group
-        The seen clients with their validation data as query; empty unless each has some.
+        The seen clients with their validation data as query; empty unless every client has some.
     shifted : tuple of Group
         Novel clients under every shift and severity of the study.
     lacks : tuple of Lack
-        Novel clients that another data set could not fill, and why.
+        Novel clients that another data set could not fill completely, and why.
     data_hash : str
-        Hash of the data set, and of other data sets and functions that shifts take.
+        Hash of the data set and of the other data sets and functions that shifts use.
     shifted_certification : tuple of Group
-        Certification clients under the shifts that certificates are asked for.
+        Certification clients under the shifts for which certificates are requested.
     populations : tuple of Population
-        Those behind ``shifted``.
+        The populations that ``shifted`` is made from.
     """
 
     dataset: Dataset
@@ -112,16 +112,16 @@ class Federation:
 
 
 def _unit_floats(x: NDArray[Any]) -> NDArray[np.float32]:
-    """Pixels as float32; uint8 is divided by 255, floats are taken as they are."""
+    """Return pixels as float32; uint8 is divided by 255, floats are used as they are."""
     return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x.astype(np.float32)
 
 
 def standardisation(
     dataset: Dataset, seen: Sequence[ClientRows], *, block: int = 4096
 ) -> Standardisation:
-    """Take mean and sd over the seen clients' support data; a constant input keeps sd 1.
+    """Compute mean and sd over the seen clients' support data; constant inputs get sd 1.
 
-    Two passes over ``block`` samples at a time, so that memory does not grow with the data.
+    Two passes, ``block`` samples at a time, so that memory does not grow with the data.
     """
     rows = np.concatenate([client.support for client in seen])
     axes = (0,) if dataset.x.ndim == 2 else (0, 2, 3)
@@ -166,7 +166,7 @@ def make_clients(
     scale : Standardisation
         Frozen mean and standard deviation.
     store : Store, optional
-        Puts the tensors on their device; on the CPU unless given.
+        Puts the tensors on its device; on the CPU unless given.
     """
     store = store or Store()
     device = store.device
@@ -186,7 +186,7 @@ def make_clients(
 
 
 class Store:
-    """Arrays as tensors on a device, each of them there once however often it is put.
+    """Arrays as tensors on a device; each array is copied once, however often it is put.
 
     Parameters
     ----------
@@ -201,13 +201,13 @@ class Store:
     def put(self, array: NDArray[Any]) -> torch.Tensor:
         """Return the tensor of an array."""
         if id(array) not in self._held:
-            # The array is held on to, or another one could be given its address.
+            # Keep a reference to the array, or another one could get the same id.
             self._held[id(array)] = array, torch.from_numpy(array).to(self.device)
         return self._held[id(array)][1]
 
 
 def _judged_by_validation(seen: Sequence[ClientRows]) -> Sequence[ClientRows]:
-    """Return the clients with their validation rows as query; none where a client has none."""
+    """Return clients with validation rows as query; no clients if any has no validation rows."""
     if not all(len(client.validation) for client in seen):
         return ()
     return tuple(replace(client, query=client.validation) for client in seen)
@@ -216,12 +216,12 @@ def _judged_by_validation(seen: Sequence[ClientRows]) -> Sequence[ClientRows]:
 def build_federation(settings: FederationSettings) -> Federation:
     """Load, split and shift the data that a study asks for.
 
-    Samples lie on the device once, whatever groups they occur in.
+    Samples are stored on the device once, even if they occur in several groups.
 
     Raises
     ------
     InputError
-        When the data cannot be read, the split cannot exist or the device is not there.
+        The data cannot be read, the split cannot be made or the device is unavailable.
     """
     device = settings.device or "cpu"
     claim(device)
@@ -263,8 +263,8 @@ def build_federation(settings: FederationSettings) -> Federation:
 def _shifted(
     dataset: Dataset, split: Split, settings: FederationSettings
 ) -> tuple[tuple[Population, ...], tuple[Population, ...]]:
-    """Return novel clients under every shift, certification clients under those asked for."""
-    # By name, so that facts come in one order however the study lists its shifts.
+    """Return novel clients under every shift, certification clients under certified shifts."""
+    # Sorted by name, so that the order of the study's shifts does not matter.
     shifts = dict(sorted(settings.shifts.model_dump(mode="json").items()))
     seed, asked = settings.split.seed, settings.split
     novel = shifted_populations(

@@ -13,7 +13,7 @@ from latecomer.eval.files import write_atomic
 from latecomer.eval.results.rows import write_rows
 from latecomer.eval.studies.cells import Cell
 
-# What a cell's directory may hold when its work begins; all else is left of an earlier attempt.
+# What a cell's directory may hold when its work begins; all else is left from an earlier attempt.
 _STAYS = ("checkpoints", "progress.jsonl")
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENODEV, errno.ESTALE)
 
@@ -32,7 +32,7 @@ def seal(rows: bytes) -> str:
 
 
 def failure_of(folder: Path) -> str | None:
-    """Return why a cell failed, None when it has not; a record that is torn counts for nothing."""
+    """Return why a cell failed, None when it has not; an incomplete record is ignored."""
     try:
         return str(json.loads((folder / "failed.json").read_text("utf-8"))["message"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -40,7 +40,7 @@ def failure_of(folder: Path) -> str | None:
 
 
 def record_failure(cell: Cell, folder: Path, message: str, details: str) -> None:
-    """Make a failed cell a row that says why."""
+    """Write a row that says why a cell failed."""
     folder.mkdir(parents=True, exist_ok=True)
     row = {**identity(cell, {}), "status": "failed", "message": message}
     write_rows(folder / "rows.csv", [row])
@@ -49,7 +49,7 @@ def record_failure(cell: Cell, folder: Path, message: str, details: str) -> None
 
 
 def tidy(folder: Path, *, keep: str) -> None:
-    """Remove what an earlier attempt left behind, drafts included; not what it can go on from."""
+    """Remove what an earlier attempt left, drafts included; keep what the cell can resume from."""
     (folder / "done").unlink(missing_ok=True)
     for path in folder.iterdir():
         if path.name in (*_STAYS, keep):
@@ -71,7 +71,7 @@ def says_storage(error: BaseException, folder: Path) -> bool:
 
 
 def identity(cell: Cell, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill the columns that name a cell, and the state of a row that says nothing else."""
+    """Return the columns that name a cell, and the row's status, ``done`` if it has none."""
     config = cell.config
     method = config["method"] or {"name": "", "label": ""}
     return {

@@ -5,8 +5,8 @@
     checkpoints/<slot>-<rounds done>.safetensors    the state, optimizer moments included
     checkpoints/<slot>-<rounds done>.json           written last: without it there is no checkpoint
 
-The JSON holds the SHA-256 of the tensors, so that a torn or foreign pair is known for what it is,
-and the newest pair that is whole is used.
+The JSON holds the SHA-256 of the tensors, so that an incomplete or foreign pair is detected, and
+the newest intact pair is used.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class CellCheckpoints:
     cell : str
         The cell's id: a checkpoint of any other configuration is not used.
     progress : Progress
-        Where the cell's log stands is part of a checkpoint.
+        The cell's log; its position is part of a checkpoint.
     every : CheckpointEvery
         How often to write.
     guard : callable
@@ -94,7 +94,7 @@ class CellCheckpoints:
         return made
 
     def write_last(self) -> None:
-        """Write down the last round that was over, on the way out of a process that must end."""
+        """Write the last finished round, before a process that must end exits."""
         for slot in self._slots[-1:]:
             slot.write_last()
 
@@ -116,7 +116,7 @@ class _FileSlot:
         self._unusable: list[int] = []
 
     def load(self) -> "Checkpoint | None":
-        """Return the newest checkpoint that is whole; say so when it is not the newest there is."""
+        """Return the newest intact checkpoint; add a note if a newer one cannot be used."""
         unusable = ""
         for done in reversed(self._there()):
             try:
@@ -136,8 +136,8 @@ class _FileSlot:
         return None
 
     def offer(self, checkpoint: "Checkpoint") -> None:
-        """Take note of a checkpoint, and write it when it is time to."""
-        # When it is written on the way out, the log may have a line about the next round already.
+        """Remember a checkpoint, and write it if one is due."""
+        # If it is only written at exit, the log may already have a line about the next round.
         self._latest, self._place = checkpoint, self._cell.progress.place()
         every = self._cell.every
         done = checkpoint.rounds_done
@@ -206,7 +206,7 @@ class _FileSlot:
             number for number in self._there() if number not in self._unusable or number == done
         ]
         for old in {*self._unusable, *whole[:-_KEPT]} - {done}:
-            # The JSON goes first: what is left without it is no checkpoint.
+            # The JSON is removed first: without it there is no checkpoint.
             for suffix in ("json", "safetensors"):
                 self._path(old, suffix).unlink(missing_ok=True)
         self._unusable = []
@@ -247,8 +247,8 @@ class _FileSlot:
         if _hash(path) != about["sha256"]:
             raise ValueError("its tensors are damaged")
         stored = load_file(path)
-        # In the order that training left them in (files sort by name), and in memory of their own,
-        # aligned as that of any new tensor: sums must come out the same to the last bit.
+        # In the order of training (files sort by name), and copied to new memory, aligned as for
+        # any new tensor: sums must come out the same to the last bit.
         state = State(
             *(
                 {name: stored[f"{table}.{name}"].clone() for name in about["tables"][table]}
@@ -273,7 +273,7 @@ def _storable(tables: Mapping[str, Mapping[str, "Tensor"]]) -> dict[str, "Tensor
 
 
 def _as_system_error(error: Exception, path: Path) -> OSError:
-    """Return what the format's writer met as the system's error that it was."""
+    """Return the system's error behind an error of the safetensors writer."""
     told = re.search(r"\(os error (\d+)\)", str(error))
     number = int(told[1]) if told else errno.EIO
     return OSError(number, os.strerror(number) if told else str(error), str(path))

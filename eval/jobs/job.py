@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Outcome(Protocol):
-    """What the work of a cell gives back."""
+    """What the work of a cell returns."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ class Job:
     evaluate : str
         ``"module:function"``, imported by whoever does the work.
     every : CheckpointEvery
-        How often its training is written down.
+        How often its training is checkpointed.
     overrules : str
         Token of a lock on the cell whose owner has been found dead.
     """
@@ -85,10 +85,10 @@ class Ending:
     Attributes
     ----------
     kind : str
-        ``done``; ``failed``; ``held``: another process works on it; ``halted``: nothing can be
-        written where it belongs, which is no fault of the cell's.
+        ``done``; ``failed``; ``held`` (another process works on it); ``halted`` (its directory
+        cannot be written, which is not the cell's fault).
     message, details : str
-        Why, in a line; and everything known.
+        Why, in a line; and the full traceback.
     """
 
     kind: Literal["done", "failed", "held", "halted"]
@@ -97,7 +97,7 @@ class Ending:
 
 
 class FailedBeforeError(RuntimeError):
-    """The cell has failed in another process; what it said is the message."""
+    """The cell has failed in another process, whose message this has."""
 
 
 def attempt(
@@ -105,7 +105,7 @@ def attempt(
 ) -> Ending:
     """Do the work of a cell and say how it ended; a failure is recorded while the cell is held.
 
-    Lets through only what ends the process: ``SystemExit`` and ``KeyboardInterrupt``.
+    Raises only what ends the process: ``SystemExit`` and ``KeyboardInterrupt``.
     """
     try:
         carry_out(job, on_round, on_note)
@@ -129,19 +129,19 @@ def carry_out(
     """Do the work of a cell, from its last checkpoint if it has one, and mark it done.
 
     The cell is locked meanwhile.  ``done`` is written last and holds the hash of ``rows.csv``; a
-    cell without it never happened.  A process that is asked to end writes the last finished round
-    down first.
+    cell without it counts as not run.  A process that is asked to end first writes a checkpoint of
+    the last finished round.
 
     Raises
     ------
     HeldError
         When another process works on the cell, or has taken it over.
     FailedBeforeError
-        When another process found in the meantime that it fails.
+        When the cell has meanwhile failed in another process.
     """
     with held(job.folder, overrules=job.overrules) as lock:
         if is_done(job.folder):
-            return  # by another process, since the plan was made
+            return  # finished by another process since the plan was made
         failure = failure_of(job.folder)
         if failure is not None:
             raise FailedBeforeError(failure)
@@ -158,7 +158,7 @@ def carry_out(
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a process left behind that ended just after it had marked its cell done."""
+    """Remove what is left of a process that ended just after it had marked its cell done."""
     if owner_of(folder) is None and not (folder / "checkpoints").exists():
         return
     # A directory that cannot be written stays as it is, and what another process holds is not ours.
@@ -221,7 +221,7 @@ def _carry_out(
 
 @contextlib.contextmanager
 def _while_anyone_listens() -> Iterator[None]:
-    """End the process when whoever it reports to is gone: that is no failure of the cell's."""
+    """End the process if the one it reports to is gone: that is not a failure of the cell."""
     try:
         yield
     except OSError:
@@ -229,7 +229,7 @@ def _while_anyone_listens() -> Iterator[None]:
 
 
 def why(error: BaseException) -> str:
-    """Say an error in one line; a user's mistake speaks for itself, others are named."""
+    """Word an error in one line; all but a user's mistake begin with the error's type."""
     text = " ".join(str(error).split())
     named = type(error).__name__
     return text if isinstance(error, InputError) and text else f"{named}: {text}" if text else named

@@ -2,10 +2,10 @@
 
 A lock is a file ``lock.<n>`` in the cell's directory that names its owner and holds a number that
 the owner raises every few seconds.  It is made with ``link``, which is atomic on network file
-systems too.  Whoever finds the owner of ``lock.<n>`` dead makes ``lock.<n + 1>``, which only one
-can, and removes the other; an owner whose file is gone has lost the cell and stops.
+systems too.  A process that finds the owner of ``lock.<n>`` dead makes ``lock.<n + 1>``, which only
+one can, and removes ``lock.<n>``; an owner whose file is gone has lost the cell and stops.
 
-Clocks are not compared, for those of two machines differ and any may be set anew: an owner is dead
+Clocks are not compared, since those of two machines differ and any may be reset: an owner is dead
 when its process is gone from this machine, or when its number has not moved for `STALE_AFTER`
 seconds of an observer's own monotonic clock.
 """
@@ -79,12 +79,12 @@ def free(folder: Path) -> None:
 
 
 class Watch:
-    """Watches locks from a distance and tells whose owners are dead.
+    """Watches locks of other processes and tells whose owners are dead.
 
     Parameters
     ----------
     clock : callable
-        Seconds that only ever grow, whatever happens to the date.
+        Monotonic clock in seconds, unaffected by changes of the date.
     stale_after : float, optional
         Seconds without a beat after which an owner counts as dead.
     """
@@ -135,13 +135,13 @@ class Lock:
         self._beats.start()
 
     def check(self) -> None:
-        """Raise `HeldError` if another process has taken over; asked before anything is written."""
+        """Raise `HeldError` if another process has taken over; called before any write."""
         if self.lost or not self._is_mine():
             self.lost = True
             raise HeldError("another process has taken over the cell")
 
     def release(self) -> None:
-        """Let go."""
+        """Release the lock."""
         self._over.set()
         if self._beats.is_alive():
             self._beats.join()
@@ -161,13 +161,13 @@ class Lock:
                 if not self._is_mine():
                     self.lost = True
                     return
-                # In place: a file renamed over the name could hide that of a new owner.
+                # In place: a file renamed over it could replace that of a new owner.
                 with self.path.open("r+b") as file:
                     file.write(replace(self.owner, beat=count).line())
                     file.flush()
                     os.fsync(file.fileno())
             except OSError:
-                continue  # a full disk or a network that is away: others wait longer than that
+                continue  # full disk or lost network: others wait for longer than that
 
 
 def _acquire(folder: Path, overrules: str) -> Lock:
@@ -183,7 +183,7 @@ def _acquire(folder: Path, overrules: str) -> Lock:
         path = folder / f"lock.{top + 1}"
         if not _make(path, owner.line()):
             continue  # somebody else was faster: look who
-        # Alone with the one that was found dead?  Otherwise things moved on since it was looked at.
+        # Is only the dead owner's lock there besides?  If not, others have acted since the check.
         after = _read(folder / f"lock.{top}") if top else None
         expected = {*numbers, top + 1}
         if set(_numbers(folder)) == expected and (after and after.token) == (
@@ -210,7 +210,7 @@ def _make(path: Path, content: bytes) -> bool:
         except FileExistsError:
             return False
         except FileNotFoundError:
-            return False  # whoever held the cell before has tidied up
+            return False  # the previous owner has tidied up
         except OSError:
             # A file system without links: between these two steps the owner is unknown.
             try:

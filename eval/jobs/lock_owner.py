@@ -1,4 +1,4 @@
-"""Who holds a lock, told apart from every other process of every machine."""
+"""Who holds a lock, identified among all processes of all machines."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-# Linux's flag of a process that runs nothing any more and only gives back what it had.
+# Linux's flag of a process that runs nothing any more and only releases its resources.
 _EXITING = 0x4
 
 
@@ -22,9 +22,9 @@ class Owner:
     host : str
         Name of the machine.
     machine : str
-        What tells this boot and process namespace from all others; empty where nothing does.
+        Identifies this boot and process namespace; empty where nothing does.
     pid, started : int
-        The process, and when it started in ticks since boot: numbers of processes are used again.
+        Process id, and when it started in ticks since boot, since process ids are reused.
     token : str
         Random; no two locks share it.
     beat : int
@@ -40,7 +40,7 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether its process would be seen from this one."""
+        """Whether its process is visible from this one."""
         return bool(self.machine) and (self.host, self.machine) == (_host(), _machine())
 
     @property
@@ -52,7 +52,7 @@ class Owner:
         return f"process {self.pid} on {self.host}" if self.host else "an unknown process"
 
     def line(self) -> bytes:
-        """Return the content of the lock file; as long for every beat."""
+        """Return the content of the lock file, of the same length for every beat."""
         return (json.dumps(asdict(self) | {"beat": f"{self.beat:012d}"}) + "\n").encode()
 
 
@@ -76,7 +76,7 @@ def _host() -> str:
 
 
 def _machine() -> str:
-    """Return what is the same for all processes that see each other, and for no others."""
+    """Return an id that is the same for exactly the processes that see each other."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -85,7 +85,7 @@ def _machine() -> str:
 
 
 def _start_of(pid: int) -> int:
-    """Return when a process started, in ticks since boot; 0 when that cannot be told."""
+    """Return when a process started, in ticks since boot; 0 if unknown, -1 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What a cell tells about itself while it trains: ``progress.jsonl``, a line a round."""
+"""What a cell reports while it trains: ``progress.jsonl``, a line per round."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class RoundLog(Protocol):
-    """What a training loop tells after a round."""
+    """What a training loop reports after a round."""
 
     @property
     def round(self) -> int:
@@ -22,12 +22,12 @@ class RoundLog(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why clients did not train the way that was asked for; empty if they did."""
+        """Why clients did not train in the way requested; empty if they did."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the file, and the work that led there.
+    """A position in the file, and the work up to it.
 
     Attributes
     ----------
@@ -42,14 +42,14 @@ class Place:
 
 
 class Progress:
-    """Writes the file; what an earlier attempt wrote after its last checkpoint is taken back.
+    """Writes the file; what an earlier attempt wrote after its last checkpoint is removed.
 
     Parameters
     ----------
     path : Path
         The file; what it holds stays until the first line is written or `close` is called.
     clock : callable
-        Seconds that only ever grow.
+        Monotonic clock, in seconds.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -60,13 +60,13 @@ class Progress:
         self._file: Any = None
 
     def keep(self, place: Place) -> None:
-        """Keep what was written up to a place, and go on from there."""
+        """Keep what was written up to a place, and continue from there."""
         if place.size >= self._kept.size:
             self._kept = place
             self._began = self._clock()
 
     def seconds(self) -> float:
-        """Return the time worked on the cell, without what was lost."""
+        """Return the time worked on the cell, without lost work."""
         return round(self._kept.seconds + self._clock() - self._began, 3)
 
     def log(self, entry: RoundLog) -> None:
@@ -77,11 +77,11 @@ class Progress:
         self._write({**line, "seconds": self.seconds()})
 
     def note(self, message: str) -> None:
-        """Write a line about what is out of the ordinary."""
+        """Write a line about something unusual."""
         self._write({"note": message, "seconds": self.seconds()})
 
     def place(self) -> Place:
-        """Return where the file stands."""
+        """Return the current position in the file."""
         return Place(self._open().tell(), self.seconds())
 
     def sync(self) -> None:
@@ -89,7 +89,7 @@ class Progress:
         os.fsync(self._open().fileno())
 
     def finish(self) -> None:
-        """Take back what is not kept even where no line was written since."""
+        """Remove what is not kept even if no line was written since."""
         self._open()
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class Progress:
             self._path.touch()
             self._file = self._path.open("r+b")
             whole = self._file.read(self._kept.size)
-            # A machine that went down may have lost the end, and torn the line before it.
+            # A machine that crashed may have lost the end and cut the line before it.
             self._file.truncate(whole.rfind(b"\n") + 1)
             self._file.seek(0, os.SEEK_END)
         return self._file
@@ -116,7 +116,7 @@ class Progress:
 def last_entry(path: Path) -> dict[str, Any]:
     """Return the last whole line about a round, ``{}`` where there is none.
 
-    A last line that is torn is passed over: the file is read while somebody writes it.
+    An incomplete last line is skipped: the file may be read while it is written.
     """
     try:
         with path.open("rb") as file:

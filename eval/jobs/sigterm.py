@@ -11,9 +11,9 @@ GRACE_SECONDS = 10.0
 
 
 def stop_on_sigterm() -> None:
-    """Let SIGTERM end this worker process with exit code 143, wherever it is.
+    """Let SIGTERM end this worker process with exit code 143, at any point.
 
-    ``SystemExit`` is raised once; work in hand writes its last checkpoint on the way out.
+    ``SystemExit`` is raised once; running work writes its last checkpoint as it ends.
     """
     asked = threading.Event()
 
@@ -29,7 +29,7 @@ def stop_on_sigterm() -> None:
 def sigterm_interrupts() -> Iterator[None]:
     """Let SIGTERM raise ``KeyboardInterrupt`` while the block runs, as Ctrl-C does.
 
-    Only in the main thread, and only where nobody else has asked to be told of SIGTERM.
+    Only in the main thread, and only if nothing else handles SIGTERM.
     """
     first = threading.current_thread() is threading.main_thread()
     if not first or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:

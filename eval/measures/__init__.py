@@ -1,4 +1,4 @@
-"""What a study may ask about a trained model beside its errors."""
+"""What a study may ask about a trained model besides its errors."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Whether a method's models differ between clients at all, or are one model under many names.
+"""Whether a method's models differ between clients at all, or are all the same model.
 
 A hypernetwork can ignore what describes a client and still learn: it then serves everybody the same
-model. Errors alone do not tell, for that model may be a good one.
+model. Errors alone do not show this, for that model may be a good one.
 """
 
 import math
@@ -21,7 +21,7 @@ BLIND_BELOW = 0.01
 """Relative spread of the models below which a personalised method is called blind."""
 
 COMPARED = 50
-"""Most seen clients whose models are held side by side."""
+"""Largest number of seen clients whose models are compared."""
 
 SERVED_AS_TRAINED = ("forward", "unlabelled", "embedding", "global")
 """Protocols whose seen clients are served without training."""
@@ -32,7 +32,7 @@ def model_spread(models: Sequence[Params]) -> float:
 
     .. math:: \sqrt{\frac{\sum_i \|\theta_i - \bar\theta\|^2}{\sum_i \|\theta_i\|^2}}
 
-    Between 0, where all are one, and 1, where they cancel.
+    Between 0, where all models are equal, and 1, where they cancel.
 
     Parameters
     ----------
@@ -69,10 +69,10 @@ def blindness_rows(
 ) -> list[dict[str, Any]]:
     """Measure on seen clients whether each has a model of its own, and whether it matters.
 
-    ``model_spread``, see :func:`model_spread`, with a warning as ``message`` below
+    Rows ``model_spread``, see :func:`model_spread`, with a warning as ``message`` below
     ``BLIND_BELOW`` where the method is said to be personalised; and ``swap_cost``, the mean over
     clients of the query error under another client's model (the next one's; ids are permuted) minus
-    that under their own. Nothing for methods that serve seen clients by training, and no spread
+    that under their own. No rows for methods that serve seen clients by training, and no spread
     where a model is not a set of weights.
 
     Parameters

@@ -1,6 +1,6 @@
 """Inputs of the published bounds, read off a trained model: each number with its provenance.
 
-A bound is only as true as what is put into it.  A constant that is exact for the model at hand says
+A bound is only as valid as its inputs.  A constant that is exact for the model at hand says
 so; one that is measured at a few points, or taken after looking at the data, is an estimate, and a
 bound that uses it is not rigorous.
 """
@@ -34,7 +34,7 @@ class Constant:
     name : str
         The calculator's argument.
     value : float
-        What it is given.
+        The argument's value.
     provenance : str
         Where the number comes from.
     estimate : bool
@@ -104,11 +104,11 @@ def hypernetwork_constants(
     clients : Clients
         The seen clients.
     seed : int
-        Draws the directions that the Lipschitz constant in the weights is probed along.
+        Seed of the directions along which the Lipschitz constant in the weights is probed.
     sizes : sequence of str
-        The method's target networks of several sizes; the clients' are under ``size``. The
-        hypernetwork is then all of its heads, and Lipschitz constants hold for every size. The
-        padding of the smaller nets is constant and has no slope, so that it adds to no norm.
+        The method's target networks of several sizes; each client's is under ``size``. The
+        hypernetwork then includes all heads, and Lipschitz constants hold for every size. The
+        padding of the smaller nets is constant and has no gradient, so that it adds to no norm.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def _weight_lipschitz(
         member = int(torch.randint(len(embeddings), (1,), generator=generator))
         only = slice(member, member + 1)
         made = net(leaves, embeddings[only], size[only].to(embeddings.device))
-        # Nothing moves the padding of a smaller net: a direction into it would count for nothing.
+        # The padding of a smaller net has no gradient: a direction into it would not count.
         shapes = dict(net.parts[int(size[member])][1].shapes)
         drawn = {k: torch.randn(1, *shapes[k], generator=generator) for k in made}
         directions = [padded(drawn[k], v.shape).to(v) for k, v in made.items()]
@@ -211,7 +211,7 @@ def joint_error(
     source, target : tuple of Tensor
         Standardised inputs and labels of both domains.
     seed : int
-        Halves, initial weights and minibatches.
+        Seed of the halves, initial weights and minibatches.
     """
     generator = torch.Generator().manual_seed(seed)
     fit: list[tuple[Tensor, Tensor]] = []

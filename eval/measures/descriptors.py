@@ -1,4 +1,4 @@
-"""Descriptors of clients, and whether clients with similar classes have similar ones."""
+"""Descriptors of clients, and whether clients with similar classes have similar descriptors."""
 
 import warnings
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def rank_correlations(
     novel_proportions: Floats,
     seen_proportions: Floats,
 ) -> Floats:
-    r"""Return how well descriptors rank seen clients by likeness, for every novel client.
+    r"""Return how well descriptors rank seen clients by similarity, for every novel client.
 
     For novel client i, Spearman's rank correlation over seen clients j of ``|v_i - v_j|`` and
     ``|pi_i - pi_j|`` (PeFLL, section 4.1 and Figures 3, 5-7).

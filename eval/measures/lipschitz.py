@@ -11,13 +11,13 @@ from latecomer.models.task.objectives import squared_norm
 from latecomer.models.task.state import Params, add, detached, leaves, subtract
 
 _ITERATIONS = 2  # of the power iterations
-_PROBE = 1e-3  # how far is probed, relative to the norm of the parameters
+_PROBE = 1e-3  # probing distance, relative to the norm of the parameters
 
 
 def pulled_back(
     made: Mapping[str, Tensor], against: Mapping[str, Tensor], eta: Params, *, again: bool = False
 ) -> Params:
-    """Return the transposed Jacobian of what was made, applied to ``against``."""
+    """Return the transposed Jacobian of ``made`` in ``eta``, applied to ``against``."""
     slopes = torch.autograd.grad(
         [*made.values()],
         [*eta.values()],
@@ -36,8 +36,8 @@ def steepest(
 ) -> float:
     """Return how fast a gradient changes: a lower estimate of its Lipschitz constant.
 
-    Differences over a short way, first along the gradient, then along the change found: a power
-    iteration for the largest curvature.
+    Takes differences over a short step, first along the gradient, then along the change found: a
+    power iteration for the largest curvature.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def steepest(
         if not length > 0 or not step > 0:
             break
         moved = {name: value + direction[name] * (step / length) for name, value in point.items()}
-        # What rounding leaves of the step is what the change is divided by.
+        # Divide the change by the step as it is after rounding.
         direction = subtract(gradient_at(moved), gradient)
         largest = max(largest, norm_of(direction) / norm_of(subtract(moved, point)))
     return largest
@@ -66,8 +66,8 @@ def jacobian_norm(
 ) -> float:
     """Return a lower estimate of the spectral norm of a Jacobian, by power iteration.
 
-    Each value looked at is the norm of the transposed Jacobian on a unit vector, so that none
-    exceeds the norm; differences only choose the next vector.
+    Each value compared is the norm of the transposed Jacobian applied to a unit vector, so that
+    none exceeds the spectral norm; differences only choose the next vector.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Published bounds on a trained model: what is put in, and why the outcome is no certificate."""
+"""Published bounds on a trained model: their inputs, and why the outcome is no certificate."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -110,7 +110,7 @@ def _pefll_32(model: TrainedModel) -> Iterator[PublishedBound]:
 
 
 def _two_step_kl(model: TrainedModel) -> Iterator[PublishedBound]:
-    """Route R2: two nested kl inversions on what Theorem 3.2 is evaluated on; not published."""
+    """Route R2: two nested kl inversions on the inputs of Theorem 3.2; not published."""
     norms = _norms(model)
     if norms is None:
         return
@@ -145,7 +145,7 @@ def _two_step_kl(model: TrainedModel) -> Iterator[PublishedBound]:
 
 
 def _pfedhn_eps(model: TrainedModel) -> Iterator[PublishedBound]:
-    """PFedHN Theorem 1; it needs a learnt embedding per client and no weights beside."""
+    """PFedHN Theorem 1; it needs a learnt embedding per client and no personal weights."""
     if model.method.personalization != "embedding" or part(model.state.clients, "head"):
         return
     seen = model.federation.seen

@@ -1,4 +1,4 @@
-"""What a study may ask about each trained model beside its errors: ``evaluation.measures``.
+"""What a study may ask about each trained model besides its errors: ``evaluation.measures``.
 
 - ``descriptors``: every client's descriptor, and its rank correlation with the clients' classes,
   along the training too where ``evaluation.every`` says how often;
@@ -6,10 +6,10 @@
 - ``serving_cost``: seconds and bytes of serving newcomers;
 - ``training_error``: the error of seen clients on the data that they trained on, which splits the
   gap to new clients in two: own new data, and new clients;
-- ``convergence``: what PeFLL's Theorem 3.1 speaks of, along the training alone and at the rounds
+- ``convergence``: the quantities of PeFLL's Theorem 3.1, only along the training, at the rounds
   that ``evaluation.every`` says (``theorem31.py``, ``theorem31_rows.py``).
 
-Methods that a measure is not about leave it out.
+A measure is left out for methods to which it does not apply.
 """
 
 import time
@@ -111,7 +111,7 @@ def _serving_cost(model: TrainedModel) -> Findings:
 
 
 def _training_error(model: TrainedModel) -> Findings:
-    """Return a row ``training_error`` a seen client and predictor: its model on its own support."""
+    """Return a row ``training_error`` per seen client and predictor: its model on its support."""
     rows: list[dict[str, Any]] = []
     for predictor in model.method.predictors:
         scores = model.support_scores(predictor)
@@ -139,7 +139,7 @@ def _messages(model: TrainedModel) -> tuple[int, int | str, int | str]:
     body = sum(int(np.prod(task.shapes[name])) for name in body_names(task, own)) * size
     if protocol == "embedding":
         rounds = int(getattr(method, "novel_rounds", 0))
-        # Each round: what the hypernetwork makes goes down, its change comes up; then the model.
+        # Each round: generated weights go down, their change comes up; at the end the model down.
         return rounds, (rounds + 1) * body, rounds * body
     if protocol == "finetune":
         return 1, body, 0
@@ -167,7 +167,7 @@ def measure_all(model: TrainedModel, names: Iterable[str]) -> Findings:
     artifacts: dict[str, Artifact] = {}
     for name in names:
         if name not in MEASURES:
-            continue  # measured along the training alone
+            continue  # measured only along the training
         further, made = MEASURES[name](model)
         rows += further
         artifacts |= made

@@ -1,11 +1,11 @@
-r"""What PeFLL's Theorem 3.1 speaks of, measured at one state of a training.
+r"""The quantities of PeFLL's Theorem 3.1, measured at one state of a training.
 
 The objective is the theorem's: :math:`F(\eta) = \frac1n\sum_i f_i(h(S_i;\eta)) +
 \lambda_h|\eta_h|^2 + \lambda_v|\eta_v|^2` with :math:`f_i(\theta) = L(\theta; S_i) +
 \lambda_\theta|\theta|^2` over the seen clients, descriptors from their whole support.  F, its
 gradient and the clients' spread around it are exact for the state at hand.  The theorem's constants
-are suprema over all parameters: what is found at the places that a training passes, along few
-directions and for few clients, can only be too small.  Nothing here moves the training or draws
+are suprema over all parameters: what is found at the parameters that a training visits, along few
+directions and for few clients, can only be too small.  Nothing here affects the training or draws
 from its generators.
 """
 
@@ -27,9 +27,9 @@ from latecomer.models.task.state import Params, State, detached, leaves, subtrac
 from latecomer.models.task.task import Clients, Samples, Task
 
 PROBED = 10
-"""Clients that constants of single clients are looked for at: the first of the split's order."""
+"""Number of clients at which per-client constants are measured: the first in the split's order."""
 
-_DRAWS = 4  # batches drawn of each such client
+_DRAWS = 4  # batches drawn from each such client
 _STREAM = 31
 
 
@@ -42,7 +42,7 @@ class Slope:
     objective : float
         F.
     gradient : dict of str to Tensor
-        Of F in the weights of hypernetwork and encoder.
+        Gradient of F in the weights of hypernetwork and encoder.
     dissimilarity : float
         Root of the mean squared distance between the clients' gradients and their mean.
     loss_gradients : tuple of float
@@ -63,7 +63,7 @@ def is_about(method: Method) -> TypeGuard[GeneratedClients]:
 def converging(
     method: Method, task: Task, clients: Clients, *, batch_size: int, seed: int
 ) -> Callable[[State, int], Mapping[str, float]] | None:
-    """Return :func:`quantities` of a state and the rounds done; None for other methods."""
+    """Return :func:`quantities` as a function of state and rounds done; None for other methods."""
     if not is_about(method):
         return None
 
@@ -83,7 +83,7 @@ def slope(method: GeneratedClients, task: Task, state: State, clients: Clients) 
         Gives the regularisers.
     task : Task
     state : State
-        Where.
+        Where F is differentiated.
     clients : Clients
         The seen clients, labelled.
 
@@ -123,16 +123,16 @@ def quantities(
     seed: int,
     rounds_done: int,
 ) -> dict[str, float]:
-    """Return everything that ``latecomer.bounds.pefll_31`` speaks of, at one state.
+    """Return all quantities of ``latecomer.bounds.pefll_31``, at one state.
 
     Parameters
     ----------
     method, task, state, clients
         As for :func:`slope`.
     batch_size : int
-        Of local steps and of descriptors.
+        Batch size of local steps and of descriptors.
     seed, rounds_done : int
-        Address of the few draws made here: batches, and directions to start from.
+        Key of the few draws made here: batches, and directions to start from.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def quantities(
         ``loss_gradient``: largest over clients at their own weights. ``smoothness`` (of F),
         ``loss_smoothness``, ``generator_gradient``: largest found along a few directions.
         ``loss_noise``, ``generator_noise``, ``model_noise``: from a few batches, the largest over
-        clients; the last two times the root of the batch size, as the theorem has them.
+        clients; the last two multiplied by the root of the batch size, as in the theorem.
     """
     rng = np.random.Generator(np.random.Philox(key=[seed, _STREAM], counter=[0, 0, 0, rounds_done]))
     here = slope(method, task, state, clients)

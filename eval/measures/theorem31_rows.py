@@ -1,4 +1,4 @@
-"""Rows that set a training beside Theorem 3.1 of PeFLL: both sides, the right one by terms."""
+"""Rows that compare a training with Theorem 3.1 of PeFLL: both sides, the right one by terms."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -48,11 +48,11 @@ def convergence_rows(
     ----------
     records : sequence of mapping
         ``Curve.quantities``: what ``latecomer.eval.measures.theorem31.quantities`` found, by
-        ``round``; the first is of round 0. No rows without any.
+        ``round``; the first is of round 0. Without records there are no rows.
     method : GeneratedClients
-        Its learning rates.
+        Gives the learning rates.
     n_clients, cohort, local_steps, batch_size : int
-        Seen clients, and the training's portions.
+        Seen clients, and the training's cohort, local steps and batch size.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def convergence_rows(
         on ``mean_squared_gradient_norm``, the theorem's left side over the measured rounds up to T,
         and ``convergence_rate``, its right side for trainings of T rounds with the largest
         constants of the whole training, in total and term by term. At the last round
-        ``convergence_rounds`` (from how many on the theorem is proved with these constants) and
+        ``convergence_rounds`` (the fewest for which the theorem is proved with these constants) and
         ``step_size`` by ``term``: the server's, the clients', the theorem's.
     """
     if not records:
@@ -73,7 +73,7 @@ def convergence_rows(
         for name in (*_EXACT, *_CONSTANTS)
     ]
     constants = {name: max(record[name] for record in records) for name in _CONSTANTS}
-    # Cross-entropy and ridges are at least 0: so is the objective's lower bound.
+    # Cross-entropy and ridges are at least 0, so 0 is a lower bound of the objective.
     inputs = {"initial_gap": float(records[0]["objective"]), **constants}
     portions: dict[str, Any] = {"cohort": cohort, "local_steps": local_steps}
     later = [record for record in records if record["round"] > 0]

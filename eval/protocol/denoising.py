@@ -3,9 +3,9 @@ r"""pFedHN, section 4.1, by simulation: what a linear hypernetwork removes from 
 Client i has a design :math:`X_i` with orthonormal columns and labels :math:`y_i = X_i\theta_i^* +
 \sigma z`.  Its own least-squares solution is :math:`\bar\theta_i = X_i^Ty_i = \theta_i^* +
 \sigma\epsilon_i` with :math:`\epsilon_i` standard normal: exactly, where the paper has a limit.
-True models lie in a subspace of the few dimensions that have a variance.  The best linear
-hypernetwork of k dimensions makes :math:`\bar\theta_i` projected on the k leading principal
-components, none centred (Proposition 1).  Errors are :math:`|\hat\theta_i - \theta_i^*|^2`, a
+True models lie in a subspace of the few dimensions with nonzero variance.  The best linear
+hypernetwork of k dimensions gives :math:`\bar\theta_i` projected on the k leading principal
+components, uncentred (Proposition 1).  Errors are :math:`|\hat\theta_i - \theta_i^*|^2`, a
 client's excess loss on its own design.
 """
 
@@ -64,9 +64,9 @@ def draw_clients(
     rng : numpy.random.Generator
     truth : ndarray of shape [n, d]
     n_samples : int
-        Of every client, at least d.
+        Samples per client, at least d.
     noise : float
-        Standard deviation of a label.
+        Standard deviation of the label noise.
     """
     n, d = truth.shape
     designs = np.linalg.qr(rng.standard_normal((n, n_samples, d)))[0]
@@ -80,9 +80,9 @@ def train_linear(
 ) -> tuple[Floats, Floats]:
     r"""Train :math:`\theta_i = Wv_i` by gradient descent on the clients' losses.
 
-    Every round all clients send the gradient of :math:`|X_i\theta_i - y_i|^2` at what they were
-    given, which for an orthonormal design is :math:`2(\theta_i - X_i^Ty_i)`; the server pulls it
-    back to W and the descriptors. (Several local steps would multiply it by one number for all.)
+    Every round all clients send the gradient of :math:`|X_i\theta_i - y_i|^2` at the model they
+    got, which for an orthonormal design is :math:`2(\theta_i - X_i^Ty_i)`; the server propagates it
+    back to W and the descriptors. (Several local steps would scale all of them by one factor.)
 
     Returns
     -------
@@ -95,7 +95,7 @@ def train_linear(
     weights = rng.standard_normal((d, dimension)) * (size / d) ** 0.5
     descriptors = rng.standard_normal((n, dimension)) * (size / n) ** 0.5
     moving = [np.zeros_like(weights), np.zeros_like(descriptors)]
-    # Near an optimum both factors are as long as the root of the solutions' norm.
+    # Near an optimum the norm of both factors is the square root of the solutions' norm.
     lr = 0.1 / (4 * size)
     for _ in range(rounds):
         against = 2 * (descriptors @ weights.T - solutions)
@@ -110,8 +110,8 @@ def fixed_subspace_error(variances: Floats, subspace: Floats, noise: float) -> f
 
     .. math:: \operatorname{tr}((I-P)\Sigma) + \sigma^2k
 
-    The first part is what the subspace leaves out, the second the noise that stays; exact for a
-    subspace that the clients' noise has no part in.
+    The first term is what the subspace leaves out, the second the noise that stays; exact for a
+    subspace that does not depend on the clients' noise.
 
     Parameters
     ----------
@@ -136,8 +136,8 @@ def estimated_error(solutions: Floats, dimension: int, noise: float) -> float:
     Unbiased over the noise, from the solutions alone: Stein's estimate
     :math:`(|\bar\Theta - \hat\Theta|^2 + 2\sigma^2\,df)/n - \sigma^2d` with the divergence of a
     truncated singular value decomposition, :math:`df = k(k + |n-d|) +
-    2\sum_{i\le k<j}s_i^2/(s_i^2-s_j^2)` (Candès, Sing-Long and Trzasko, 2013). Where two singular
-    values nearly agree it is unsteady.
+    2\sum_{i\le k<j}s_i^2/(s_i^2-s_j^2)` (Candès, Sing-Long and Trzasko, 2013). It is unstable
+    where two singular values nearly agree.
 
     Parameters
     ----------
@@ -155,8 +155,8 @@ def estimated_error(solutions: Floats, dimension: int, noise: float) -> float:
 
 
 def _one_draw(settings: Denoising, noise: float, draw: int) -> list[Row]:
-    """Return a record per dimension of one drawn federation."""
-    # Every noise meets the same true models and designs.
+    """Return one record per dimension for one drawn federation."""
+    # Every noise level has the same true models and designs.
     rng = np.random.default_rng([settings.seed, draw])
     d, variances = settings.weights, np.asarray(settings.variances, dtype=np.float64)
     basis = np.linalg.qr(rng.standard_normal((d, d)))[0][:, : len(variances)]
@@ -189,7 +189,7 @@ def _one_draw(settings: Denoising, noise: float, draw: int) -> list[Row]:
                     newcomers @ best.weights @ best.weights.T
                 ),
                 "novel_gradient_descent": novel.error(newcomers @ span @ span.T),
-                # Closed forms: noise alone; the best subspace, known; what the draw itself says.
+                # Closed forms: noise alone; the best subspace, if known; the draw's own estimate.
                 "local_expected": noise * noise * d,
                 "known_subspace": _known_subspace(moments, order, k, noise),
                 "estimated": estimated_error(solutions, k, noise),
@@ -214,7 +214,7 @@ def denoising_findings(settings: Denoising) -> tuple[list[Row], dict[str, Artifa
     """Return rows and the artifact ``linear_denoising`` of a study's section ``denoising``.
 
     The artifact has a record per noise, dimension and draw. Rows ``denoising_error`` are means over
-    draws with a 95% normal interval for the mean; ``term`` says which, for which k and noise.
+    draws with a 95% normal interval for the mean; ``term`` names the estimator, k and noise.
     """
     table = [
         record

@@ -1,4 +1,4 @@
-"""One cell of a study, of whatever kind: its work by name."""
+"""One cell of a study: the function for each kind of cell."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -46,7 +46,7 @@ def evaluate_cell(
     on_round : callable, optional
         Called with a ``RoundLog`` after every training round.
     checkpoints : Checkpoints
-        Where each training of the cell has a slot to keep its checkpoints in, and to go on from.
+        Gives each training of the cell a slot to save its checkpoints in and to resume from.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def evaluate_cell(
         When the training loss stops being finite.
     InputError
         When the data or the split cannot be made, when the split has too few clients for a
-        certificate, or when its route cannot do with the method what it must.
+        certificate, or when its route cannot be used with the method.
     """
     cell = read_cell(config)
     if isinstance(cell, DenoisingCell):

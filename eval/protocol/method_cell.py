@@ -53,12 +53,12 @@ def _correlation(setup: Setup, state: State) -> dict[str, Any]:
     return {"spearman": float(defined.mean()) if len(defined) else ""}
 
 
-# Serving newcomers by training, time and again, would cost more than the training itself.
+# Serving newcomers by training at every measurement would cost more than the training itself.
 _WITHOUT_TRAINING = ("forward", "global", "unlabelled")
 
 
 def _curve_plan(setup: Setup, cell: TrainingCell) -> Plan | None:
-    """Say what to measure along the training; None where only its end is looked at."""
+    """Return what to measure during the training; None if only its end is measured."""
     federation, budget = setup.federation, setup.budget
     asked = cell.evaluation.measures or ()
     also = partial(_correlation, setup) if "descriptors" in asked else None
@@ -83,7 +83,7 @@ def _curve_plan(setup: Setup, cell: TrainingCell) -> Plan | None:
 def _trained(
     setup: Setup, cell: TrainingCell, on_round: OnRound | None, checkpoints: Checkpoints
 ) -> tuple[Curve, Plan | None, State]:
-    """Train the cell's method; what was measured on the way, and the state that is kept."""
+    """Train the cell's method; return the measured curve, its plan and the state that is kept."""
     clients, budget, seed = setup.federation.seen.clients, setup.budget, setup.seed
     plan = _curve_plan(setup, cell)
     slot = checkpoints.slot("train", seed=seed, rounds=budget.rounds, device=str(clients.device))
@@ -157,7 +157,7 @@ def _scored(setup: Setup, state: State, cell: TrainingCell) -> _Scored:
 
 
 def _by_group(setup: Setup, state: State, cell: TrainingCell, predictor: str) -> Scores:
-    """Score all groups by a predictor, certification clients as the certificates ask."""
+    """Score all groups with a predictor, certification clients as the certificates require."""
     score = partial(setup.score, state, predictor=predictor)
     federation = setup.federation
     return {

@@ -1,6 +1,6 @@
-"""The cell that says what holding clients out costs: the method trained on them as well.
+"""The cell that measures what holding clients out costs: the method trained on them as well.
 
-A certificate of held-out clients is about a system that did without them.  This one trains the same
+A certificate of held-out clients is about a system trained without them.  This one trains the same
 method, seed and rounds on seen and certification clients together, inputs scaled by all of their
 support, and measures the novel clients.  Nothing of it is certified.
 """
@@ -19,7 +19,7 @@ def evaluate_whole(
     on_round: OnRound | None = None,
     kept: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
-    """Train on all clients but the novel ones and measure these; errors as of `evaluate_cell`."""
+    """Train on all clients but the novel ones and measure these; raises as `evaluate_cell`."""
     setup = setup_of(cell)
     everyone, novel = joined(setup.federation)
     rounds, device = setup.budget.rounds, str(everyone.device)

@@ -1,4 +1,4 @@
-"""Artifacts: what a cell found that is no row, as arrays or a table beside a manifest."""
+"""Artifacts: results of a cell that are not rows, as arrays or a table beside a manifest."""
 
 import contextlib
 import io

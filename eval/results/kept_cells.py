@@ -15,7 +15,7 @@ ARCHIVE = "cells.tar.xz"
 
 
 def run_folder(path: str | Path) -> Path:
-    """Return the path of a run's directory, refusing any other.
+    """Return the path of a run's directory, refusing any other path.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def run_folder(path: str | Path) -> Path:
 
 
 def cells_of(directory: Path) -> Path:
-    """Return the folder of a run's cells; where only their archive is kept, a copy unpacked.
+    """Return the folder of a run's cells; an unpacked copy if only their archive is kept.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def cells_of(directory: Path) -> Path:
 
 
 def packed_cells(directory: Path) -> Path | None:
-    """Unpack the archive of a run's cells, once in a process, and None where there is none.
+    """Unpack the archive of a run's cells, once per process; return None if there is none.
 
     The copy is removed when the process ends.
 

@@ -1,8 +1,8 @@
 """Rows and artifacts: the files through which evaluation and reports meet.
 
-A row is one number with everything needed to know what it is about; what is no single number (label
-counts, descriptors, tables of inputs) is an artifact with a manifest.  Files are written whole or
-not at all.
+A row is one number with everything needed to know what it is about; results of several numbers
+(label counts, descriptors, tables of inputs) are artifacts with a manifest.  Files are written
+whole or not at all.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ _ORDER = (
 
 
 def make_row(**fields: Any) -> dict[str, Any]:
-    """Make a row: every column present, what is not given empty.
+    """Make a row: every column is present, those not given are empty.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def read_rows(path: str | Path) -> pd.DataFrame:
 
 def _typed(records: list[list[str]], source: Path) -> pd.DataFrame:
     frame = pd.DataFrame(records, columns=list(COLUMNS), dtype="str")
-    # Plain lists: to go through a column of a frame takes several times as long.
+    # Plain lists: looping over a column of a frame takes several times as long.
     columns = dict(zip(COLUMNS, zip(*records, strict=True), strict=True)) if records else {}
     try:
         for name in _FLOATS:
@@ -182,7 +182,7 @@ def _typed(records: list[list[str]], source: Path) -> pd.DataFrame:
 
 
 def read_records(path: str | Path) -> list[list[str]]:
-    """Read a rows file as the text it holds, one list in the order of `COLUMNS` a row.
+    """Read a rows file as text, one list per row in the order of `COLUMNS`.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def load_run(path: str | Path) -> RunRecord:
 
 
 def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """Rows of a run: ``rows.csv``, which a run writes at its end, and of cells not yet in it."""
+    """Rows of a run: ``rows.csv``, written at its end, and the rows of cells not yet in it."""
     merged = folder / "rows.csv"
     records = read_records(merged) if merged.is_file() else []
     known = {record[COLUMNS.index("cell")] for record in records}

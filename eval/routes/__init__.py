@@ -1,4 +1,4 @@
-"""Ways to a certificate, R0 to R5: what an entry may say and what it leads to."""
+"""Routes to a certificate, R0 to R5: what an entry may say and what is done for it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Clients in the order they arrive, their inputs scaled by those who were there first."""
+"""Clients in the order they arrive, their inputs scaled by the data of the first clients."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
-"""What the split adds to a cell's certificates: who was dealt how, who shares samples.
+"""What the split adds to a cell's certificates: how clients were dealt, who shares samples.
 
-The answers are the same for every route, so they are added to what a cell leaves behind.
+These caveats are the same for every route, so they are added to a cell's outcome.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ VOUCHED = (
     "the system was trained elsewhere, and its user vouches that no client but the seen ones had "
     "part in its training or in any choice about it"
 )
-"""What certificates of a system that this run did not train assume beside all else."""
+"""What certificates assume in addition about a system that this run did not train."""
 
 
 def shared_samples(split: Split, plan: Plan) -> float:
     """Return the share of the novel clients' query samples that arriving clients hold too.
 
     Independent clients draw from the same pools, so that a system trained on arriving clients has
-    met some of what novel clients are measured on: errors of theirs are then no errors on new data.
+    met some samples that novel clients are measured on: their errors are not errors on new data.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ def shared_samples(split: Split, plan: Plan) -> float:
 def with_caveats(
     outcome: Outcome, entries: Sequence[RouteSettings], split: Split, *, trained: bool = True
 ) -> Outcome:
-    """Add to a cell's outcome what its split, and who trained, make of the certificates.
+    """Add to a cell's outcome the caveats that its split, and who trained, put on certificates.
 
     On a split of independent clients, certificates of routes that train on arriving clients get a
     row ``certificate_overlap`` (`shared_samples`).  On a pool, certificates of one fixed system get
-    rows ``certificate_pool``: what they leave for clients that were not scored.  On a frozen split
-    that is not known to be dealt at random no certificate is rigorous.  Of a system that was not
-    ``trained`` here they assume what its user vouches for.
+    rows ``certificate_pool``: what they imply for clients not scored.  On a frozen split
+    that is not known to be dealt at random no certificate is rigorous.  For a system not
+    ``trained`` here, certificates assume what its user vouches for.
     """
     rows, facts = list(outcome.rows), _facts(outcome)
     if isinstance(entries[0], TrainingRoute):
@@ -104,7 +104,7 @@ def _with_overlap(
 
 
 def _left_for_others(rows: list[Row], facts: list[Row]) -> list[Row]:
-    """Say what bounds over a pool leave for its other clients, where scores are not drawn ones."""
+    """Return what bounds over a pool imply for its other clients; nothing for drawn scores."""
     pools = {fact["bound"]: fact["value"] for fact in facts if fact["name"] == "pool_size"}
     pooled: list[Row] = []
     for total in rows:
@@ -112,7 +112,7 @@ def _left_for_others(rows: list[Row], facts: list[Row]) -> list[Row]:
         if not bounded or total["sampling"] != "finite-pool":
             continue
         if total["predictor"] != "deterministic":
-            continue  # the mean of drawn scores is known but for the draws
+            continue  # the mean of drawn scores is known only up to the draws
         mean = next(
             part["value"]
             for part in rows

@@ -1,4 +1,4 @@
-"""A cell's configuration with the certificates that it asks for, each of its route's settings."""
+"""A cell's configuration with the certificates that it asks for, each as settings of its route."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ _CELL: TypeAdapter[SplitCell | DenoisingCell | TrainingCell] = TypeAdapter(
 
 
 def read_cell(config: Mapping[str, Any]) -> SplitCell | DenoisingCell | TrainingCell:
-    """Read what ``config.json`` of a cell says.
+    """Read the content of a cell's ``config.json``.
 
     Examples
     --------

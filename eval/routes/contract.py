@@ -1,4 +1,4 @@
-"""What a route to a certificate is asked, and what it gives back."""
+"""What a route to a certificate receives, and what it returns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ class Request(Generic[E]):
     Attributes
     ----------
     entry : RouteSettings
-        Of the route that is asked.
+        Settings of the route that is asked for.
     model : TrainedModel
     cell : TrainingCell
-        The cell that asks.
+        The cell that makes the request.
     scores : mapping
         Scores of the certification clients by predictor and group: unshifted, and under every
         shift that some entry asks for.

@@ -28,7 +28,7 @@ from latecomer.eval.splits.other_laws import OTHER_LAWS
 _DELTA = 0.05
 _ALPHA = 0.1
 _MEAN = ", ".join(MEAN_RULES)
-# Shifts that move each client's own samples, by itself: what a certificate under a shift needs.
+# Shifts that no certificate is issued under, and why: they do not move each client by itself.
 _JOINT = {
     **{name: shift.joint for name, shift in SHIFTS.items() if shift.joint},
     "dataset": "deals another data set to all clients at once, so that they depend on each other",
@@ -52,7 +52,7 @@ Threshold = Annotated[Number, Field(ge=0, lt=1)]
 Radius = Annotated[Number, Field(ge=0)]
 ShareOfClients = Annotated[Number, Field(gt=0, le=1)]
 _BALLS = tuple(name for name, rule in rules_for("r0").items() if rule.states == "populations")
-# Settings that some rules must be given and no other may be.
+# Settings that some rules require and no other rule accepts.
 _GIVEN_FOR: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "thresholds": ("fraction_above",),
@@ -88,18 +88,18 @@ class HeldOut(RouteSettings):
         Errors for ``fraction_above``; they share ``delta``.
     radii, shares : tuple of float
         How far other populations of clients may be, for ``tv_ball``, ``kl_ball`` and ``chi2_ball``;
-        which shares of clients a group may make up, for ``subgroup``.  All hold at once.
+        least shares of clients that a group makes up, for ``subgroup``.  All bounds hold at once.
     target : float
-        Mean error for which such a rule tells the breaking radius.
+        Mean error for which these rules report the breaking radius.
     shifts : bool or tuple of str
-        Which of the study's shifts the certification clients are certified under as well.
+        The study's shifts under which the certification clients are certified as well.
     orders_seed : int
-        Draws the orders that ``wsr_averaged`` and ``product_wor_averaged`` average over; 0 unless
+        Seed of the orders that ``wsr_averaged`` and ``product_wor_averaged`` average over; 0 unless
         given.
     realised : bool
-        Some rules of pools are about scores as measured: of a randomised predictor (gibbs) they
-        certify the draws that were made, not its expected error, and are refused unless this says
-        that the draws are meant.
+        Some rules for pools are about scores as measured: for a randomised predictor (gibbs) they
+        certify the draws that were made, not its expected error, and are refused unless this is
+        true.
     """
 
     needs_certification: ClassVar[bool] = True
@@ -192,7 +192,7 @@ class HeldOut(RouteSettings):
             )
 
     def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
-        """Refuse a rule about scores as measured for randomised predictors, unless it is asked."""
+        """Refuse rules about scores as measured for randomised predictors, unless ``realised``."""
         if "gibbs" not in predictors or sampling_of(split_kind) == "iid" or self.realised:
             return
         for rule in self._rules:
@@ -203,7 +203,7 @@ class HeldOut(RouteSettings):
                 )
 
     def _check_given(self, key: str, rule: str) -> None:
-        """Refuse settings of other rules, a rule without its own, and what cannot be a radius."""
+        """Refuse settings of other rules, missing settings of the rule, and illegal radii."""
         for name, rules in _GIVEN_FOR.items():
             given = getattr(self, name) is not None
             if given != (rule in rules):
@@ -231,7 +231,7 @@ class HeldOut(RouteSettings):
         return BEST_OF
 
     def _shifts(self, key: str, study: StudyLike) -> bool | tuple[str, ...]:
-        """Check the shifts asked for; ``true`` becomes the list of the study's."""
+        """Check the shifts asked for; ``true`` becomes the list of the study's shifts."""
         present = _shift_names(study.shifts)
         if not self.shifts:
             return False
@@ -282,7 +282,7 @@ class PersonalPrior(RouteSettings):
     draws: Count = 20
 
     def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse too few clients, and what no client can be measured on."""
+        """Refuse too few clients, and numbers of samples that clients cannot be measured on."""
         check_outside(split.kind, len(split.certification), len(split.novel))
         sizes = [len(client.support) for client in split.certification]
         law = split.law
@@ -303,7 +303,7 @@ class TwoLevel(RouteSettings):
     delta, draws_share, client_share : float
         Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
     draws : int
-        Systems, and a model of each, drawn for each client.
+        Systems drawn for each client, with one model of each.
     """
 
     needs_certification: ClassVar[bool] = True
@@ -316,7 +316,7 @@ class TwoLevel(RouteSettings):
     draws: Count = 20
 
     def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse too few clients, and clients who hold as many of each class as chance says."""
+        """Refuse too few clients, and clients who hold a random number of samples per class."""
         check_outside(split.kind, len(split.certification), len(split.novel))
         if split.law and split.law.concentrations:
             raise InputError(
@@ -340,7 +340,7 @@ ROUTE_SETTINGS: Mapping[str, type[RouteSettings]] = MappingProxyType(
 
 
 def _route(value: Any) -> str:
-    """Return the route that a certificate, as written or as read, is of."""
+    """Return the route of an entry of ``certificates``, as written or as read."""
     named = value.get("route", "r0") if isinstance(value, dict) else getattr(value, "route", "r0")
     return str(named)
 

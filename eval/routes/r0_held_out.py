@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 class Condition(Protocol):
-    """What a certificate has to know of the group that was scored."""
+    """What a certificate has to know about the group that was scored."""
 
     @property
     def shift(self) -> str:
@@ -58,9 +58,9 @@ def score_certification(
 
 @dataclass(frozen=True)
 class _Statement:
-    """One certificate: what is behind its bound's name, what its number is, what was sampled.
+    """One certificate: its suffix to the bound's name, its metric, and the value in the sample.
 
-    Rows of a curve go into the table that they name; ``breaking`` holds (target, radius).
+    Rows of ``curve`` go into the table named ``table``; ``breaking`` holds (target, radius).
     """
 
     name: str
@@ -123,7 +123,7 @@ _STATEMENTS: Mapping[str, _Stating] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Drawn:
-    """How the certification clients came about.
+    """How the certification clients were drawn.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class _Issue:
 def _shares(
     issue: _Issue, group: Condition, groups: Iterable[Condition]
 ) -> Iterator[tuple[str, float, list[str], int]]:
-    """Yield suffix, probability, who else shares delta, and severities, for each certificate."""
+    """Yield each certificate's suffix, probability, notes on who shares delta, and severities."""
     level = issue.entry.level
     notes: list[str] = []
     if issue.n_seeds > 1:
@@ -198,8 +198,8 @@ def issue_certificates(
     """Issue the certificates of one entry from scores, whoever measured them.
 
     One for each predictor and condition: unshifted clients, and each shift and severity asked for.
-    Under a shift with several severities there is a second certificate each (``@band``), of which
-    all severities' hold at once.
+    Under a shift with several severities, each severity has a second certificate (``@band``); these
+    second certificates hold for all severities at once.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def issue_certificates(
         Scores of the certification clients by predictor and group.
     drawn : Drawn
     classes : str
-        Which classes compete, as the rows say.
+        Which classes compete, as written in the rows.
     n_seeds : int
         Seeds of the study that share the entry's delta.
 

@@ -1,12 +1,12 @@
 """The cell of route R1: a prior from some clients, a posterior tuned on others, its certificate.
 
-The method trains on the first clients.  The prior is a Gaussian around what that gave, and the
-posterior's mean is moved down the gradient of the very bound that is issued, whose sample are the
-tuning clients: a client's score is the error on points its model was not made from.  The bound
+The method trains on the first clients.  The prior is a Gaussian around the trained weights, and the
+posterior's mean is moved down the gradient of the same bound that is issued.  The bound's sample is
+the tuning clients: a client's score is the error on points its model was not made from.  The bound
 holds for all posterior means at once and for all variances of the grid, so that tuning and the
 choice of a variance may use the scores as they like; only the prior may not.  The mean over the
-posterior cannot be computed: systems are drawn from it after the choice, and what their mean may be
-off by is paid for (`r1_rows.certify_tuned` proves each way of doing so).
+posterior cannot be computed: systems are drawn from it after the choice, and the possible error of
+their mean is paid for (`r1_rows.certify_tuned` proves each way of doing so).
 
 Given the first clients, the tuning clients are a uniform sample without replacement from all
 others (a finite pool) or independent draws of an environment; for each fixed system the rule's
@@ -56,7 +56,7 @@ _TUNE, _CHOOSE, _CERTIFY, _NOVEL, _WHOM = range(5)
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What was trained on the first clients, and how it is scored with other weights."""
+    """The system trained on the first clients, and how it is scored with other weights."""
 
     setup: Setup
     state: State
@@ -84,7 +84,7 @@ class System:
             place: Group(group.name, "none", None, subset(group.clients, [place])) for place in met
         }
         for number, place in enumerate(places.tolist()):
-            # A client's draws are numbered by themselves, whatever is drawn for the others.
+            # Each client's draws are numbered separately, whatever is drawn for the others.
             generator = _generator(self.seed, purpose, place, met[place])
             met[place] += 1
             (score,) = self.scores(posterior.draw(generator), alone[place], folds=folds)
@@ -98,12 +98,12 @@ def _generator(*key: int) -> torch.Generator:
 
 
 def _each(n_clients: int, draws: int, seed: int) -> Ints:
-    """Give every client as many draws."""
+    """Give every client the same number of draws."""
     return np.repeat(np.arange(n_clients), draws)
 
 
 def _at_random(n_clients: int, draws: int, seed: int) -> Ints:
-    """Draw a client with every system: as many draws in all, uniform and with replacement."""
+    """Draw a client for every system, uniformly with replacement; equally many draws in all."""
     rng = np.random.default_rng([seed, _WHOM])
     return rng.integers(0, n_clients, n_clients * draws)
 
@@ -184,7 +184,7 @@ def evaluate_tuned(
 def _chosen(
     system: System, tuning: Group, wanted: Tuned, sharing: int
 ) -> tuple[tuple[Variance, ...], Posterior, int]:
-    """Tune a posterior for every variance; the one whose estimated bound is the least."""
+    """Tune a posterior for every variance; choose the one whose estimated bound is the least."""
     n = len(tuning.clients)
     settings = TuneConfig(
         rule=wanted.rule,

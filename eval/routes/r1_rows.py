@@ -1,4 +1,4 @@
-"""What a tuned posterior's certificate leaves behind: rows, facts and the variances tried."""
+"""The output of a tuned posterior's certificate: rows, facts and the variances tried."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from latecomer.eval.scoring.scores import ClientScore
 
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
-# Bets 1, 1/2, 1/4, 1/8 against a mean of levels: more of them cost more than they find.
+# Bets 1, 1/2, 1/4, 1/8 against a mean of levels: more bets cost more than they gain.
 _BETS = 4
 
 
@@ -45,12 +45,12 @@ def _chernoff(values: Floats, delta: float) -> Certificate:
 DRAWS_RULES: Mapping[str, Callable[[Floats, float], Certificate]] = MappingProxyType(
     {"mixture": _mixture, "random_client": _random_client, "chernoff": _chernoff}
 )
-"""Upper limits of the draws' mean of means, from values in [0, 1] in the order of drawing."""
+"""Upper limits of the mean of the draws' means, from values in [0, 1] in the order of drawing."""
 
 
 @dataclass(frozen=True)
 class Variance:
-    """One variance of the grid: its tuned posterior's KL, and error and bound as estimated."""
+    """One variance of the grid: its tuned posterior's KL, and its estimated error and bound."""
 
     alpha: float
     kl: float
@@ -60,14 +60,14 @@ class Variance:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Errors of systems drawn from a posterior, each of one client's model.
+    """Errors of systems drawn from a posterior, each on one client.
 
     Attributes
     ----------
     places : ndarray of int [draws]
         Which client of the group a system was drawn for.
     errors : ndarray [draws]
-        Its error there.
+        The system's error on that client.
     """
 
     places: NDArray[np.int64]
@@ -90,9 +90,9 @@ class Tuning:
     variances : tuple of Variance
         The grid, in the study's order.
     chosen : int
-        Place of the one taken.
+        Place of the variance taken.
     n_random : int
-        Weights that are random.
+        Number of weights that are random.
     gibbs, novel_gibbs : Drawn
         Errors of systems drawn afresh for every draw.
     mean, prior, novel_mean, novel_prior : tuple of ClientScore
@@ -127,15 +127,15 @@ def certify_tuned(
 
     The mean over clients and posterior of :math:`\ell`, the error s itself for rule ``kl`` and
     :math:`-\ln(1 - (1-\gamma)s)/(-\ln\gamma)` for ``product``, is bounded from the draws with
-    probability :math:`1-\delta'`; the rule's single-level bound of that spends what is left of
+    probability :math:`1-\delta'`; the rule's single-level bound then spends the rest of
     :math:`\delta`, and ``product`` divides its value by :math:`1-\gamma`.
 
-    - ``mixture``: as many draws for each client.  Values are independent given the posterior, the
+    - ``mixture``: equally many draws per client.  Values are independent given the posterior, the
       mean of their means is the one wanted: :math:`E\prod_t(1+b(\mu-\ell_t)) =
       \prod_t(1+b(\mu-\mu_t)) \le 1`, so that bets b may be averaged (``betting_mixture``).
-    - ``random_client``: a client is drawn with every system, uniformly and with replacement:
+    - ``random_client``: a client is drawn for every system, uniformly and with replacement:
       values are i.i.d. with the wanted mean (``wsr_averaged``).
-    - ``chernoff``: as ``mixture``, by the mean alone; it knows nothing of their small spread.
+    - ``chernoff``: as ``mixture``, from the mean alone; it ignores the values' small spread.
 
     Parameters
     ----------
@@ -247,8 +247,8 @@ def tuning_findings(
     return rows, {
         "certificates": Artifact(kind="certificates", table=facts, axes=("fact",)),
         "tuning": Artifact(kind="tuning", table=grid, axes=("alpha",)),
-        # With the divergences above, all that the certificate is made of: it can be issued again,
-        # by another rule too, without training.
+        # With the divergences above, these are all the certificate's inputs: it can be issued
+        # again, by another rule too, without training.
         "draws": Artifact(
             kind="draws",
             arrays={"place": tuned.gibbs.places, "error": tuned.gibbs.errors},

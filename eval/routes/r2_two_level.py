@@ -3,23 +3,23 @@ r"""Route R2: one sample of a certification client both makes its model and meas
 The system is a posterior over networks, A ~ Q, settled by the seen clients alone; from all of a
 client's support S_i it makes mean weights A(S_i), and the client's model is drawn from
 N(A(S_i), alpha I).  Its prior N(c, alpha I), c the mean of the weights made for the seen clients,
-knows no certification client.  Two nested inversions (`two_step_fixed`) then bound the error of a
-model so drawn on points of its client's law: the inner one over all points, which pays for the
-divergences, the outer one over clients, by Chernoff's inequality: Q was settled without them, so
-that a client's error under Q is an independent draw.
+depends on no certification client.  Two nested inversions (`two_step_fixed`) then bound the error
+of a model so drawn on points of its client's law: the inner one over all points, which pays for the
+divergences, and the outer one over clients, by Chernoff's inequality.  Q was settled without these
+clients, so that a client's error under Q is an independent draw.
 
-What makes it a proof, and how it is met:
+What a proof needs, and how it is met:
 
 - Clients are independent draws given the training side: certification clients of an
   ``environment`` split are, those of a finite pool are not (their samples are dealt from one data
   set, so that no point of theirs is a draw of its own law).
 - A client's points are distinct images of its classes, as many of each as the law says.  For a
   model fixed beforehand the number of its errors is below a binomial one in the convex order
-  (Hoeffding 1956, 1963), so that the inner moment stands.
-- Q's mean of the divergences must be exact or bounded: mean weights are projected onto a ball
+  (Hoeffding 1956, 1963), so that the inner moment bound holds.
+- The divergences' mean over Q must be exact or bounded: mean weights are projected onto a ball
   wherever the deployed system makes them (``weight_radius``), which bounds a client's divergence;
   a mean over drawn systems then goes through Chernoff's inequality, and so does the drawn error.
-- Where absent classes are masked, which ones is a choice made with the points: a prior uniform
+- Where absent classes are masked, the choice of classes depends on the points: a prior uniform
   over all sets of classes pays ln 2 for each class.
 - The loss is the 0/1 error; Q is fixed, so that nothing is paid for choosing it.
 """
@@ -55,7 +55,7 @@ Floats = NDArray[np.float64]
 
 @runtime_checkable
 class _Stochastic(Protocol):
-    """A method that draws networks, makes mean weights with them and draws the client's around."""
+    """A method that draws networks, makes mean weights with them and draws weights around those."""
 
     alpha_theta: float
     weight_radius: float | None
@@ -99,7 +99,7 @@ def two_level_certificate(
         Largest divergence that a client can have; None where there is none: ``nats`` is then
         averaged, and the value is an estimate.
     free_nats : float
-        Divergence of every client that is known exactly.
+        Further divergence of every client, known exactly.
     sizes : sequence of int
         Support samples of the clients.
     delta, draws_share, client_share : float

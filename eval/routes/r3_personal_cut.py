@@ -1,9 +1,9 @@
-"""How a client's support is cut into what makes its prior and what measures it (route R3).
+"""How a client's support is cut into a part that makes its prior and one that measures (R3).
 
-The half that measures must be a sample of the client's law given the other half.  A support dealt
-class by class is not, cut in two at random: the classes that the first half lacks are those that
-the second has.  Cut class by class in numbers settled beforehand it is: given the first half, the
-second is, for each class, a uniform subset of the class's images outside the first.
+The half that measures must be a sample of the client's law given the other half.  If a support that
+was dealt class by class is cut in two at random, it is not: the classes that the first half lacks
+are those that the second has.  If cut class by class in numbers settled beforehand, it is: given
+the first half, the second is, for each class, a uniform subset of its images outside the first.
 """
 
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ Ints = NDArray[np.int64]
 def measured_samples(
     key: str, measured: int | None, share: float, sizes: Sequence[int], n_classes: int | None
 ) -> int:
-    """Return how many samples of every client measure it; no client's own size may decide.
+    """Return how many samples of every client measure it; no client's own size may decide this.
 
     Parameters
     ----------
     key : str
         Name of the entry, for messages.
     measured : int or None
-        As the study says.
+        As set in the study.
     share : float in (0, 1)
-        Of the support, where the study does not say and all clients hold equally many.
+        Share of the support, used where ``measured`` is None and all hold equally many.
     sizes : sequence of int
         Support samples of the clients.
     n_classes : int or None
-        Classes of every client, each measured by equally many; None: cut whatever the class.
+        Classes of every client, each measured by equally many; None: cut regardless of class.
 
     Examples
     --------

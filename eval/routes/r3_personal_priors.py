@@ -2,11 +2,11 @@
 
 The system is trained without these clients.  Each cuts its support into A and B by a seed before
 anything is looked at.  The system fine-tuned on A alone gives the prior N(theta_A, alpha D), D with
-one number a tensor, the mean square of theta_A there; fine-tuned on all of the support it gives the
-posterior N(theta, alpha D) that is deployed, and B measures it; where absent classes are masked, A
-says which.  Given A, the prior does not know B, and B must be a sample of the client's law, so that
-all clients' B together are one sample for one kl inequality; the clients' true errors then go
-through Chernoff's, the system being fixed.  Variances form a grid whose union is paid for in both
+one number per tensor, its mean square in theta_A; fine-tuned on all of the support it gives the
+posterior N(theta, alpha D) that is deployed and measured on B; where absent classes are masked, A
+says which.  Given A, the prior does not depend on B, and B must be a sample of the client's law, so
+that all clients' B together are one sample for one kl inequality; the clients' true errors then go
+through Chernoff's, as the system is fixed.  Variances form a grid whose union is paid for in both
 steps, and draws made after the choice stand in for the mean over each posterior, at a price.
 
 B is such a sample on an ``environment`` split, where it is cut class by class (`r3_personal_cut`):
@@ -139,8 +139,8 @@ def pooled_certificate(
 def certify_personal(request: Request[PersonalPrior]) -> Findings:
     """Issue the pooled certificate of a fine-tuning method; nothing for other methods.
 
-    A method qualifies whose deterministic predictor for a newcomer is a network with weights made
-    by training on its support.
+    A method qualifies if its deterministic predictor for a newcomer is a network whose weights are
+    made by training on the newcomer's support.
     """
     model, entry = request.model, request.entry
     if model.method.personalization not in ("finetune", "local"):
@@ -236,7 +236,7 @@ def _inputs(
 
 
 def _novel_rows(request: Request[PersonalPrior], alpha: float) -> list[dict[str, Any]]:
-    """Rows of the novel clients' errors on their query data, by models drawn as certified ones."""
+    """Rows of novel clients' errors on their query data, by models drawn as the certified ones."""
     group = request.model.federation.novel
     tuned = _tuned(request, group) if len(group.clients) else []
     scores = []
@@ -282,7 +282,7 @@ def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
     for index, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(index)
         if len(support) <= n_measured:
-            continue  # Of the novel clients, who may be smaller than all certified ones.
+            continue  # Novel clients may be smaller than all certified ones.
         key = np.random.SeedSequence([model.federation.split.seed, client, 0x9A, _CUT])
         labels = support.labels().cpu().numpy()
         cut = cut_support(labels, n_measured, n_classes, np.random.default_rng(key))
@@ -297,7 +297,7 @@ def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
         if not isinstance(prior, FixedWeights) or not isinstance(posterior, FixedWeights):
             return []
         known = torch.zeros(model.task.n_classes, dtype=torch.bool, device=support.x.device)
-        # Classes that only B shows would tell the model something of the sample that judges it.
+        # Classes that only B has would tell the model something about the sample that measures it.
         known[support.labels()[kept]] = True
         measured = Samples(support.x[held], support.labels()[held])
         tuned.append(_Tuned(client, prior.weights, posterior.weights, measured, known))
@@ -322,7 +322,7 @@ def _errors(
 
 
 def _error(request: Request[PersonalPrior], one: _Tuned, weights: Params) -> float:
-    """Return the error of some weights on what a client is measured on."""
+    """Return the error of some weights on the samples that measure a client."""
     mask = MASKS[request.cell.evaluation.classes]
     with torch.no_grad():
         logits = mask(request.model.task.logits(weights, one.measured.x), one.known)

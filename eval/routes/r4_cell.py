@@ -44,7 +44,7 @@ def checkpoints(
     path: str = "auto",
     slot: Slot | None = None,
 ) -> Iterator[tuple[State, Step | None]]:
-    """Yield each system that scored a block with the block's scores, the last one with None.
+    """Yield each system with the scores of the block that it scored, the last one with None.
 
     Parameters
     ----------

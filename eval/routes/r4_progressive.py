@@ -6,14 +6,14 @@ only then do they join the training clients, and training goes on for a fixed nu
 
 Let x_t be the score of client t and mu_t its mean given everything before its block.  For rule
 ``product``, prod (1 - x_t) / (1 - mu_t) has mean at most 1: step by step, and within a block drawn
-without replacement by negative association.  By Markov's inequality and that of the means,
+without replacement by negative association.  By Markov's and the arithmetic-geometric inequality,
 1 - (delta prod (1 - x_t))^(1/T) is with probability 1 - delta no smaller than the mean of the mu_t.
 The rules ``betting_mixture`` and ``progressive`` rest on the same argument for other decreasing
 functions of x_t.  mu_t is the mean error of the system that scored client t over the clients not
 trained on by then (a finite pool), or over fresh clients of the environment (independent clients).
-So what is bounded is the mean over the systems that scored of their errors: the expected error when
-one of them is drawn uniformly, over that draw as well.  It is no bound of the drawn system's own
-error, half of which exceed their mean where errors fall, and says nothing about the last one.
+So the mean of the errors of the systems that scored is bounded: the expected error when one of them
+is drawn uniformly, over that draw as well.  It does not bound the drawn system's own error (half of
+the systems' errors exceed their mean where errors fall), and says nothing about the last system.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,10 +76,10 @@ def score_then_train(
     score: Callable[[S, B], Any],
     train: Callable[[S, B], S],
 ) -> Iterator[tuple[S, Any]]:
-    """Yield each system that scored a block with its score, the last one with None.
+    """Yield each system with the score of the block that it scored, the last one with None.
 
-    A block is scored before it is trained on, and nothing that comes later is touched: a proof that
-    rests on the order of events has this loop alone to rest on.
+    A block is scored before it is trained on, and nothing that comes later is touched: proofs that
+    rest on the order of events rest on this loop alone.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def score_then_train(
 def certify_progress(
     scores: Sequence[ClientScore], *, plan: Plan, rule: str, delta: float
 ) -> Certificate:
-    """Certify the mean over the systems that scored of their errors.
+    """Certify the mean of the errors of the systems that scored.
 
     Parameters
     ----------
@@ -116,8 +116,8 @@ def certify_progress(
 
     Raises
     ------
-    ValueError
-        When the rule is none of R4's, or there are more or fewer scores than the plan has clients.
+    KeyError, ValueError
+        When the rule is none of R4's; when there are not as many scores as the plan has clients.
 
     Examples
     --------
@@ -175,14 +175,14 @@ def plan_of(
 ) -> Plan:
     """Fix who trains first and who is certified when; all at once unless in blocks.
 
-    On a finite pool these are the first of the seen clients, whose order the split permuted
+    In a finite pool the plan takes the first seen clients, whose order the split permuted
     uniformly.  Clients of an environment split are independent draws only from the certification
     group on; all seen clients of such a split train first.
 
     Raises
     ------
     InputError
-        When the split has too few clients, or nobody would be left untrained.
+        When the split has too few clients, or too few would be left untrained.
     """
     plan = Plan(
         first=first,

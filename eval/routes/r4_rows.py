@@ -1,4 +1,4 @@
-"""What a progressive certificate leaves behind: rows, and a table of its checkpoints."""
+"""The output of a progressive certificate: rows, and a table of its checkpoints."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from latecomer.eval.scoring.scores import ClientScore, group_score
 __all__ = ["ARRIVING", "LAST", "RANDOM", "checkpoint_table", "novel_rows", "progress_findings"]
 
 RANDOM, LAST = "random-checkpoint", "last-checkpoint"
-"""Predictors of the rows: checkpoints averaged over, which the certificate is about, and not."""
+"""Predictors of the rows: the mean over checkpoints (certified), the last one (not certified)."""
 ARRIVING = "arriving"
 """Group of the clients that are scored and then trained on."""
 
@@ -84,7 +84,7 @@ def progress_findings(
 
 
 def _step_rows(arriving: Row, rounds: tuple[int, int], steps: Sequence[Step]) -> list[Row]:
-    """Return a row for every client's score, with the round of the checkpoint that it is of."""
+    """Return a row for every client's score, with the round of the checkpoint that gave it."""
     return [
         {
             **arriving,
@@ -103,7 +103,7 @@ def _step_rows(arriving: Row, rounds: tuple[int, int], steps: Sequence[Step]) ->
 def checkpoint_table(
     rounds: tuple[int, int], steps: Sequence[Step], by_checkpoint: Sequence[Sequence[ClientScore]]
 ) -> Artifact:
-    """Return one record a checkpoint: whom it scored, and how it serves the novel clients."""
+    """Return one record per checkpoint: whom it scored, and how it serves the novel clients."""
     table = [
         {
             "step": step.number,
@@ -121,7 +121,7 @@ def checkpoint_table(
 def novel_rows(
     novel: Group, by_checkpoint: Sequence[Sequence[ClientScore]], last: Sequence[ClientScore]
 ) -> list[Row]:
-    """Rows of novel clients' errors: the mean over checkpoints, and apart the last checkpoint's."""
+    """Rows of novel clients' errors: the mean over checkpoints, and the last checkpoint's."""
     if not last:
         return []
     drawn = np.mean([[score.error for score in served] for served in by_checkpoint], axis=0)

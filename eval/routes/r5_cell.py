@@ -1,8 +1,8 @@
 """The cell of route R5: a system moved by a short code, and a bound that pays for its bits.
 
-The method trains on the first clients.  What it gave, eta_0, and random directions drawn from a
-seed are known before the other clients are looked at; the update of them is a list of whole
-numbers, each a step along one direction, in a prefix code.  A greedy search over codes takes the
+The method trains on the first clients.  The trained weights eta_0, and random directions drawn from
+a seed, are known before the other clients are looked at; an update of eta_0 is a list of whole
+numbers, each a step along one direction, in a prefix code.  A greedy search takes the code with the
 best bound; as the bound holds for all codes at once, each at its own length, the search may use
 the scores as it likes.  The certified system is the one decoded from the code: deterministic.
 """
@@ -163,7 +163,7 @@ class _Search:
         return certify_code(errors, code.word, delta=self.delta, plan=self.plan, rule=rule)
 
     def run(self) -> _Code:
-        """Change one entry by one at a time, and keep what betters the bound."""
+        """Change one entry by one at a time, and keep a change that improves the bound."""
         folds, code = self.system.folds, [0] * self.wanted.dimension
         scores = self.system.scores(self.moved(code), self.tuning, folds=folds)
         best = _Code(tuple(code), scores, scores, 1 + self.wanted.tries)

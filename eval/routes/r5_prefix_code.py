@@ -1,7 +1,7 @@
 """A prefix code for short lists of small whole numbers, most of them 0.
 
-The number of entries that are not 0, plus 1, in Elias's gamma code; then for each its place, its
-sign and its size. No code word begins another, so the lengths satisfy Kraft's inequality.
+First the number of nonzero entries, plus 1, in Elias's gamma code; then for each such entry its
+place, sign and size. No code word begins another, so the lengths satisfy Kraft's inequality.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def encode(entries: Sequence[int]) -> str:
 
 
 def decode(word: str, length: int) -> tuple[list[int], int]:
-    """Return the list that a stream begins with, and how many digits its code word has.
+    """Return the list encoded at the start of a stream, and how many digits its code word has.
 
     >>> decode("010011010" + "111", 4)
     ([0, -2, 0, 0], 9)

@@ -19,7 +19,7 @@ class TrainingRoute(RouteSettings):
     Attributes
     ----------
     methods : tuple of str, optional
-        Labels of those that it is asked of; all of the study's unless given.
+        Labels of the methods that are certified; all of the study's unless given.
     first, clients : int
         Clients that train before anything is certified, and those that come after them.
     delta : float
@@ -83,7 +83,7 @@ class Progressive(TrainingRoute):
     rounds_per_block: Count = 10
 
     def rounds(self, trained: int) -> int:
-        """Return the rounds before the first score and those after every block."""
+        """Return all rounds: those before the first score plus those after every block."""
         return trained + self.clients // self.block * self.rounds_per_block
 
     def plan(self, split: SplitLike, *, key: str = "certificates") -> Plan:
@@ -110,22 +110,22 @@ class Tuned(TrainingRoute):
     rule : str
         Bound that is minimised and then issued.
     draws_share : float
-        Share of the failure probability that Monte-Carlo draws may fail with.
+        Share of the failure probability that is spent on Monte-Carlo draws.
     alphas : tuple of float
         Variances, relative to the weights, of which the best is taken; their union is paid for.
     weights : tuple of str
-        Beginnings of the names of the server's weights that are random; the others are fixed.
+        Name prefixes of the server's weights that are random; the others are fixed.
     steps, clients_per_step, rate
         Gradient steps on the bound for each variance, see ``TuneConfig``.
     gamma : float
         Shrinkage of scores under rule ``product``, which keeps their logarithm bounded.
     draws : int
-        Systems drawn afresh for each client when the certificate is made: 20 to 200, by what
-        serving costs.
+        Systems drawn afresh for each client when the certificate is made: 20 to 200, depending on
+        the cost of serving.
     draws_rule : str
-        How their mean is bounded: ``mixture`` (as many draws for every client, which bets
-        against), ``random_client`` (a client drawn with every system, as many draws in all) or
-        ``chernoff`` (by the mean alone; the widest).
+        How their mean is bounded: ``mixture`` (equally many draws for every client, and a mixture
+        of bets), ``random_client`` (a client drawn for every system, equally many draws in all) or
+        ``chernoff`` (from the mean alone; the widest).
     """
 
     kind: ClassVar[str] = "tuned"
@@ -146,20 +146,20 @@ class Tuned(TrainingRoute):
 
 
 class Compressed(TrainingRoute):
-    """R5: a system moved by a short code that ``clients`` choose, from what ``first`` trained.
+    """R5: the system trained on ``first`` clients, moved by a short code that ``clients`` choose.
 
     Attributes
     ----------
     rule : str
         ``occam_product``: by the product of one minus the scores; ``occam``: by their mean alone.
     weights : tuple of str
-        Beginnings of the names of the server's weights that move.
+        Name prefixes of the server's weights that move.
     dimension : int
-        Random directions.
+        Number of random directions.
     step : float
         Step along a direction, relative to the root mean square of each tensor.
     tries : int
-        Codes beside the empty one that are scored.
+        Codes that are scored besides the empty one.
     """
 
     kind: ClassVar[str] = "compressed"

@@ -17,7 +17,7 @@ _FILES = ("config.json", "progress.jsonl", "rows.csv", "timing.json")
 
 
 def check_sources(sources: Sequence[Path]) -> None:
-    """Refuse what is no run directory, or whose archive of cells cannot be read to its end."""
+    """Refuse a source that is no run directory, or whose archive of cells is not fully readable."""
     for source in sources:
         if not (source / "study.yaml").is_file():
             raise InputError(f"cannot adopt {source}: it is no run directory (no study.yaml)")
@@ -27,24 +27,24 @@ def check_sources(sources: Sequence[Path]) -> None:
 def adopt(
     jobs: Sequence[Job], sources: Sequence[Path], note: Callable[[Job, str], None]
 ) -> list[Job]:
-    """Copy the finished cells of other directories that bear the ids of unfinished ones here.
+    """Copy finished cells of other directories that have the ids of unfinished cells here.
 
-    A cell's id stands for all that its numbers depend on.  What is copied is what the other cell
-    finished with, or nothing: ``done`` comes last and holds the hash of the rows.
+    A cell's id stands for all that its numbers depend on.  A cell is copied as it finished or not
+    at all: ``done`` comes last and holds the hash of the rows.
 
     Parameters
     ----------
     jobs : sequence of Job
         Cells that are not done.
     sources : sequence of Path
-        Run directories, the first that has a cell counts; their cells may be packed.
+        Run directories, of which the first that has a cell is used; their cells may be packed.
     note : callable
         Called with a job and a line when a cell there cannot be used.
 
     Returns
     -------
     list of Job
-        Those that are done now.
+        The jobs that are done now.
     """
     if not jobs:
         return []
@@ -70,7 +70,7 @@ def _adopted(
         try:
             _copy(place, job, source)
         except HeldError:
-            return False  # somebody computes it at this moment
+            return False  # another process is computing it now
         return True
     return False
 

@@ -28,7 +28,7 @@ def environment(device: str | None = None) -> dict[str, Any]:
     dict
         ``versions`` (package to version), ``python``, ``git_commit`` (of a source checkout, with
         ``+changes`` when it is not clean; None otherwise), ``device`` (of the machine that starts
-        the run, with the GPU's name), ``threads`` a worker,
+        the run, with the GPU's name), ``threads`` per worker,
         ``cpu_count``, ``platform``, ``date`` (UTC) and ``command``.
     """
     return {
@@ -58,7 +58,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit(folder: Path) -> str | None:
-    """Ask git only about our own source tree: an installed package may lie inside another's."""
+    """Ask git only about our own source tree: an installed package may lie inside another one."""
     if not (folder.parent / ".git").exists():
         return None
     try:

@@ -1,10 +1,10 @@
 """Certificates of held-out clients issued anew from a finished run's scores, nothing trained.
 
-A score is made once; what may be said of it changes when a proof is mended or a better rule is
-found.  The old run stays as it is, and what comes out is a directory of its own, in which every
-certificate whose entry was not declared before the scores existed is marked as no proof: a rule
-that was chosen after looking holds at its delta only if the choice owes nothing to these scores,
-which no program can know.
+A score is made once; what it proves changes when a proof is corrected or a better rule is found.
+The old run stays as it is; the result is a new directory, in which every certificate whose entry
+was not declared before the scores existed is marked as no proof: a rule that was chosen after
+looking holds at its delta only if the choice does not depend on these scores, which no program can
+know.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reissued:
-    """What came out.
+    """The result of issuing certificates anew.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class Reissued:
         The new run directory.
     table : pandas.DataFrame
         ``label seed predictor shift severity bound delta n_clients pool mean_error before now
-        others declared``: a row a certificate of a mean; ``before`` is what the old run says of
-        the same bound, NaN where it has none, ``others`` what a pool's leaves for the clients that
-        were not scored.
+        others declared``: one row per certificate of a mean; ``before`` is the old run's value of
+        the same bound, NaN where it has none, ``others`` what a pool's certificate leaves for the
+        clients that were not scored.
     n_late : int
         Entries that were declared after the scores existed.
     """
@@ -84,13 +84,13 @@ def reissue(
     out : str or Path
         The new directory, which must not exist or be empty.
     note : str
-        Why these entries and no others, to stand beside them.
+        Why these entries and no others; it is stored with them.
 
     Raises
     ------
     InputError
         When the run is not finished, its scores were made under other settings (folds, shifts,
-        draws of a randomised predictor), or how its clients were drawn is not known.
+        draws of a randomised predictor), or it is not known how its clients were drawn.
     """
     there, folder = read_source(Path(source)), Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -135,7 +135,7 @@ def _issued(plan: Plan, there: Source, cell: str, scores: Scores, drawn: Drawn) 
 
 
 def _compared(there: Source, rows: Sequence[Row], plan: Plan) -> pd.DataFrame:
-    """Set every certificate of a mean beside what the old run says of the same bound."""
+    """Compare every certificate of a mean with the old run's value of the same bound."""
     keys = ("label", "seed", "predictor", "shift", "severity", "bound", "delta")
 
     def key(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -20,9 +20,9 @@ from latecomer.eval.studies.declaration import read_yaml
 from latecomer.eval.studies.settings import Study
 
 MARK = "reissued.json"
-"""The file that says of a directory that its certificates were issued anew, and from what."""
+"""The file that says that a directory's certificates were issued anew, and from what."""
 ROUTE = "r0:"
-"""How the names of their bounds begin."""
+"""Prefix of the names of their bounds."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def issued(self) -> Iterator[tuple[HeldOut, dict[str, Any]]]:
-        """The held-out entries, each with what it says as plain data."""
+        """The held-out entries, each with its settings as plain data."""
         plain = self.resolved["certificates"]
         for entry, said in zip(self.study.certificates, plain, strict=True):
             if isinstance(entry, HeldOut):

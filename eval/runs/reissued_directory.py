@@ -35,7 +35,7 @@ def write_reissued(
     issued: Mapping[str, Issued],
     note: str,
 ) -> None:
-    """Write the new run directory; ``study.yaml``, which makes it one, comes last."""
+    """Write the new run directory; ``study.yaml``, which makes it a run directory, comes last."""
     mark = {
         "from": there.path.resolve().name,
         "rows_sha256": sha256((there.path / "rows.csv").read_bytes()).hexdigest(),
@@ -58,7 +58,7 @@ def write_reissued(
 
 
 def _copy_others(folder: Path, there: Source, issued: list[str]) -> list[str]:
-    """Copy the cells without such certificates as they are; return all, in the old order."""
+    """Copy cells without new certificates unchanged; return all cells' names, in the old order."""
     added = []
     for place in sorted(cells_of(there.path).glob("*/done")):
         name = place.parent.name
@@ -81,7 +81,7 @@ def _write_cell(
     facts: Sequence[Row],
     curves: Mapping[str, Sequence[Row]],
 ) -> None:
-    """Write what a report reads of one cell; its configuration is no cell's of any study."""
+    """Write what a report reads of one cell; its configuration matches no cell of any study."""
     place, old = folder / "cells" / cell, cells_of(there.path) / cell
     if (old / "artifacts").is_dir():
         shutil.copytree(old / "artifacts", place / "artifacts")

@@ -1,4 +1,4 @@
-"""The files of a run directory beside its cells: what is declared, and all cells' rows in one."""
+"""The files of a run directory beside its cells: what is declared, and the rows of all cells."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
     folder : Path
         The run directory, which need not exist.
     study : Study
-        What is asked for.
+        The study that is asked for.
     extend : bool
         Allow further methods, seeds and shifts; nothing may be taken away or changed.
 
     Raises
     ------
     InputError
-        With one line a key where the studies differ.
+        With one line per key in which the studies differ.
     """
     if not folder.exists():
         return
@@ -68,9 +68,9 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
         raise InputError("\n".join([f"{first} ({refused})" if extend else first, *differing]))
 
 
-# What a resolved study leaves out where it is as it always was.
+# Settings that a resolved study leaves out when they have their original value.
 _UNSAID = {"train.device": '"cpu"', "train.precision": '"float32"'}
-# What is told of a study and computes nothing: it may be worded anew between two starts.
+# Keys that describe a study and affect no number: they may be reworded between two starts.
 _WORDS = ("question", "note", "scale", "paper")
 
 
@@ -84,7 +84,7 @@ def _differing(there: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
 
 
 def _without_additions(there: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out of a study the methods, seeds and shifts that another has not; keep its order."""
+    """Drop the methods, seeds and shifts that the directory lacks; put the rest in its order."""
     labelled = {method["label"]: method for method in asked["methods"]}
     methods = [
         labelled[method["label"]]
@@ -100,7 +100,7 @@ def _without_additions(there: Mapping[str, Any], asked: Mapping[str, Any]) -> di
 
 
 def _flat(value: Any, key: str = "") -> dict[str, str]:
-    """Dotted keys to values as text."""
+    """Map dotted keys to values as text."""
     inside: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
         inside = list(value.items())
@@ -129,7 +129,7 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -
 
 
 def _told_outside(study: Study) -> dict[str, Any]:
-    """Write down whom methods of other packages cite: a report may be made without them."""
+    """Return whom methods of other packages cite: a report may be made without those packages."""
     named = [method.name for method in study.methods if method.name not in METHODS]
     cited = {one.name: list(one.cites) for one in map(find_method, named) if one.cites}
     return {"cites": cited} if cited else {}

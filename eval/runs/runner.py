@@ -1,4 +1,4 @@
-"""The runner: a study and a directory to rows, once per cell, however often it is interrupted."""
+"""The runner: computes a study's rows in a directory, each cell once despite interruptions."""
 
 import os
 import time
@@ -32,14 +32,14 @@ _LOOK_EVERY = 0.5  # seconds between two looks at what another run holds
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to.
+    """The result of a run.
 
     Attributes
     ----------
     path : Path
         The run directory; ``path / "rows.csv"`` holds all rows.
     n_cells, n_done, n_failed : int
-        Cells of the study; finished; failed.  Earlier runs and others at the same time included.
+        Cells of the study; finished; failed.  Includes cells of earlier and concurrent runs.
     n_skipped : int
         Cells that an earlier run had finished.
     n_adopted : int
@@ -74,36 +74,36 @@ def run(
 ) -> RunResult:
     """Run the cells of a study that are not done yet and merge the rows of all.
 
-    Data and split are made once before anything is written, so that what cannot work leaves no
+    Data and split are made once before anything is written, so a study that cannot work leaves no
     files.  A cell that fails becomes a row with its error.  A run that was killed continues when it
     is called again, and ends with the same rows; several runs may share a directory.  Cells run in
-    processes started afresh: a script that calls this needs ``if __name__ == "__main__":``.
+    newly started processes: a script that calls this needs ``if __name__ == "__main__":``.
 
     Parameters
     ----------
     study, out
-        What `load_study` gives; ``runs/<study>`` unless given.
+        A study from `load_study`; the run directory, ``runs/<study>`` unless given.
     workers : int, optional
-        Processes; as many as cores (or as cells to run) unless given, and one for each GPU.
+        Processes, at most one per cell to run; unless given, one per core, on GPUs one per GPU.
     on_event : callable, optional
         Called with an `Event`.
     executor, evaluate
-        Where cells are carried out, processes here unless given; ``module:function`` of the work.
+        Where cells run, local processes unless given; ``module:function`` that does the work.
     every : CheckpointEvery, optional
-        How often trainings are written down; each minute.
+        How often trainings are checkpointed; every minute unless given.
     adopt : sequence of str or Path
         Other run directories whose finished cells are taken over where the ids agree.
     retry_failed, extend : bool
-        Whether to try failed cells again; to add methods, seeds and shifts to the directory's.
+        Whether to try failed cells again; whether methods, seeds and shifts may be added.
 
     Raises
     ------
     InputError
-        For data, split or device that cannot be had; a directory that holds something else.
+        For unavailable data, split or device; for a directory that holds something else.
     CannotWriteError
         When the disk is full or read-only; finished cells stay finished.
     KeyboardInterrupt
-        On Ctrl-C or SIGTERM, the workers stopped; its message says how to continue.
+        On Ctrl-C or SIGTERM, after the workers stopped; its message says how to continue.
     """
     began = time.monotonic()
     require()
@@ -126,7 +126,7 @@ def _check_workers(workers: int | None) -> None:
 
 
 def _sources(adopt: Iterable[str | Path], folder: Path) -> list[Path]:
-    """Return where finished cells may be taken from: a directory whose cells are packed, too."""
+    """Return the sources of finished cells, including this directory if its cells are packed."""
     return [*map(Path, adopt), *([folder] if (folder / ARCHIVE).is_file() else [])]
 
 
@@ -150,8 +150,8 @@ def _planned(study: Study, folder: Path, evaluate: str, every: CheckpointEvery) 
 def _carry_out(
     plan: _Planned, tally: Tally, executor: Executor | None, workers: int | None
 ) -> None:
-    """Write the directory down, work off the cells, and merge what they left."""
-    # Processes on one GPU only take turns: one for each.
+    """Declare the directory, run the cells, and merge their rows."""
+    # Several processes on one GPU only take turns: one process for each GPU.
     gpus = visible_gpus() if plan.study.train.device else ()
     processes = max(len(gpus), 1) if plan.study.train.device else os.cpu_count() or 1
     n_workers = min(workers or processes, max(len(tally.todo), 1))
@@ -181,7 +181,7 @@ def _result(tally: Tally, seconds: float) -> RunResult:
 
 @contextmanager
 def _stopping(tally: Tally) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM say how to continue."""
+    """Make Ctrl-C and SIGTERM say how to continue."""
     try:
         with sigterm_interrupts():
             yield
@@ -194,7 +194,7 @@ def _stopping(tally: Tally) -> Iterator[None]:
 
 @contextmanager
 def _writing(tally: Tally) -> Iterator[None]:
-    """Let a disk that is full or read-only say what is safe."""
+    """Make the error of a full or read-only disk say what is safe."""
     try:
         yield
     except CannotWriteError:
@@ -206,7 +206,7 @@ def _writing(tally: Tally) -> Iterator[None]:
 
 
 def _work_off(tally: Tally, executor: Executor) -> None:
-    """Have every cell done or failed, by this run or by another that holds it."""
+    """Continue until every cell is done or failed, in this run or in another that holds it."""
     watch = Watch()
     todo, elsewhere = tally.todo, list[Job]()
     while todo or elsewhere:
@@ -235,7 +235,7 @@ class _Prepared:
 
 
 def _prepare(study: Study) -> _Prepared:
-    """Make data, split and shifts once: what cannot be made is found here."""
+    """Make data, split and shifts once, so that what cannot be made is found early."""
     from latecomer.eval.federation.groups import build_federation
     from latecomer.eval.training.setup import task_of, try_given
     from latecomer.models.generators.target_sizes import check_sizes

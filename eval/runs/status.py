@@ -32,7 +32,7 @@ class CellStatus:
     state : str
         ``done``, ``failed``, ``running``, ``stopped`` (begun, and nobody works on it) or ``to do``.
     round, rounds : int or None
-        Rounds that are over, and rounds to train.
+        Finished rounds, and rounds to train.
     loss : float or None
         Training loss of the last round.
     seconds : float or None
@@ -87,7 +87,7 @@ class RunStatus:
 def run_status(path: str | Path) -> RunStatus:
     """Read how far a run is.
 
-    Time left is estimated from finished cells of the same method and seeds, from a cell's own
+    Time left is estimated from finished cells of the same method (of any seed), from a cell's own
     rounds where there are none yet, and from all cells otherwise.
 
     Raises
@@ -155,7 +155,7 @@ def _silence(place: Path) -> str:
 
 
 def _estimated(cells: Sequence[CellStatus]) -> tuple[tuple[CellStatus, ...], float | None]:
-    """Fill in what is left of every cell, and of all."""
+    """Fill in the time left for every cell, and return that for all."""
     taken: dict[str, list[float]] = defaultdict(list)
     for cell in cells:
         if cell.state == "done" and cell.seconds is not None:

@@ -15,7 +15,7 @@ from latecomer.eval.runs.adoption import adopt
 
 @dataclass(frozen=True)
 class Event:
-    """What the runner tells while it works.
+    """What the runner reports while it works.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Event:
     workers : int
         Processes of the local executor.
     failed : int
-        Cells that an earlier run found to fail and that are not tried again.
+        Cells that failed in an earlier run and are not tried again.
     message : str
-        Why a cell failed or is tried again, who holds it, or what is out of the ordinary.
+        Why a cell failed or is tried again, who holds it, or what is unusual.
     """
 
     kind: Literal["plan", "start", "round", "note", "retry", "held", "done", "failed"]
@@ -110,14 +110,14 @@ class Tally:
                 self._count_failure(job, message)
 
     def announce(self, workers: int) -> None:
-        """Tell of the plan."""
+        """Send the event that tells the plan."""
         self.workers = workers
         self._tell("plan", failed=len(self.failures))
         for job, text in self._early:
             self._tell("note", **_about(job), message=text)
 
     def listener(self, batch: Sequence[Job]) -> Callable[[Report], None]:
-        """Return what hears the reports about a batch of jobs."""
+        """Return the function that takes the reports about a batch of jobs."""
         return lambda report: self._hear(batch[report.job], report)
 
     def take_held(self) -> list[Job]:
@@ -136,7 +136,7 @@ class Tally:
             self._tell("failed", **_about(job), message=message)
 
     def cannot_write(self, cause: str) -> CannotWriteError:
-        """Word a disk that cannot be written."""
+        """Return the error for a disk that cannot be written."""
         safe = f"{self.n_done} of {len(self.jobs)} cells are done and safe"
         return CannotWriteError(
             f"{self.folder} cannot be written ({cause}); {safe}: "
@@ -166,7 +166,7 @@ class Tally:
         )
 
     def _record(self, job: Job, report: Report) -> None:
-        """Record a failure of which the cell's process could not tell itself."""
+        """Record a failure that the cell's process could not record itself."""
         if failure_of(job.folder) is None:
             with held(job.folder):
                 record_failure(job.cell, job.folder, report.message, report.details)

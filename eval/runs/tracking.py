@@ -1,8 +1,8 @@
-"""Rounds and results of a run told to TensorBoard, MLflow or a function of one's own.
+"""Sends rounds and results of a run to TensorBoard, MLflow or a user's own function.
 
-A tracker is called with a `Scalar` for every round that is told of (at most ten a second) and, when
-a cell is done, for each of its numbers over clients.  It only listens: what it raises is said once,
-the run goes on without it.
+A tracker is called with a `Scalar` for every reported round (at most ten a second) and, when a cell
+is done, for each of its numbers over clients.  It only listens: if it raises, its error is reported
+once and the run goes on without it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +44,7 @@ Tracker = Callable[[Scalar], None]
 
 
 class _Open(Protocol):
-    """A tracker that is opened for a run and closed behind it."""
+    """A tracker that is opened for a run and closed after it."""
 
     def __init__(self, study: str, out: Path) -> None: ...
 
@@ -54,7 +54,7 @@ class _Open(Protocol):
 
 
 class _TensorBoard:
-    """Event files in ``tensorboard`` of the run directory, a folder a series."""
+    """Event files in ``tensorboard`` of the run directory, a folder per series."""
 
     def __init__(self, study: str, out: Path) -> None:
         try:
@@ -75,7 +75,7 @@ class _TensorBoard:
 
 
 class _Mlflow:
-    """An experiment named by the study, a run a series, where MLflow's own settings point."""
+    """An experiment named after the study, a run per series, stored as MLflow's settings say."""
 
     def __init__(self, study: str, out: Path) -> None:
         try:
@@ -91,7 +91,7 @@ class _Mlflow:
         if scalar.series not in self._runs:
             made = self._client.create_run(self._experiment, run_name=scalar.series)
             self._runs[scalar.series] = made.info.run_id
-        # Its names have letters, digits and "_-. :/".
+        # MLflow's names have letters, digits and "_-. :/".
         name = "".join(c if c.isalnum() or c in "_-. :/" else " at " for c in scalar.name)
         self._client.log_metric(self._runs[scalar.series], name, scalar.value, step=scalar.step)
 
@@ -121,7 +121,7 @@ class _Own:
         self._function(scalar)
 
     def close(self) -> None:
-        """Leave the function as it is."""
+        """Do nothing: a function needs no closing."""
 
 
 class _Listener:
@@ -160,7 +160,7 @@ class _Listener:
 def tracked(
     names: tuple[str, ...], study: str, out: Path, say: Callable[[str], None]
 ) -> Iterator[Callable[[Event], None]]:
-    """Open trackers for a run and yield what tells them its events.
+    """Open trackers for a run and yield the function that passes its events to them.
 
     Parameters
     ----------
@@ -171,12 +171,12 @@ def tracked(
     out : Path
         The run directory.
     say : callable
-        Takes the line about a tracker that stopped.
+        Called with a line about a tracker that stopped.
 
     Raises
     ------
     InputError
-        A tracker is unknown or not installed: before any work.
+        When a tracker is unknown or not installed, before any work.
     """
     made = [TRACKERS[name](study, out) if name in TRACKERS else _Own(name) for name in names]
     listeners = [_Listener(tracker, out, say) for tracker in made]
@@ -195,7 +195,7 @@ def tracked(
 def results_of(rows: Path) -> Iterator[tuple[str, float]]:
     """Yield name and value of every number over clients in a cell's rows.
 
-    Means over clients are ``group/metric``, with the shift behind an ``@``; certificates are
+    Means over clients are ``group/metric``, with the shift after an ``@``; certificates are
     ``certificate/bound``.
     """
     frame = read_rows(rows)

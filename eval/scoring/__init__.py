@@ -1,1 +1,1 @@
-"""Serving clients and scoring what they are served."""
+"""Serving clients and scoring the models they are served."""

@@ -1,4 +1,4 @@
-"""Cross-fitted scores: every point of a held-out client is scored by a model not made from it."""
+"""Cross-fitted scores: each point of a held-out client is scored by a model not fitted on it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ _PURPOSE = 0xF01D
 
 
 def client_folds(n_points: int, folds: int, *, seed: int, client: int) -> list[Ints]:
-    """Cut a client's points into folds at random, by a stream of its own.
+    """Divide a client's points into random folds, with a random stream per client.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ def client_folds(n_points: int, folds: int, *, seed: int, client: int) -> list[I
     Returns
     -------
     list of ndarray
-        Disjoint rising indices; sizes differ by at most 1.
+        Disjoint index arrays in increasing order; sizes differ by at most 1.
 
     Raises
     ------
     InputError
-        More folds than points, or fewer than 2.
+        There are more folds than points, or fewer than 2.
 
     Examples
     --------
@@ -53,9 +53,9 @@ def client_folds(n_points: int, folds: int, *, seed: int, client: int) -> list[I
 
 
 def fold_groups(group: "Group", folds: int, *, seed: int) -> list["Group"]:
-    """Return the group once a fold: that fold of each client as query, its other points as support.
+    """Return the group once per fold: each client's fold as query, its other points as support.
 
-    A client's points are its support and query data; validation data stay out.
+    A client's points are its support and query data; validation data are not used.
 
     Raises
     ------
@@ -102,9 +102,9 @@ def _rearranged(clients: "Clients", part: Sequence[tuple[Ints, Ints]]) -> "Clien
 
 
 def merge_folds(per_fold: Sequence[Sequence[ClientScore]]) -> list[ClientScore]:
-    """Average each client's scores over folds, by their sizes: every point counts once.
+    """Average each client's scores over folds, weighted by size: every point counts once.
 
-    ``n_support`` is the smallest number of points that a fold's model was served from.
+    ``n_support`` is the smallest number of support points of any fold.
     """
     merged = []
     for own in zip(*per_fold, strict=True):
@@ -124,12 +124,12 @@ def merge_folds(per_fold: Sequence[Sequence[ClientScore]]) -> list[ClientScore]:
 def cross_fitted(
     score: Callable[["Group"], Sequence[ClientScore]], group: "Group", *, folds: int, seed: int
 ) -> list[ClientScore]:
-    """Score a group's clients on points their models were not made from.
+    """Score a group's clients on points that their models were not fitted on.
 
     Everything that serving learns from a client (masks of absent classes, neighbours and mixing
-    weights, fresh heads, embeddings) is made anew inside each fold's support; what comes from
-    training (the model, standardisation of inputs and descriptors) stays as it is.  The score then
-    depends on one client only, and its mean is the risk of the system run with that many points.
+    weights, fresh heads, embeddings) is recomputed from each fold's support; what comes from
+    training (the model, standardisation of inputs and descriptors) stays fixed.  Each score then
+    depends on one client only; its mean is the risk of the system with that many support points.
 
     Parameters
     ----------
@@ -137,9 +137,9 @@ def cross_fitted(
         Serves every client of a group from its support and scores it on its query data.
     group : Group
     folds : int
-        1: the group as it is.
+        1 scores the group as it is.
     seed : int
-        Fixes the folds together with the client's id.
+        Together with the client's id, fixes the folds.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Scoring the clients of a group one after another, for a CPU.
 
-Clients in a row that are served one and the same model are predicted for together, which spares
-calls. Scores are, to the last digit, those of each client served and predicted for by itself.
+Consecutive clients that get the same model are predicted together, which saves calls. Scores are
+identical, to the last digit, to serving and predicting each client separately.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,30 +16,30 @@ from latecomer.models.task.targets import apply_to_parts
 from latecomer.models.task.task import Clients, Samples, Task
 
 Mask = Callable[[Tensor, Tensor], Tensor]
-"""What happens to logits of classes that are not known: logits, which are known -> logits."""
+"""Changes the logits of unknown classes: (logits, mask of known classes) -> logits."""
 
 
 def unmasked(logits: Tensor, known: Tensor) -> Tensor:
-    """Return the logits as they are: the mask that need not be told what is known."""
+    """Return the logits unchanged: a mask that does not need the known classes."""
     return logits
 
 
 Serve = Callable[[Sequence[int], Sequence[Samples]], Iterable[Predictor]]
-"""From several clients' numbers and supports to their predictors."""
+"""Maps several clients' numbers and supports to their predictors."""
 
 _SERVED = 20, 2**23
-"""Clients served at a time, and numbers that the inputs of their supports may have."""
+"""Most clients served at a time, and most values in their support inputs."""
 _PREDICTED = 1_000
-"""Samples predicted for at a time, unless one client has more."""
+"""Most samples predicted at a time, unless one client has more."""
 
 Served = tuple[int, Tensor]
-"""A client's number, and the rows of what it is measured on."""
+"""A client's number, and the rows on which it is measured."""
 
 
 def score_one_after_another(
     task: Task, clients: Clients, serve: Serve, mask: Mask, *, on_support: bool = False
 ) -> list[ClientScore]:
-    """Serve every client and score it; arguments are those of ``score_side_by_side``."""
+    """Serve and score every client; the arguments are those of ``score_side_by_side``."""
     ids = clients.ids.tolist()
     scores: list[ClientScore] = []
     for model, together in _by_model(_served(task, clients, serve, on_support)):
@@ -54,7 +54,7 @@ def score_one_after_another(
 def _served(
     task: Task, clients: Clients, serve: Serve, on_support: bool
 ) -> Iterator[tuple[Predictor, Served]]:
-    """Yield clients with their predictors, several of them served at a time."""
+    """Yield each predictor with its client, serving several clients at a time."""
     most, numbers = _SERVED
     each = numbers // (clients.support.shape[1] * prod(task.input_shape))
     table, sizes = clients.query, clients.sizes_on_host[1]
@@ -70,7 +70,7 @@ def _served(
 def _by_model(
     served: Iterable[tuple[Predictor, Served]],
 ) -> Iterator[tuple[Predictor, list[Served]]]:
-    """Yield models, each with clients in a row that it serves and that can go together."""
+    """Yield each model with the consecutive clients that can be predicted together."""
     model: Predictor | None = None
     together: list[Served] = []
     size = 0
@@ -87,7 +87,7 @@ def _by_model(
 
 
 def _same(one: Predictor, other: Predictor) -> bool:
-    """Return whether two predictors are one net with the very same weights; equal ones don't do."""
+    """Return whether two predictors share one net and its weight tensors, not just equal values."""
     if one is other:
         return True
     if not (isinstance(one, FixedWeights) and isinstance(other, FixedWeights)):
@@ -99,7 +99,7 @@ def _same(one: Predictor, other: Predictor) -> bool:
 def _told(
     task: Task, clients: Clients, model: Predictor, together: Sequence[Served], mask: Mask
 ) -> list[tuple[int, float]]:
-    """Return how many of each client's samples are classified wrongly, and their mean loss."""
+    """Return each client's number of wrongly classified samples and its mean loss."""
     rows, sizes = torch.cat([rows for _, rows in together]), [len(rows) for _, rows in together]
     with torch.no_grad():
         several = _logits(model, clients.inputs(rows), sizes)
@@ -123,7 +123,7 @@ def _known(task: Task, own: Samples) -> Tensor:
 
 
 def _logits(model: Predictor, x: Tensor, sizes: list[int]) -> list[Tensor]:
-    """Return a model's logits ``[B, n_classes]`` of every client's samples."""
+    """Return a model's logits ``[B, n_classes]`` for each client's samples."""
     if len(sizes) == 1 or not isinstance(model, FixedWeights):
         return [model(one) for one in torch.split(x, sizes)]
     return apply_to_parts(model.task.target, model.weights, x, sizes)

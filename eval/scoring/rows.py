@@ -39,7 +39,7 @@ def group_rows(group: Group, total: GroupScore, common: Row) -> Iterator[Row]:
 
 
 def gap_row(novel: Group, totals: Mapping[str, GroupScore]) -> Row:
-    """Novel minus seen accuracy: negative where newcomers are served worse."""
+    """Return novel minus seen accuracy: negative if newcomers are served worse."""
     return {
         **novel.condition(),
         "n_clients": totals["novel"].n_clients,
@@ -50,7 +50,7 @@ def gap_row(novel: Group, totals: Mapping[str, GroupScore]) -> Row:
 
 
 def effect_rows(scored: Mapping[Group, Sequence[ClientScore]], common: Row) -> Iterator[Row]:
-    """Error under another data set minus error under its control, client by client."""
+    """Yield error under another data set minus error under its control, paired by client."""
     controls = {group.shift: group for group in scored if group.shift.endswith(CONTROL)}
     for group, scores in scored.items():
         control = controls.get(group.shift + CONTROL)

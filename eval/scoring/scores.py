@@ -1,4 +1,4 @@
-"""Client scores and what is made of them: pooled and per-client means with labelled spread."""
+"""Client scores and their summaries: pooled and per-client means with t-intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from scipy import stats
 
 @dataclass(frozen=True)
 class ClientScore:
-    """How one client was served: counts on its query data.
+    """How well one client was served: results on its query data.
 
     Attributes
     ----------
     client : int
         Client id.
     n_support, n_query : int
-        Samples the model was made from, and samples it was measured on.
+        Samples the model was fitted on, and samples it was measured on.
     n_wrong : float
-        Query samples that were classified wrongly; where the client's model is drawn from several,
-        the mean over them, which need not be whole.
+        Query samples that were classified wrongly; if the client's model is drawn from several, the
+        mean over them, which need not be an integer.
     loss : float
         Mean cross-entropy on the query data in nats, before any masking of classes.
     """
@@ -45,13 +45,13 @@ class GroupScore:
     n_clients, n_query : int
         Clients and query samples in the group.
     pooled : float
-        Share of wrong answers among the query samples of all clients together.
+        Error rate on the query samples of all clients together.
     per_client : float
         Mean of the clients' errors; differs from ``pooled`` for clients of unequal size.
     lower, upper : float
-        95% t-interval of ``per_client`` over clients, cut to [0, 1]; NaN for a single client.
+        95% t-interval of ``per_client`` over clients, clipped to [0, 1]; NaN for a single client.
     loss : float
-        Mean over clients of the mean cross-entropy, nats.
+        Mean over clients of the mean cross-entropy, in nats.
     """
 
     n_clients: int
@@ -78,7 +78,7 @@ def group_score(scores: Sequence[ClientScore]) -> GroupScore:
     Raises
     ------
     ValueError
-        When there is no score.
+        There is no score.
 
     Examples
     --------

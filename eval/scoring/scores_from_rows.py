@@ -1,4 +1,4 @@
-"""The scores of certification clients as a finished run's rows hold them."""
+"""The scores of certification clients, read from a finished run's rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Condition:
-    """The certification clients under one condition, as rows name it."""
+    """The certification clients under one condition, named as in the rows."""
 
     shift: str
     severity: float | None
 
     def condition(self) -> dict[str, Any]:
-        """Return the columns of a row that say which group and shift it is about."""
+        """Return the columns that identify a row's group and shift."""
         severity = "" if self.severity is None else self.severity
         return {"group": "certification", "shift": self.shift, "severity": severity}
 
 
 Scores = dict[str, dict[Condition, Sequence[ClientScore]]]
-"""By predictor and condition, clients in the order of their ids."""
+"""Scores by predictor and condition, clients in the order of their ids."""
 
 
 def scores_of(rows: Sequence[Row]) -> Scores:
@@ -38,12 +38,12 @@ def scores_of(rows: Sequence[Row]) -> Scores:
     Returns
     -------
     dict
-        By predictor, and by condition within it; empty where the cell scored no such client.
+        By predictor, then by condition; empty if the cell scored no certification client.
 
     Raises
     ------
     InputError
-        When a client was scored twice under one condition, an error is no share of its points, or
+        A client was scored twice under one condition, an error is not a fraction of its points, or
         conditions have different clients.
 
     Examples
@@ -86,5 +86,5 @@ def _score(row: Row) -> ClientScore:
             raise ValueError(f"its error {error!r} is no share of {n_query} points")
     except (ValueError, ZeroDivisionError, OverflowError) as error_:
         raise InputError(f"certification client {row['client']}: {error_}") from None
-    # Only errors are certified: what the loss was is not asked.
+    # Only errors are certified, so the loss is not needed.
     return ClientScore(client, n_support, n_query, n_wrong, float("nan"))

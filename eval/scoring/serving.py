@@ -1,7 +1,7 @@
-"""Serving seen and novel clients, and scoring what they were served.
+"""Serving seen and novel clients, and scoring the models they were served.
 
-A seen client is served by its own state, any other by the method's declared protocol from its
-support data alone; query data are read only to score the predictions.
+A seen client is served from its own state; any other client by the method's declared protocol,
+from its support data alone. Query data are read only to score the predictions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ MASKS: Mapping[str, Mask] = MappingProxyType(
 
 
 def client_generator(seed: int, client: int) -> torch.Generator:
-    """Randomness of serving one client: fresh per client, the same under every shift (paired)."""
+    """Return a fresh generator for serving one client, the same under every shift (paired)."""
     key = np.random.SeedSequence([seed, client, 0x5E21]).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(key) >> 1)
 
@@ -58,14 +58,14 @@ def score_group(
     method, task, state
         The trained method.
     group : Group
-        Seen clients are served by their own state, others by the novel-client protocol.
+        Seen clients are served from their own state, others by the novel-client protocol.
     classes : {"all", "known", "zero"}
         What happens to the logits of classes absent from the client's support labels: nothing,
         minus infinity, or multiplication by 0.
     predictor : str
         One of ``method.predictors``.
     seed : int
-        Training seed; fixes the randomness of serving together with the client's id.
+        Training seed; together with the client's id, fixes the randomness of serving.
     measured_on : {"query", "support"}
         ``support`` gives the empirical risk that generalization bounds start from.
 

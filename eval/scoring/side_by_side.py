@@ -1,7 +1,7 @@
-"""Scoring the clients of a group side by side, for devices that single clients leave idle.
+"""Scoring the clients of a group side by side, for devices that one client would leave idle.
 
-The same scores as client by client, up to rounding of losses. Serving is the method's and goes
-client by client; the host waits for the device once a group, when everything is on its way.
+Scores are the same as client by client, up to rounding of losses. The method serves client
+by client; the host waits for the device once per group, after queueing all work.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from latecomer.models.task.state import stack
 from latecomer.models.task.task import Clients, Task
 
 _NUMBERS = 2**24
-"""Numbers that the inputs of clients predicted for at a time may have, padding included."""
+"""Most values in the inputs of clients predicted at a time, including padding."""
 
 
 def score_side_by_side(
@@ -30,22 +30,22 @@ def score_side_by_side(
     on_support: bool = False,
     at_most: int = _NUMBERS,
 ) -> list[ClientScore]:
-    """Serve every client, predict for many at a time and score them.
+    """Serve every client, predict many at a time and score them.
 
     Parameters
     ----------
     task : Task
     clients : Clients
-        Labelled.
+        With labels.
     serve : callable
-        From clients' numbers and supports to their predictors; all are one model, or one drawn from
-        as many.
+        Maps clients' numbers and supports to their predictors; each is one model, or one drawn
+        from the same number of models.
     mask : callable
-        What happens to logits ``[..., n_classes]`` of classes that are not known.
+        Changes the logits ``[..., n_classes]`` of unknown classes.
     on_support : bool
         Whether clients are measured on their support instead of their query data.
     at_most : int
-        Numbers that the inputs predicted for at a time may have; at least one client goes.
+        Most values in the inputs predicted at a time; at least one client is always predicted.
     """
     sizes, own = clients.sizes_on_host[0 if on_support else 1], clients.sizes_on_host[0]
     table, true = clients.query, clients.query_sizes
@@ -71,21 +71,21 @@ def score_side_by_side(
         losses.append(torch.stack([total for _, total in measured]).mean(dim=0) / counts)
     if not wrong:
         return []
-    # Both come back in one go.
+    # Both are copied to the host in one transfer.
     told = torch.stack([torch.cat(wrong), torch.cat(losses)]).tolist()
     entries = zip(clients.ids.tolist(), own, sizes, *told, strict=True)
     return [ClientScore(*entry) for entry in entries]
 
 
 def _measured(logits: Tensor, masked: Tensor, y: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how many of each client's samples are wrong, and their summed loss; both ``[c]``."""
+    """Return each client's number of wrong samples and its summed loss, both ``[c]``."""
     each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none")
     wrong = (masked.argmax(dim=2) != y) & held
     return wrong.sum(dim=1).double(), each.view(y.shape).where(held, 0).sum(dim=1).double()
 
 
 def _known(task: Task, clients: Clients, here: slice) -> Tensor:
-    """Return which classes the support labels show, bool ``[c, n_classes]``."""
+    """Return which classes occur in the support labels, bool ``[c, n_classes]``."""
     rows, counts = clients.support[here], clients.support_sizes[here]
     held = torch.arange(rows.shape[1], device=rows.device) < counts[:, None]
     classes = torch.arange(task.n_classes, device=rows.device)
@@ -94,7 +94,7 @@ def _known(task: Task, clients: Clients, here: slice) -> Tensor:
 
 
 def _logits(task: Task, models: Sequence[Predictor], x: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return logits ``[c, B, n_classes]``; what stands behind a client's true size is arbitrary."""
+    """Return logits ``[c, B, n_classes]``; values beyond a client's true size are arbitrary."""
     fixed = [one for one in models if isinstance(one, FixedWeights) and one.task is task]
     if len(fixed) == len(models):
         return client_axis.logits(task.target, stack([one.weights for one in fixed]), x)

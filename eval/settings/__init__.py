@@ -1,4 +1,4 @@
-"""What studies and cells are told: the sections they share, and a cell's configuration, typed."""
+"""Typed settings: the sections that studies and cells share, and a cell's configuration."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The configuration of a cell, typed: what ``config.json`` says, read once."""
+"""The typed configuration of a cell, read once from ``config.json``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, TypeVar
@@ -23,12 +23,12 @@ R = TypeVar("R", bound=RouteSettings)
 
 
 class FederationSettings(Settings):
-    """What a federation depends on.
+    """The settings that a federation depends on.
 
     Attributes
     ----------
     certified_shifts : tuple of str
-        Names of the shifts that certification clients go through as well.
+        Names of the shifts that are applied to certification clients too.
     device : str, optional
         ``cuda``; the CPU unless given.
     """
@@ -41,7 +41,7 @@ class FederationSettings(Settings):
 
 
 class Federated(Protocol):
-    """A study, or a cell of it: whatever says what its clients are."""
+    """A study or one of its cells: any settings that define the clients."""
 
     @property
     def data(self) -> DataSettings:
@@ -61,7 +61,7 @@ class Federated(Protocol):
 
 
 def federation_settings(of: Federated, *, device: str | None = None) -> FederationSettings:
-    """Return what the federation of a study, or of a cell of it, depends on."""
+    """Return the settings that the federation of a study, or of one of its cells, depends on."""
     named = {name for entry in of.certificates for name in entry.certified_shifts}
     return FederationSettings(
         data=of.data,
@@ -73,7 +73,7 @@ def federation_settings(of: Federated, *, device: str | None = None) -> Federati
 
 
 class DenoisingCell(Settings):
-    """The simulation of ``denoising``, which has no data, method or training of the study."""
+    """The ``denoising`` simulation, which uses none of the study's data, methods or training."""
 
     model_config = ConfigDict(extra="ignore")
     kind: Literal["denoising"]
@@ -81,7 +81,7 @@ class DenoisingCell(Settings):
 
 
 class SplitCell(Settings):
-    """What is measured of the split, whatever the method."""
+    """A cell that measures the split, independently of any method."""
 
     model_config = ConfigDict(extra="ignore")
     kind: Literal["split"]
@@ -92,12 +92,12 @@ class SplitCell(Settings):
 
     @property
     def federation(self) -> FederationSettings:
-        """What the cell's federation depends on."""
+        """The settings that the cell's federation depends on."""
         return FederationSettings(data=self.data, split=self.split, shifts=self.shifts)
 
 
 class CellTrain(Train):
-    """The budget of one cell: 0 rounds where a system was trained elsewhere."""
+    """The budget of one cell; 0 rounds for a system that was trained elsewhere."""
 
     rounds: Annotated[int, Field(strict=True, ge=0)] = 5000
 
@@ -108,17 +108,17 @@ class TrainingCell(Settings):
     Attributes
     ----------
     kind : str
-        ``method``, ``whole``, or a route's own.
+        ``method``, ``whole``, or a kind of a route's own.
     certificates : tuple of RouteSettings
-        The study's entries; the one entry of a route that trains by itself.
+        The study's entries; only its own entry for a route that trains its own models.
     n_seeds : int
-        Seeds of the study, where any entry has them share its failure probability.
+        Number of the study's seeds, if any entry divides its failure probability among them.
     of : str, optional
-        Label of the method that a cell of kind ``whole`` is compared to.
+        Label of the method that a cell of kind ``whole`` is compared with.
     reissued : bool
-        Whether the certificates were issued anew, from the rows of a finished run.
+        Whether the certificates were reissued from the rows of a finished run.
     data_hash, rows_schema, numbers_version
-        What the cell's numbers depend on beside its settings; for its id alone.
+        What the cell's numbers depend on besides its settings; used only for its id.
     """
 
     kind: str
@@ -143,26 +143,26 @@ class TrainingCell(Settings):
     @model_validator(mode="before")
     @classmethod
     def _with_seeds(cls, config: Any) -> Any:
-        """Take the number of seeds from the entries, each of which says it where seeds share."""
+        """Take the number of seeds from the entries whose seeds share a failure probability."""
         entries = [dict(entry) for entry in config.get("certificates") or ()]
         told = [entry.pop("n_seeds") for entry in entries if "n_seeds" in entry]
         return {**config, "certificates": entries, **({"n_seeds": told[0]} if told else {})}
 
     @property
     def federation(self) -> FederationSettings:
-        """What the cell's federation depends on."""
+        """The settings that the cell's federation depends on."""
         return federation_settings(self, device=self.train.device)
 
     @property
     def rounds(self) -> int:
-        """Rounds of the whole cell, those of a route that trains by itself included."""
+        """Rounds of the whole cell, including those of a route that trains its own models."""
         return max(
             (entry.rounds(self.train.rounds) for entry in self.certificates),
             default=self.train.rounds,
         )
 
     def only(self, route: type[R]) -> R:
-        """Return the one certificate of a cell of a route that trains by itself."""
+        """Return the only certificate in a cell of a route that trains its own models."""
         (entry,) = self.certificates
         if not isinstance(entry, route):
             raise TypeError(f"the cell is of {type(entry).__name__}, not of {route.__name__}")

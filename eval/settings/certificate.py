@@ -1,4 +1,4 @@
-"""What the settings of every route to a certificate can do, and what they look at."""
+"""Interface of the settings of every route to a certificate, and of what they read."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -23,7 +23,7 @@ class StudyLike(Protocol):
 
 
 class SplitLike(Protocol):
-    """What the settings of a route read of the split, once it is made."""
+    """The parts of a finished split that the settings of a route read."""
 
     @property
     def kind(self) -> str:
@@ -31,7 +31,7 @@ class SplitLike(Protocol):
 
     @property
     def law(self) -> Any:
-        """What held-out clients were drawn from, None for a finite pool."""
+        """Law that held-out clients were drawn from, None for a finite pool."""
 
     @property
     def seen(self) -> Sequence[Any]:
@@ -47,14 +47,14 @@ class SplitLike(Protocol):
 
 
 class RouteSettings(Settings):
-    """One entry of ``certificates``: what every route's settings can do.
+    """One entry of ``certificates``: the interface of every route's settings.
 
     Attributes
     ----------
     per_seed : str
-        ``each``: every seed's certificate has its failure probability to itself.  ``union``: the
-        seeds share it, and their certificates hold at once: only then does their mean bound the
-        risk of the model of a seed drawn at random.
+        ``each``: every seed's certificate has the full failure probability.  ``union``: the seeds
+        share it, so that all their certificates hold simultaneously; only then does their mean
+        bound the risk of the model of a seed drawn at random.
     """
 
     needs_certification: ClassVar[bool] = False
@@ -64,11 +64,11 @@ class RouteSettings(Settings):
 
     @property
     def certified_shifts(self) -> tuple[str, ...]:
-        """Shifts that certification clients are certified under as well."""
+        """Shifts that certification clients are certified under too."""
         return ()
 
     def rounds(self, trained: int) -> int:
-        """Return the rounds of a cell that is asked for this, of which ``trained`` come first."""
+        """Return all rounds of a cell with this certificate; the first ``trained`` are training."""
         return trained
 
     def sharing(self, n_seeds: int) -> int:
@@ -76,7 +76,7 @@ class RouteSettings(Settings):
         return n_seeds if self.per_seed == "union" else 1
 
     def completed(self, key: str, study: StudyLike) -> Self:
-        """Fill what depends on other settings and refuse what cannot be certified.
+        """Fill in settings that depend on others; refuse settings that cannot be certified.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class RouteSettings(Settings):
         return self
 
     def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse a split that the certificate cannot be made on.
+        """Refuse a split on which the certificate cannot be made.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class RouteSettings(Settings):
         """
 
     def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
-        """Refuse predictors that the certificate is not about.
+        """Refuse predictors that the certificate does not cover.
 
         Raises
         ------

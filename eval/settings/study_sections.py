@@ -29,12 +29,12 @@ from latecomer.eval.shifts.transforms import SHIFTS
 
 
 def _no_cpu(device: str | None) -> str | None:
-    """Leave out the device that a cell computes on unless told otherwise."""
+    """Leave out the default device, the CPU."""
     return None if device == "cpu" else device
 
 
 def _no_float32(precision: str | None) -> str | None:
-    """Leave out the precision that local steps have unless told otherwise."""
+    """Leave out the default precision, float32."""
     return None if precision == "float32" else precision
 
 
@@ -45,7 +45,7 @@ Bounds = Annotated[
 
 
 class DataSettings(BaseModel):
-    """The data set: its name and the options of its reader, which checks them itself."""
+    """The data set: its name and its reader's options, which the reader checks."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
@@ -60,7 +60,7 @@ class Hypernetwork(Settings):
 
 
 class ModelSettings(Settings):
-    """Networks; ``auto`` chooses by the input's shape."""
+    """Networks; ``auto`` chooses by the input shape."""
 
     target: str = "auto"
     encoder: str = "auto"
@@ -68,9 +68,9 @@ class ModelSettings(Settings):
 
 
 class MethodSettings(BaseModel):
-    """A method, the label it goes by, and its own hyper-parameters, checked by the method.
+    """A method, its label, and its own hyper-parameters, which the method checks.
 
-    ``bounds``: published bounds on this entry's models, in place of the study's.
+    ``bounds``: published bounds for this entry's models, instead of the study's.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -84,24 +84,24 @@ class MethodSettings(BaseModel):
 
 
 class Train(Settings):
-    """The budget of training, the same for every method, and how a cohort's clients train.
+    """The training budget, the same for every method, and how a cohort's clients train.
 
     ``path``: ``serial``, one client after another; ``vectorised``, all at once, with the same
-    result up to rounding; ``auto``, serial on a CPU and vectorised elsewhere. Newcomers that train
-    do so likewise.
+    result up to rounding; ``auto``, serial on a CPU and vectorised elsewhere. It also applies to
+    newcomers that train.
 
     ``selection``: the model of the ``last`` round, or that of the round with the lowest mean
     ``validation`` error of the seen clients, among the rounds that ``evaluation.every`` measures.
 
-    ``device``: ``cpu``, as when it is left out; ``cuda``; or ``auto``, CUDA where the machine that
-    starts the run has it. A cell on CUDA has another id than the same cell on the CPU.
+    ``device``: ``cpu`` (the default); ``cuda``; or ``auto``, CUDA if the machine that starts the
+    run has it. A cell on CUDA has another id than the same cell on the CPU.
 
-    ``precision``: ``float32``, as when it is left out; ``bf16``; or ``tf32``, on CUDA alone. It is
-    that of the target network's products in local steps: weights, losses, serving (fine-tuning too)
-    and all that is measured or certified are float32 in any case.
+    ``precision``: ``float32`` (the default); ``bf16``; or ``tf32``, on CUDA only. It applies to the
+    target network's multiplications in local steps; weights, losses, serving (fine-tuning too) and
+    everything measured or certified are always float32.
 
-    ``tune_newcomers``: rates among which ``novel_lr`` is chosen, method by method, by refitting
-    seen clients as newcomers; it changes nothing for methods whose newcomers do not train.
+    ``tune_newcomers``: learning rates from which ``novel_lr`` is chosen for each method, by
+    refitting seen clients as newcomers; no effect on methods whose newcomers do not train.
     """
 
     rounds: Count = 5000
@@ -120,20 +120,20 @@ class Train(Settings):
 
 
 class Evaluation(Settings):
-    """What is measured of a trained model, and how.
+    """What is measured on a trained model, and how.
 
     ``classes``: what happens to the logits of classes absent from a client's support labels:
     nothing (``all``), minus infinity (``known``), or multiplication by 0 (``zero``).
 
     ``domain_classifier``: the classifier behind the A-distance.
 
-    ``every``: rounds between two measurements along the training (of novel clients where serving
-    them takes none); 0: only its end, or every 30 where ``train.selection`` chooses among rounds.
+    ``every``: rounds between two measurements during training (of novel clients too if serving them
+    needs no training); 0: only at the end, or every 30 if ``train.selection`` chooses among rounds.
 
     ``given_up``: train each method once more on seen and certification clients together, to see
-    what holding these out costs the novel ones.
+    what holding out certification clients costs the novel ones.
 
-    ``measures``: what else to find out about each trained model, see
+    ``measures``: further measurements of each trained model, see
     `latecomer.eval.measures.registry`.
     """
 
@@ -157,7 +157,7 @@ class Evaluation(Settings):
 
 
 class DataShift(BaseModel):
-    """Another data set with the same classes: its reader's options and the label it goes by."""
+    """Another data set with the same classes: its reader's options and its label."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
@@ -175,7 +175,7 @@ class FunctionShift(Settings):
 
 
 def _severities(shift: Shift) -> Any:
-    """Return what a study may ask of a shift."""
+    """Return the type of the severities that a study may give for a shift."""
     least: Any = Field(gt=0) if shift.above_zero else Field(ge=shift.low)
     legal: Any = Annotated[Number, least, Field(le=shift.high)]
     return Annotated[tuple[legal, ...], BeforeValidator(sequence)]
@@ -189,8 +189,8 @@ else:
         __base__=Settings,
         **{name: (_severities(shift), ()) for name, shift in SHIFTS.items()},
     )
-# What stands in every cell's configuration, asked for or not. A shift that came later stands in
-# those that ask for it: the others' ids are what they were.
+# Shifts written to every cell's configuration, requested or not. Shifts added later are written
+# only if requested, so that the ids of other cells stay the same.
 _ALWAYS_TOLD = frozenset(
     {
         *("blur", "rotation", "noise", "contrast", "brightness", "extrapolation"),
@@ -200,10 +200,10 @@ _ALWAYS_TOLD = frozenset(
 
 
 class Shifts(_Severities):
-    """Shifts that novel clients are measured under: severities, other data, own functions.
+    """Shifts under which novel clients are measured: severities, other data, own functions.
 
-    ``type_weights`` and ``concentrations``: populations of other clients, each the weights of the
-    types of a split ``client_types``, or the Dirichlet law of a split ``client_mixtures``.
+    ``type_weights`` and ``concentrations``: populations of other clients, each given by type
+    weights (split ``client_types``) or by Dirichlet concentrations (split ``client_mixtures``).
     """
 
     dataset: tuple[DataShift, ...] = ()
@@ -212,7 +212,7 @@ class Shifts(_Severities):
     concentrations: tuple[tuple[Number, ...], ...] = ()
 
     def told(self) -> dict[str, Any]:
-        """Return what stands in a cell's configuration."""
+        """Return the shifts as written in a cell's configuration."""
         plain = self.model_dump(mode="json", exclude_none=True)
         return {name: asked for name, asked in plain.items() if asked or name in _ALWAYS_TOLD}
 
@@ -234,10 +234,10 @@ class Shifts(_Severities):
 class Denoising(Settings):
     """The linear hypernetwork of pFedHN's section 4.1, simulated: see `eval.protocol.denoising`.
 
-    ``draws`` federations for every ``noise`` (standard deviation of a label): ``clients`` seen and
-    ``novel`` ones with ``samples`` rows and as many ``weights``; true models have ``variances``
-    along as many directions and lie in their span. ``dimensions``: the lengths k of a descriptor;
-    ``rounds`` of gradient descent for each.
+    ``draws`` federations for every ``noise`` (standard deviation of a label). Each has ``clients``
+    seen and ``novel`` unseen clients with ``samples`` rows and ``weights`` weights; true models
+    have ``variances`` along as many directions and lie in their span. ``dimensions``: descriptor
+    lengths k, each with ``rounds`` of gradient descent.
     """
 
     clients: Count = 100

@@ -1,4 +1,4 @@
-"""What can happen to the inputs of evaluated clients."""
+"""Distribution shifts of evaluated clients."""
 
 from typing import TYPE_CHECKING
 

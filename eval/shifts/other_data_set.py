@@ -1,10 +1,10 @@
-"""The same clients filled from another data set, and their matched control.
+"""Clients refilled from another data set, and their matched control.
 
-A refilled client keeps its id and, class by class and role by role, its number of samples, but the
-samples come from another data set. Its control is the same client with the same numbers of its
-own samples: images of the source that no training client holds and, where the publisher has a test
-set, measured on test images. The effect of the shift is the difference of the two errors, client
-by client, so that neither class sets nor sizes can be mistaken for it.
+A refilled client keeps its id and its number of samples per class and role, but the samples come
+from another data set. Its control is the same client with the same numbers of its own samples:
+source images that no training client holds and, where the publisher has a test set, test images as
+query. The effect of the shift is the difference of the two errors, client by client, so that it
+cannot be confused with an effect of class sets or sizes.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _ROLES: tuple[Role, ...] = ("support", "validation", "query")
 
 @dataclass(frozen=True)
 class Lack:
-    """What a client could not be given of another data set.
+    """Samples of a client that another data set could not replace.
 
     Attributes
     ----------
@@ -35,11 +35,11 @@ class Lack:
     client : int
         Client id.
     n_samples : int
-        Samples of the client without a counterpart, missing from the control too.
+        Samples of the client without a counterpart; they are missing from the control too.
     left_out : bool
-        Whether no support or no query data remain, so that the client is not measured.
+        Whether the client is not measured because no support or no query data remain.
     message : str
-        Which classes, in words.
+        The classes that are short, in words.
     """
 
     shift: str
@@ -51,7 +51,7 @@ class Lack:
 
 @dataclass(frozen=True, eq=False)
 class Refilled:
-    """Clients filled from another data set, their control, and what was lacking.
+    """Clients filled from another data set, their control, and missing samples.
 
     Attributes
     ----------
@@ -60,9 +60,9 @@ class Refilled:
     y : ndarray of int64, shape [n]
         Labels, in the source's numbers.
     rows : tuple of ClientRows
-        Into ``x`` and ``y``.
+        The refilled clients; row numbers of ``x`` and ``y``.
     control : tuple of ClientRows
-        The same clients, rows of the source.
+        The same clients; row numbers of the source.
     lacks : tuple of Lack
         Clients that lack samples or are left out.
     """
@@ -82,19 +82,19 @@ def refill(
     label: str,
     rng: np.random.Generator,
 ) -> Refilled:
-    """Fill clients from ``target`` with their numbers of samples per class and role.
+    """Refill clients from ``target``, keeping their numbers of samples per class and role.
 
-    Classes are matched by name where both data sets name theirs (letter case aside), else by
-    number. Of a class with fewer samples than the clients hold together, all are dealt in
-    proportion. No sample is dealt twice. A client left without support or query data is left out
-    of shift and control; ``lacks`` says of whom what is missing.
+    Classes are matched by name (ignoring case) if both data sets name theirs, else by number. If a
+    class has fewer samples than the clients hold together, all of them are dealt in proportion. No
+    sample is dealt twice. A client left without support or query data is left out of shift and
+    control; ``lacks`` lists what each client misses.
 
     Parameters
     ----------
     source : Dataset
-        What the clients' rows point into.
+        Data set that the clients' rows point into.
     target : Dataset
-        Its samples must have the source's shape or fit it by :func:`fit_inputs`.
+        Its samples must have the source's shape, or one that :func:`fit_inputs` can convert.
     clients : tuple of ClientRows
     label : str
         Name of the shift.
@@ -139,14 +139,14 @@ def _first(by_class: Sequence[Ints], counts: Ints) -> Ints:
 
 
 def _moved(ids: Sequence[int], sizes: Ints) -> tuple[ClientRows, ...]:
-    """Return the numbers of dealt rows by clients and roles, ``sizes`` [clients, roles] of them."""
+    """Return clients that hold consecutive row numbers, ``sizes`` [clients, roles] of them."""
     parts = np.split(np.arange(sizes.sum()), np.cumsum(sizes)[:-1])
     n = len(_ROLES)
     return tuple(ClientRows(one, *parts[n * i : n * i + n]) for i, one in enumerate(ids))
 
 
 def _dealt(y: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
-    """Deal rows at random, by clients, roles and classes; as many as ``counts`` says of each."""
+    """Deal random rows in the numbers ``counts`` [clients, roles, classes]."""
     n_classes = counts.shape[2]
     queues = _by_class(y, rng.permutation(np.flatnonzero(y >= 0)), n_classes)
     taken = np.zeros(n_classes, dtype=np.int64)
@@ -158,16 +158,16 @@ def _dealt(y: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
 
 
 def fit_inputs(x: NDArray[np.generic], shape: tuple[int, ...], label: str) -> NDArray[np.float32]:
-    """Return inputs as floats in another sample shape.
+    """Return inputs as floats of another sample shape.
 
     uint8 is divided by 255. Images of another height or width are resized by Pillow's bilinear
-    filter, which averages over the area when it shrinks; one channel is repeated to fill several.
-    Vectors of another length and other channels are refused.
+    filter, which averages over the area when shrinking; a single channel is repeated as needed.
+    Vectors of another length and other numbers of channels are refused.
 
     Raises
     ------
     InputError
-        The samples cannot take that shape.
+        The samples cannot be converted to that shape.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A user's own shift: a function named by its import path."""
+"""A user's own shift: a function given by its import path."""
 
 import hashlib
 import inspect
@@ -17,7 +17,7 @@ OwnShift = Callable[[NDArray[np.float32], float, np.random.Generator], Any]
 
 
 def import_shift(path: str) -> OwnShift:
-    """Import a shift by ``module:function`` or ``folder/file.py:function``.
+    """Import a shift from ``module:function`` or ``folder/file.py:function``.
 
     The function is called as ``function(x, severity, rng)`` with float32 inputs [n, ...] as the
     network sees them before standardisation (bytes divided by 255) and a generator seeded per
@@ -39,7 +39,7 @@ def import_shift(path: str) -> OwnShift:
 
 
 def function_at(path: str, key: str, legal: str) -> Callable[..., Any]:
-    """Import a user's function; ``key`` and ``legal`` are what refusals begin with."""
+    """Import a user's function; error messages begin with ``key`` or ``legal``."""
     place, _, name = path.rpartition(":")
     if not place or not name.isidentifier():
         raise InputError(f"{legal}, got {path!r}")
@@ -54,7 +54,7 @@ def function_at(path: str, key: str, legal: str) -> Callable[..., Any]:
 
 
 def source_hash(function: OwnShift) -> str:
-    """Return the SHA-256 of the file that defines a function, empty where it has none."""
+    """Return the SHA-256 of the file that defines a function, empty if there is no such file."""
     try:
         file = inspect.getsourcefile(function)
     except TypeError:
@@ -65,14 +65,14 @@ def source_hash(function: OwnShift) -> str:
 def apply_own(
     function: OwnShift, label: str, x: Any, severity: float, rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Call a user's shift on one client's inputs and check what comes back.
+    """Call a user's shift on one client's inputs and check the result.
 
     Raises
     ------
     InputError
-        The function fails, or returns another shape or numbers that are not finite.
+        The function fails, or returns another shape or non-finite numbers.
     """
-    inputs = unit_floats(x).copy()  # a function that writes into its argument spoils nothing
+    inputs = unit_floats(x).copy()  # a copy, in case the function writes into its argument
     try:
         given = np.asarray(function(inputs, severity, rng))
     except Exception as error:

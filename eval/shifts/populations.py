@@ -1,7 +1,7 @@
-"""Every population of shifted novel clients that a study asks for.
+"""All populations of shifted clients that a study asks for.
 
-Numpy only, and made once per data set, split and set of shifts: neither method nor training seed
-enters, so all methods meet the same shifted samples.
+NumPy only; made once per data set, split and set of shifts, independently of method and training
+seed, so that all methods meet the same shifted samples.
 """
 
 import hashlib
@@ -33,22 +33,22 @@ Shifted = Callable[[Any, float, np.random.Generator], NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Novel clients under one shift.
+    """Clients under one shift.
 
     Attributes
     ----------
     shift : str
-        Name of the shift; that of a data set's matched control ends in ``-control``.
+        Name of the shift; for another data set's matched control it ends in ``-control``.
     severity : float or None
     x, y : ndarray
         Samples that the rows point into.
     rows : tuple of ClientRows
     lacks : tuple of Lack
-        Clients that another data set could not fill.
+        Clients that another data set could not fill completely.
     source_hash : str
         SHA-256 of another data set or of a user's function; empty for everything else.
     distances : mapping of str to float
-        How far the population of the clients is from that of the split's, where that is known.
+        Distances of the clients' population from that of the split's clients, where known.
     """
 
     shift: str
@@ -63,7 +63,7 @@ class Population:
 
 @dataclass(frozen=True, eq=False)
 class _Setting:
-    """What shifts start from: data, split and the settings of the study's ``split`` section."""
+    """Input of the shifts: data, split, the study's ``split`` settings and the clients to shift."""
 
     dataset: Dataset
     split: Split
@@ -73,7 +73,7 @@ class _Setting:
     clients: tuple[ClientRows, ...]
 
     def generator(self, *purpose: str | int | float) -> np.random.Generator:
-        """Return a stream of its own for each purpose, whatever the method."""
+        """Return a separate random stream for each purpose, the same for every method."""
         words = [zlib.crc32(repr(part).encode()) for part in purpose]
         return np.random.default_rng([self.seed, *words])
 
@@ -94,13 +94,13 @@ def shifted_populations(
     dataset : Dataset
     split : Split
     shifts : mapping of str to sequence
-        The study's ``shifts``: severities by shift; under ``dataset`` data declarations with a
-        ``label``; under ``function`` mappings of ``path``, ``label`` and ``severities``; under
-        the names in `OTHER_LAWS` laws that other clients are drawn from.
+        The study's ``shifts``: severities by shift; for ``dataset``, data declarations with a
+        ``label``; for ``function``, mappings of ``path``, ``label`` and ``severities``; for the
+        names in `OTHER_LAWS`, laws that other clients are drawn from.
     seed : int
         The split seed. Random shifts are seeded per client and severity.
     query, validation : float
-        As for the split; clients with other class proportions are cut likewise.
+        As for the split; used for the roles of newly dealt or drawn clients.
 
     Raises
     ------
@@ -128,9 +128,9 @@ def shifted_certification(
     *,
     seed: int,
 ) -> tuple[Population, ...]:
-    """Shift the certification clients in the ways named: support and query alike, each by itself.
+    """Shift each certification client separately, its support and query data alike.
 
-    A client's shifted data are a function of the client and of a stream of its own, so the clients
+    A client's shifted data depend only on the client and its own random stream, so the clients
     remain independent, or a uniform sample from the pool of shifted untrained clients.
 
     Parameters
@@ -138,12 +138,12 @@ def shifted_certification(
     dataset, split, shifts, seed
         As for :func:`shifted_populations`.
     names : sequence of str
-        Shifts that move inputs, or labels of own functions.
+        Names of shifts of inputs, or labels of the user's own functions.
 
     Raises
     ------
     InputError
-        A shift draws other clients, or deals a data set to all of them at once.
+        A shift draws other clients, or deals another data set to all clients at once.
     """
     setting = _Setting(dataset, split, seed, 0.0, 0.0, split.certification)
     populations: list[Population] = []
@@ -173,7 +173,7 @@ def _by_functions(
 
 
 def _moved(setting: _Setting, name: str, severity: float, shifted: Shifted) -> Population:
-    """Shift all samples of each client, by a generator of its own."""
+    """Shift all samples of each client, with a generator per client."""
     x: list[NDArray[np.float32]] = []
     y: list[Ints] = []
     rows: list[ClientRows] = []
@@ -221,7 +221,7 @@ def _of_other_laws(
         )
         away = kind.distances(getattr(setting.split.law, kind.own), other)
         x, y = setting.dataset.x, setting.dataset.y
-        # Told apart by the KL divergence: what they are certified against.
+        # The severity is the KL divergence, against which they are certified.
         yield Population(name, away["kl"], x, y, rows, distances=away)
 
 
@@ -251,7 +251,7 @@ _MAKERS = MappingProxyType(
 
 
 def combined_hash(data_hash: str, populations: Sequence[Population]) -> str:
-    """Return a hash of all data that numbers depend on: the data set's own unless others enter."""
+    """Return a hash of all data that results depend on: the data set's, if shifts use no other."""
     others = [one.source_hash for one in populations if one.source_hash]
     if not others:
         return data_hash

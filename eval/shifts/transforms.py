@@ -1,10 +1,9 @@
-"""Shifts of evaluated clients: what is done to their inputs, by how much, in which unit.
+"""Shifts of evaluated clients: how their inputs change, by how much and in which unit.
 
-Shifts never touch a client that trains. Inputs are changed as the network sees them before
-standardisation, so uint8 is divided by 255 first. Random ones are seeded per client and severity
-and never see the method. Extrapolation changes which classes a client
-holds rather than its inputs: :func:`latecomer.eval.splits.build.deal_extrapolated` deals such
-clients.
+Shifts never change a training client. Inputs are changed as the network sees them before
+standardisation, so uint8 is divided by 255 first. Random shifts are seeded per client and severity,
+independently of the method. Extrapolation changes which classes a client holds instead of its
+inputs: :func:`latecomer.eval.splits.build.deal_extrapolated` deals such clients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +32,7 @@ SHIFTS: Mapping[str, Shift] = declared("latecomer.eval.shifts.kinds", "SHIFTS")
 
 
 def check_severity(name: str, severity: Any) -> float:
-    """Return ``severity`` as a float, refusing an unknown shift and what its range excludes."""
+    """Return ``severity`` as a float, refusing an unknown shift or a severity out of range."""
     if name not in SHIFTS:
         known = ", ".join(SHIFTS)
         raise InputError(f"shifts.{name} must be one of {known}{nearest(name, SHIFTS)}")

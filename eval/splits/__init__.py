@@ -1,4 +1,4 @@
-"""Who holds which rows: seen, certification and novel clients."""
+"""Which rows the seen, certification and novel clients hold."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
 """Client splits: which samples each client holds, and which clients train.
 
-A split depends on the data, its own options and ``split.seed`` alone: never on the method or the
-training seed. Every sample belongs to at most one client and there to one role.
+A split depends only on its data, options and ``split.seed``, never on the method or training seed.
+A sample belongs to at most one client (or several held-out draws of a law) and to one role there.
 """
 
 from collections.abc import Callable
@@ -58,10 +58,10 @@ def split_of(dataset: Dataset, settings: SplitSettings) -> Split:
 
 
 def _dealt_again(dataset: Dataset, split: Split) -> bool:
-    """Whether the settings that a file names give its very clients again.
+    """Return whether the settings stored in a split file reproduce its clients.
 
-    Only then are they known to be permuted and drawn at random, as certificates need: a file
-    written by hand may hold any choice of clients.
+    Only then is it known that clients were permuted and drawn at random, as certificates need: a
+    file written by hand may hold any choice of clients.
     """
     if not split.settings:
         return False
@@ -94,21 +94,21 @@ def make_split(
     kind : str
         One of :data:`~latecomer.eval.splits.kinds.SPLITS`.
     clients : int, optional
-        Number of clients; for ``natural`` all of them when omitted.
+        Number of clients; for ``natural``, all clients when omitted.
     certify, novel : int or float
-        Certification and novel clients: an int is a count, a float a fraction of all clients.
+        Certification and novel clients: an int is a count, a float is a fraction of all clients.
         Clients are permuted uniformly before they are cut into groups.
     seed : int
         The split seed.
     query : float, strictly between 0 and 1
         Share of a client's samples that it is scored on; where the publisher has a test set, its
-        samples are the query instead, dealt by the same classes and shares.
+        samples, dealt by the same classes and shares, are the query data instead.
     validation : float in [0, 1)
         Share of a client's other samples kept for selection.
     reserve : float in [0, 1)
         Share of each class held back before clients are filled.
     **options
-        Of the kind, as :data:`~latecomer.eval.splits.kinds.SPLITS` lists them.
+        Options of the kind, see :data:`~latecomer.eval.splits.kinds.SPLITS`.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def make_split(
 
 @dataclass(frozen=True)
 class _Dealt:
-    """All clients, seen ones first; the groups' sizes; who was left out; the others' law."""
+    """All clients, seen first; the groups' sizes; clients left out; the held-out clients' law."""
 
     clients: tuple[ClientRows, ...]
     groups: tuple[int, int, int]
@@ -139,7 +139,7 @@ class _Dealt:
 
 
 def _dealt(dataset: Dataset, settings: Dealt) -> Split:
-    """Fill clients as the settings say, and cut them into groups."""
+    """Fill clients as the settings say, and divide them into groups."""
     kind, seed, reserve = settings.kind, settings.seed, settings.reserve or 0.0
     if reserve and SPLITS[kind].natural:
         raise InputError(f"split.reserve must be 0 for split.kind={kind}, got {reserve!r}")
@@ -169,7 +169,7 @@ def _dealt(dataset: Dataset, settings: Dealt) -> Split:
 
 
 def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., Filling]) -> _Dealt:
-    """Fill all clients alike and permute them before they are cut into groups."""
+    """Fill all clients the same way and permute them before they are divided into groups."""
     seed = settings.seed
     filling = fill(pool, settings.clients, generator(seed, "fill"), **settings.own)
     n_clients = len(filling.ids)
@@ -185,7 +185,7 @@ def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., F
 def _drawn(
     dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., tuple[Filling, Law]]
 ) -> _Dealt:
-    """Fill the clients that train; draw the others from what these do not hold."""
+    """Fill the training clients; draw the others from samples that these do not hold."""
     seed, shares = settings.seed, (settings.query, settings.validation)
     most = len(pool.train) // pool.least
     n_clients = whole("split.clients", settings.clients, 1, most, " for this kind of split")
@@ -225,7 +225,7 @@ def _group_size(key: str, value: object, n_clients: int) -> int:
 def _hold_back(
     dataset: Dataset, share: float, rng: np.random.Generator
 ) -> tuple[Ints, tuple[Ints, ...]]:
-    """Hold back a share of each class, of the publisher's train and test samples alike."""
+    """Hold back a share of each class, from the publisher's train and test samples separately."""
     n = len(dataset)
     if not share:
         return np.arange(n), ()

@@ -1,10 +1,10 @@
-"""Clients whose class proportions are draws of one Dirichlet law: others at known distances.
+"""Clients with class proportions from one Dirichlet law: other laws at known distances.
 
-Every client draws proportions from Dir(concentrations), its labels from these proportions, and of
-each class as many distinct images, a uniform subset of that class's pool: held-out clients are
+Every client draws proportions from Dir(concentrations) and its labels from these proportions; its
+images of a class are a uniform subset of that class's pool, all distinct. Held-out clients are
 independent draws, as in :mod:`latecomer.eval.splits.environment`. A population with other
-concentrations draws from the same pools. Given its proportions a client's law is the same in both,
-so what their populations differ by is what the Dirichlet laws differ by.
+concentrations draws from the same pools. Given its proportions, a client has the same law in both
+populations, so the populations differ exactly as their Dirichlet laws do.
 """
 
 import math
@@ -27,12 +27,12 @@ _RANGE = (1e-3, 1e6)
 
 
 def check_concentrations(concentrations: Sequence[float], n_classes: int | None = None) -> None:
-    """Refuse concentrations that are no Dirichlet law over so many classes.
+    """Refuse concentrations that do not define a Dirichlet law over ``n_classes`` classes.
 
     Raises
     ------
     ValueError
-        In words that follow the name of the section.
+        The message is meant to follow the name of the section.
     """
     if n_classes is not None and len(concentrations) != n_classes:
         raise ValueError(f"must list one number a class ({n_classes}), got {len(concentrations)}")
@@ -45,25 +45,25 @@ def check_concentrations(concentrations: Sequence[float], n_classes: int | None 
 
 
 def dirichlet_distances(first: Sequence[float], other: Sequence[float]) -> Mapping[str, float]:
-    """Return how far a Dirichlet law is from a first one, as every ball measures it.
+    """Return how far another Dirichlet law is from the first, in every available measure.
 
     With ln B(a) = sum ln Gamma(a_i) - ln Gamma(sum a_i), a the first law and b the other:
 
     * ``kl`` = ln B(a) - ln B(b) + sum (b_i - a_i) (digamma(b_i) - digamma(sum b));
-    * ``chi2`` = B(2b - a) B(a) / B(b)^2 - 1, left out where some 2 b_i <= a_i: it is infinite;
-    * ``subgroup``, the largest share that the other can make up of the first, is 1 over the largest
-      ratio of densities, which stands at proportions in the ratio of b - a; left out where some
-      b_i < a_i: there is none;
-    * ``tv`` has no closed form and is the smallest of four upper bounds: by the Hellinger affinity
-      c = B((a + b) / 2) / sqrt(B(a) B(b)), sqrt(1 - c^2); by Pinsker, sqrt(kl / 2), in either
+    * ``chi2`` = B(2b - a) B(a) / B(b)^2 - 1, left out if some 2 b_i <= a_i (it is infinite);
+    * ``subgroup``, the largest share of the first law that the other can make up, is 1 over the
+      largest density ratio, attained at proportions in the ratio of b - a; left out if some
+      b_i < a_i (the ratio is unbounded);
+    * ``tv`` has no closed form and is the smallest of four upper bounds: sqrt(1 - c^2), with the
+      Hellinger affinity c = B((a + b) / 2) / sqrt(B(a) B(b)); Pinsker's sqrt(kl / 2), in either
       direction; and sqrt(chi2) / 2.
 
-    A certificate for every population within the bound on ``tv`` is one for this population.
+    A certificate for all populations within the bound on ``tv`` holds for this population.
 
     Parameters
     ----------
     first, other : sequence of float
-        Concentrations above 0, one a class.
+        Concentrations above 0, one per class.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def dirichlet_distances(first: Sequence[float], other: Sequence[float]) -> Mappi
     >>> {name: round(value, 4) for name, value in away.items()}
     {'kl': 0.1931, 'tv': 0.2887, 'chi2': 0.3333, 'subgroup': 0.5}
 
-    Densities are 1 and 2 p: of a total variation of .25.
+    The densities are 1 and 2 p; their total variation is .25.
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(other, dtype=np.float64)
     kl = max(0.0, _divergence(b, a))
@@ -103,24 +103,24 @@ def fill_client_mixtures(
     samples_per_client: int | None = None,
     held_out: float | None = None,
 ) -> tuple[Filling, Law]:
-    """Fill the training clients by proportions of their own and set aside the others' pools.
+    """Fill each training client by its own proportions; set aside the held-out clients' pools.
 
-    Each training image goes to one client at most: where a class has run out, a training client
-    draws the rest from its proportions over the others. Held-out clients are never short.
+    Each training image goes to at most one client: when a class runs out, a training client
+    draws the rest from its proportions over the other classes. Held-out clients are never short.
 
     Parameters
     ----------
     pool : Pool
     n_training, n_held_out : int
-        Clients that train, and certification and novel clients.
+        Numbers of training clients, and of certification and novel clients together.
     rng : Generator
     concentrations, samples_per_client, held_out
-        One number a class; train samples; share of each class set aside (`fill_environment`).
+        One number per class; train samples; share of each class set aside (`fill_environment`).
 
     Raises
     ------
     InputError
-        The concentrations are not one a class, or a class has fewer images than a client may draw.
+        There is not one concentration per class, or a class has too few images for a client.
     """
     try:
         check_concentrations(concentrations, pool.n_classes)
@@ -155,7 +155,7 @@ def fill_client_mixtures(
 
 
 def _most(kept: Ints, pools: Sequence[Ints], n_training: int, *, drawn: bool) -> int:
-    """Return how many samples every client can get, should all be of one class in a pool."""
+    """Return how many samples every client can get, even if all come from one class's pool."""
     for_training = len(kept) // n_training
     return min(for_training, *(len(rows) for rows in pools)) if drawn else for_training
 

@@ -1,10 +1,10 @@
 """Clients of a few types with known weights: other populations at exactly known distances.
 
-A type is a set of classes. Every client draws a type by the weights and, of each of the type's
+A type is a set of classes. Every client draws a type by the weights and, from each of the type's
 classes, the same number of distinct images, a uniform subset of that class's pool: held-out clients
 are independent draws, as in :mod:`latecomer.eval.splits.environment`. A population with other
-weights draws from the same pools. Types differ in their classes, so a client tells its type, given
-which its law is the same in both populations: their divergences are those of the weights.
+weights draws from the same pools. Types differ in their classes, so a client reveals its type;
+given the type, its law is the same in both: the divergences equal those of the weights.
 """
 
 import math
@@ -23,7 +23,7 @@ _EPS = 1e-9
 
 
 def check_types(types: Sequence[Sequence[int]], weights: Sequence[float]) -> None:
-    """Refuse types that are no types, and weights that are no law over them.
+    """Refuse invalid types, and weights that are not a probability law over them.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def check_types(types: Sequence[Sequence[int]], weights: Sequence[float]) -> Non
 
 
 def check_weights(weights: Sequence[float], n_types: int) -> None:
-    """Refuse weights that are no law over so many types.
+    """Refuse weights that are not a probability law over ``n_types`` types.
 
     Raises
     ------
@@ -59,15 +59,15 @@ def check_weights(weights: Sequence[float], n_types: int) -> None:
 
 
 def distances(weights: Sequence[float], others: Sequence[float]) -> Mapping[str, float]:
-    """Return how far a population of other weights is from the first, as every ball measures it.
+    """Return how far a population with other weights is from the first, in every measure.
 
-    ``kl`` and ``chi2`` are of the other from the first; ``subgroup`` is the largest share that the
-    other population can make up of the first, 1 over the largest ratio of weights.
+    ``kl`` and ``chi2`` are of the other from the first; ``subgroup`` is the largest share of the
+    first population that the other can make up, 1 over the largest ratio of weights.
 
     Parameters
     ----------
     weights, others : sequence of float
-        Laws over the types; the first is above 0 everywhere.
+        Laws over the types; all ``weights`` are above 0.
 
     Examples
     --------
@@ -95,27 +95,27 @@ def fill_client_types(
     samples_per_class: int | None = None,
     held_out: float | None = None,
 ) -> tuple[Filling, Law]:
-    """Fill the training clients by their types and set aside the pools of the others.
+    """Fill the training clients by their types; set aside the held-out clients' pools.
 
     Parameters
     ----------
     pool : Pool
     n_training, n_held_out : int
-        Clients that train, and certification and novel clients.
+        Numbers of training clients, and of certification and novel clients together.
     rng : Generator
     types : sequence of sequence of int
         Classes of each type.
     weights : sequence of float
     samples_per_class : int, optional
-        Train samples of each of its classes that a client holds; as many as every training client
-        can get unless given.
+        Train samples per class that a client holds; unless given, the most that every training
+        client can get.
     held_out : float in (0, 1), optional
-        Share of each class set aside; the held-out clients' share of all clients unless given.
+        Share of each class set aside; unless given, the held-out clients' share of all clients.
 
     Raises
     ------
     InputError
-        A type names a class without samples, or a class has fewer images than are asked of it.
+        A type names a class without samples, or a class has fewer images than are needed.
     """
     present = np.unique(pool.y[pool.train]).tolist()
     for classes in types:
@@ -134,8 +134,8 @@ def fill_client_types(
 
 
 def _size(most: int, *, asked: int | None, pool: Pool) -> int:
-    """Return the train samples of each class that a client holds."""
-    least = pool.least  # a type may be of one class
+    """Return the number of train samples of each class that a client holds."""
+    least = pool.least  # a type may consist of one class
     if most < least or (asked is not None and not least <= asked <= most):
         key = "split.clients" if most < least else "split.samples_per_class"
         got = f"got {asked}" if most >= least else "ask for fewer clients"

@@ -22,13 +22,13 @@ class ClientRows:
     Attributes
     ----------
     id : int
-        Unique within a split; for natural clients their number in the data set.
+        Unique within a split; a natural client keeps its number in the data set.
     support : ndarray of int64
-        What the client may learn from; never empty.
+        Samples that the client may learn from; never empty.
     validation : ndarray of int64
-        For selection; may be empty.
+        Samples for model selection; may be empty.
     query : ndarray of int64
-        What the client is scored on; never empty.
+        Samples that the client is scored on; never empty.
     """
 
     id: int
@@ -73,9 +73,9 @@ def cut_into_roles(
     validation: float,
     rng: np.random.Generator,
 ) -> tuple[ClientRows, ...]:
-    """Cut every client's rows into roles, the same shares in each class.
+    """Divide every client's rows into roles, with the same shares in each class.
 
-    Client ``order[i]`` of the filling becomes the i-th of the result and bears ``ids[i]``. Where
+    Client ``order[i]`` of the filling becomes the i-th of the result, with id ``ids[i]``. Where
     the publisher has a test set, its samples are the query and the query share does not apply.
     """
     n_clients = len(order)

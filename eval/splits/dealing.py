@@ -1,6 +1,6 @@
-"""Vectorised machinery of the splits: who gets how much of each class, and which rows.
+"""Vectorised helpers of the splits: how much of each class each client gets, and which rows.
 
-A split kind weighs every class for every client, in a table clients x classes.
+A split kind gives each client a weight for each class, in a table clients x classes.
 :func:`share_counts` divides each class in proportion to its column, :func:`deal_rows` picks the
 rows, :func:`assign_roles` cuts each client's rows into support, validation and query.
 """
@@ -30,10 +30,10 @@ SUPPORT, VALIDATION, QUERY = 0, 1, 2
 def balanced_classes(
     n_clients: int, n_classes: int, per_client: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Give each client distinct classes, every class to the same number of clients.
+    """Give each client distinct classes and each class to the same number of clients (up to 1).
 
-    Clients choose one after another among the classes given out least often, ties at random, so
-    that the numbers of clients per class never differ by more than one.
+    Clients choose one after another among the classes given out least often so far, ties at random,
+    so that the numbers of clients per class never differ by more than one.
 
     Returns
     -------
@@ -55,10 +55,10 @@ def log_dirichlet(
 ) -> Floats:
     """Draw the logarithm of one class-proportion vector Dir(alpha) per client.
 
-    ``alpha`` is one number for all classes, or one a class.
+    ``alpha`` is one number for all classes, or one per class.
 
-    Logarithms, because for small ``alpha`` most proportions are smaller than any float, and a
-    class must still have an owner: a Gamma(alpha) variable is Gamma(alpha + 1) times U^(1/alpha).
+    Logarithms, because for small ``alpha`` most proportions are below the smallest float, and each
+    class still needs an owner: a Gamma(alpha) variable is Gamma(alpha + 1) times U^(1/alpha).
 
     Returns
     -------
@@ -76,9 +76,9 @@ def class_totals(y: Ints, rows: Ints, n_classes: int) -> Ints:
 
 
 def stable_order(keys: Ints) -> Ints:
-    """Sort whole numbers from 0 to 2^32, ties in their order: ``argsort``, several times as fast.
+    """Return the stable ``argsort`` of whole numbers below 2^32, several times as fast as NumPy's.
 
-    NumPy sorts 16-bit numbers by their digits, so larger ones are sorted half by half.
+    NumPy sorts 16-bit numbers by radix, so larger ones are sorted by low half, then high half.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def share_counts(weights: Floats, totals: Ints) -> Ints:
     """Divide each class's samples in proportion to its column of ``weights``.
 
     Cumulative shares are rounded, so that a column adds up to the class's total exactly and a
-    count differs from its exact share by less than one. A class that nobody weighs is given to
+    count differs from its exact share by at most one. A class without any weight is given to
     nobody.
 
     Parameters
@@ -126,7 +126,7 @@ def deal_rows(y: Ints, rows: Ints, counts: Ints, rng: np.random.Generator) -> tu
     Returns
     -------
     rows, owners : ndarray of int64
-        The dealt rows and the client of each; rows beyond the counts are left out.
+        The dealt rows and their clients; rows beyond the counts are left out.
     """
     n_clients, n_classes = counts.shape
     shuffled = rng.permutation(rows)
@@ -135,7 +135,7 @@ def deal_rows(y: Ints, rows: Ints, counts: Ints, rng: np.random.Generator) -> tu
     starts = np.concatenate([[0], np.cumsum(totals)[:-1]])
     dealt = counts.sum(axis=0)
     owners = np.repeat(np.tile(np.arange(n_clients), n_classes), counts.T.reshape(-1))
-    # Position of every dealt row: the start of its class plus its place within the class.
+    # Position of each dealt row: the start of its class plus its place within the class.
     place = np.arange(len(owners)) - np.repeat(np.cumsum(dealt) - dealt, dealt)
     return by_class[np.repeat(starts, dealt) + place], owners
 
@@ -150,13 +150,13 @@ def assign_roles(
     validation: float,
     rng: np.random.Generator,
 ) -> Ints:
-    """Cut every client's rows into support, validation and query, the same way in each class.
+    """Divide every client's rows into support, validation and query, the same way in each class.
 
     A client's rows, ordered by class and shuffled within, are sampled systematically: query takes
-    ``round(query * n)`` of them at even distances from a random start, validation the same of the
-    rest. So each class contributes its share up to less than one sample. With ``query`` above 0
-    a client keeps at least one query sample; one support sample is always kept. Clients with
-    fewer than two rows are the caller's to refuse.
+    ``round(query * n)`` of them at even distances from a random start, then validation takes its
+    share of the rest likewise. Each class thus contributes its share to within one sample. With
+    ``query`` above 0 a client keeps at least one query sample; one support sample is always kept.
+    The caller must refuse clients with fewer than two rows.
 
     Returns
     -------

@@ -32,18 +32,18 @@ def fill_dirichlet(
     min_samples: int | None = None,
     key: str = "split.alpha",
 ) -> Filling:
-    """Draw class proportions Dir(alpha) per client and fill the client by them.
+    """Draw class proportions Dir(alpha) for each client and fill the client by them.
 
     ``shares`` (PeFLL, pFedHN): each class is divided in proportion to the clients' proportions,
     normalised over clients. Clients that would get fewer than ``min_samples`` (default 4) are
     drawn anew, at most 100 times. ``draws`` (OD-PFL): every client holds ``samples_per_client``
-    train samples, as many as there are for each unless given, and their labels are drawn from its
-    proportions (:func:`draw_labels`).
+    train samples (by default an equal share of all), with labels drawn from its proportions
+    (:func:`draw_labels`).
 
     Raises
     ------
     InputError
-        Too many clients for the data, or some still hold too little after the last draw.
+        There are too many clients for the data, or some hold too little after the last draw.
     """
     number_in(key, alpha, *_ALPHA_RANGE)
     if form == "draws":
@@ -55,7 +55,7 @@ def fill_dirichlet(
     totals = class_totals(pool.y, pool.train, pool.n_classes)
     logs = log_dirichlet(n_clients, pool.n_classes, alpha, rng)
     for _ in range(_ATTEMPTS):
-        # Only ratios within a class count, so each column may be scaled to a maximum of 1.
+        # Only ratios within a class matter, so each column may be scaled to a maximum of 1.
         weights = np.exp(logs - logs.max(axis=0))
         short = share_counts(weights, totals).sum(axis=1) < least
         if pool.test is not None:
@@ -92,18 +92,18 @@ def _fill_draws(
 
 
 def draw_labels(logs: Floats, sizes: Ints, totals: Ints, rng: np.random.Generator) -> Ints:
-    """Draw each client's labels from its own class proportions, as long as the classes last.
+    """Draw each client's labels from its own class proportions until classes run out.
 
-    All clients draw at once. Where more is drawn of a class than there is, clients are served in
-    random order and what is short is drawn again from the client's proportions over the classes
-    left. Each round uses up a class or ends, so there are at most as many rounds as classes.
+    All clients draw at once. If more samples of a class are drawn than exist, clients are served in
+    random order, and missing samples are drawn again from the client's proportions over the classes
+    left. Each round exhausts a class or is the last, so there are at most as many as classes.
 
     Parameters
     ----------
     logs : ndarray, shape [n_clients, n_classes]
         Logarithms of class proportions.
     sizes : ndarray of int64, shape [n_clients]
-        Samples per client, together at most ``totals.sum()``.
+        Samples per client; their sum is at most ``totals.sum()``.
     totals : ndarray of int64, shape [n_classes]
 
     Returns

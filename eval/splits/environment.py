@@ -2,11 +2,11 @@
 
 The environment is a law over clients. A client's class set is uniform over all sets of
 ``classes_per_client`` classes; of each of its classes it holds the same number of distinct images,
-a uniform subset of that class's pool. Every class is cut in two before any client exists: training
-clients are filled from one part, each image to one client at most; certification, novel and fresh
-clients draw from the other part, the pools, each by itself. Given the training side they are
+a uniform subset of that class's pool. Every class is cut in two before any client is made: training
+clients are filled from one part, each image to at most one client; certification, novel and fresh
+clients draw independently from the other part, the pools. Given the training part they are
 therefore independent and identically distributed, which a finite pool of clients is not; the price
-is that two held-out clients may hold the same image. No training client holds any of the pools.
+is that two held-out clients may hold the same image. No training client holds an image of a pool.
 """
 
 from collections.abc import Callable
@@ -25,24 +25,24 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """What a held-out client is drawn from.
+    """The law that held-out clients are drawn from.
 
     Attributes
     ----------
     classes_per_client : int
-        0 where it hangs on a client's type.
+        Classes of a client; 0 where the law is given by types or concentrations.
     train, test : int
-        Samples of each class; ``test`` is 0 where the publisher has no test set.
+        Samples per class; ``test`` is 0 where the publisher has no test set.
     pools : tuple of ndarray of int64
         Train rows that no training client holds, per class.
     test_pools : tuple of ndarray of int64
         Test rows likewise; all empty where the publisher has no test set.
     types, weights : tuple
-        The class sets that a client may have and their probabilities; all sets of
-        ``classes_per_client`` classes alike where there are none.
+        The class sets that a client may have and their probabilities; if empty, all sets of
+        ``classes_per_client`` classes are equally likely.
     concentrations : tuple of float
-        Of the Dirichlet law of a client's class proportions, where it has one: ``train`` and
-        ``test`` are then samples of all classes together.
+        Parameters of the Dirichlet law of a client's class proportions, if there is one: ``train``
+        and ``test`` are then samples of all classes together.
     """
 
     classes_per_client: int
@@ -55,7 +55,7 @@ class Law:
     concentrations: tuple[float, ...] = ()
 
     def counts(self, n_clients: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Draw how many train and test samples of each class each held-out client holds."""
+        """Draw the numbers of train and test samples per class for each held-out client."""
         n_classes = len(self.pools)
         if self.concentrations:
             logs = log_dirichlet(n_clients, n_classes, np.array(self.concentrations), rng)
@@ -69,7 +69,7 @@ class Law:
     def class_sets(
         self, n_clients: int, present: Ints, n_classes: int, rng: np.random.Generator
     ) -> Ints:
-        """Draw a class set for each client by itself: 1 where a client holds a class."""
+        """Draw each client's class set independently: 1 where a client holds a class."""
         sets = np.zeros((n_clients, n_classes), dtype=np.int64)
         if not self.types:
             order = np.argsort(rng.random((n_clients, len(present))), axis=1)
@@ -90,25 +90,25 @@ def fill_environment(
     samples_per_client: int | None = None,
     held_out: float | None = None,
 ) -> tuple[Filling, Law]:
-    """Fill the training clients and set aside the pools of the others.
+    """Fill the training clients; set aside the held-out clients' pools.
 
     Parameters
     ----------
     pool : Pool
     n_training, n_held_out : int
-        Clients that train, and certification and novel clients.
+        Numbers of training clients, and of certification and novel clients together.
     rng : Generator
     classes_per_client : int
     samples_per_client : int, optional
-        Train samples, a multiple of ``classes_per_client``; as many as every training client can
-        get unless given.
+        Train samples, a multiple of ``classes_per_client``; unless given, the most that every
+        training client can get.
     held_out : float in (0, 1), optional
-        Share of each class set aside; the held-out clients' share of all clients unless given.
+        Share of each class set aside; unless given, the held-out clients' share of all clients.
 
     Returns
     -------
     Filling, Law
-        The training clients, and the law of the others.
+        The training clients, and the law of the held-out clients.
 
     Raises
     ------
@@ -140,9 +140,9 @@ def fill_from_law(
     rng: np.random.Generator,
     size_of: Callable[[int], int],
 ) -> tuple[Filling, Law]:
-    """Fill the training clients and set aside the pools of a law that has none yet.
+    """Fill the training clients and set aside pools for a law that has none yet.
 
-    ``size_of`` says, of the most samples a class that every client can get, how many it gets.
+    ``size_of`` maps the most samples per class that every client can get to the number it gets.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def fill_from_law(
 
 
 def draw_held_out(law: Law, n_clients: int, rng: np.random.Generator) -> Filling:
-    """Draw independent clients of a law; two of them may hold the same image.
+    """Draw independent clients from a law; two of them may hold the same image.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def draw_held_out(law: Law, n_clients: int, rng: np.random.Generator) -> Filling
 def cut_pools(
     y: Ints, rows: Ints, n_classes: int, share: float, rng: np.random.Generator
 ) -> tuple[Ints, tuple[Ints, ...]]:
-    """Set aside a share of each class at random: what is kept, and the pools per class."""
+    """Set aside a random share of each class; return the kept rows and the pools per class."""
     totals = class_totals(y, rows, n_classes)
     aside = np.rint(share * totals).astype(np.int64)
     dealt, owners = deal_rows(y, rows, np.stack([aside, totals - aside]), rng)
@@ -210,7 +210,7 @@ def cut_pools(
 
 
 def _most(pool: Pool, sets: Ints, kept: Ints, pools: tuple[Ints, ...], drawn: bool) -> int:
-    """Return the most images of a class that every client can get; ``drawn``: also from pools."""
+    """Return the most images per class that every client can get; ``drawn``: also from pools."""
     demand = sets.sum(axis=0)
     asked = demand > 0
     supply = class_totals(pool.y, kept, pool.n_classes)
@@ -223,7 +223,7 @@ def _most(pool: Pool, sets: Ints, kept: Ints, pools: tuple[Ints, ...], drawn: bo
 def _per_class(
     pool: Pool, n_training: int, most: int, per_client: int, samples_per_client: int | None
 ) -> int:
-    """Return the train samples of each class that a client holds."""
+    """Return the number of train samples of each class that a client holds."""
     least = -(-pool.least // per_client)
     if most < least:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Clients dealt or drawn after a split is made, from what it holds back for them."""
+"""Clients dealt or drawn after a split is made, from samples that it held back."""
 
 from collections.abc import Sequence
 
@@ -25,16 +25,16 @@ def draw_clients(
     query: float = QUERY,
     validation: float = VALIDATION,
 ) -> tuple[ClientRows, ...]:
-    """Draw fresh clients of the environment: the law of the certification and novel clients.
+    """Draw fresh clients from the law of the certification and novel clients.
 
-    Ids follow on the split's largest. With them a certificate can be put to the test on as many
-    clients as one likes.
+    Ids continue from the split's largest. Such clients let a certificate be tested on any number
+    of clients.
 
     Parameters
     ----------
     dataset : Dataset
     split : Split
-        Of kind ``environment``, made with certification or novel clients.
+        Of a kind with a law, such as ``environment``; made with certification or novel clients.
     n_clients, seed : int
     query, validation : float
         As in :func:`make_split`.
@@ -47,8 +47,9 @@ def draw_clients(
     n_clients = whole("n_clients", n_clients, 1)
     if split.law is None or not any(len(rows) for rows in split.law.pools):
         raise InputError(
-            "fresh clients need a split of kind environment with held-out clients, got a split of "
-            f"kind {split.kind} with {len(split.certification) + len(split.novel)} of them"
+            "fresh clients need a split of kind environment, client_types or client_mixtures with "
+            f"held-out clients, got a split of kind {split.kind} with "
+            f"{len(split.certification) + len(split.novel)} of them"
         )
     query = fraction("split.query", query, above=True)
     validation = fraction("split.validation", validation)
@@ -67,9 +68,9 @@ def deal_extrapolated(
     query: float = QUERY,
     validation: float = VALIDATION,
 ) -> tuple[ClientRows, ...]:
-    """Deal the whole reserve anew to clients with Dirichlet(alpha) class proportions.
+    """Deal the whole reserve to new clients with Dirichlet(alpha) class proportions.
 
-    No sample of another client is touched. Ids follow on the split's largest.
+    No sample of another client is used. Ids continue from the split's largest.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def deal_extrapolated(
     split : Split
         Made with ``reserve`` above 0.
     alpha : float in [0.0001, 1e6]
-        Small: few classes per client; large: every client alike.
+        Small: few classes per client; large: all clients alike.
     seed : int
     n_clients : int
     query, validation : float
@@ -86,7 +87,7 @@ def deal_extrapolated(
     Raises
     ------
     InputError
-        The split has no reserve, or one too small for so many clients.
+        The split has no reserve, or one too small for this many clients.
     """
     query = fraction("split.query", query, above=True)
     validation = fraction("split.validation", validation)
@@ -122,9 +123,9 @@ def draw_from_other_law(
     query: float = QUERY,
     validation: float = VALIDATION,
 ) -> tuple[ClientRows, ...]:
-    """Draw clients of another population, from the pools of the split's own.
+    """Draw clients of another population, from the split's own pools.
 
-    Ids follow on the split's largest.
+    Ids continue from the split's largest.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ def draw_from_other_law(
     split : Split
         Of the kind that the shift needs.
     name : str
-        The shift: a name in `OTHER_LAWS`.
+        Name of the shift, a key of `OTHER_LAWS`.
     other : sequence of float
         Parameters of the other law.
     seed, n_clients : int
@@ -142,7 +143,7 @@ def draw_from_other_law(
     Raises
     ------
     InputError
-        The split's clients are drawn from another kind of law, or the parameters are none.
+        The split's clients have another kind of law, or the parameters are invalid.
     """
     kind = OTHER_LAWS[name]
     law = kind.moved(name, split.law, other)
@@ -161,7 +162,7 @@ def drawn_clients(
     validation: float,
     rng: np.random.Generator,
 ) -> tuple[ClientRows, ...]:
-    """Draw clients of a law, numbered from ``first``, and cut their samples into roles."""
+    """Draw clients from a law, number them from ``first`` and divide their samples into roles."""
     filling = draw_held_out(law, n_clients, rng)
     order = np.arange(n_clients)
     return cut_into_roles(dataset, filling, order, first + order, query, validation, rng)

@@ -29,13 +29,13 @@ class SplitKind:
     description : str
         One line.
     fill : callable or None
-        ``fill(pool, clients, rng, **options) -> Filling``; None where clients that train and
-        clients that are held out are filled differently.
+        ``fill(pool, clients, rng, **options) -> Filling``; None where training clients and
+        held-out clients are filled differently.
     law : callable or None
-        Of those, ``law(pool, n_training, n_held_out, rng, **options) -> Filling, Law``: the clients
-        that train, and what the others are drawn from, each by itself.
+        For such kinds, ``law(pool, n_training, n_held_out, rng, **options) -> Filling, Law``: the
+        training clients, and the law from which the others are drawn independently.
     natural : bool
-        Whether clients are the data's own: they keep their numbers and allow no reserve.
+        Whether clients are the data's own: they keep their numbers, and no reserve is allowed.
     """
 
     description: str
@@ -55,14 +55,14 @@ def fill_by_class(
 ) -> Filling:
     """Give each client ``classes_per_client`` distinct classes and a share of each.
 
-    Every class goes to the same number of clients up to rounding; classes that the data lack are
-    never given, and classes are left unused where there are fewer places than classes. Shares of a
-    class are ``equal``, or proportional to independent U(.4, .6) variables (``uniform``).
+    Every class goes to the same number of clients up to rounding; classes without samples are
+    never given, and some stay unused if clients times ``classes_per_client`` is below the number of
+    classes. Shares of a class are ``equal``, or in proportion to independent U(.4, .6) draws.
 
     Raises
     ------
     InputError
-        Too many clients or classes per client for the data.
+        There are too many clients or classes per client for the data.
     """
     n_clients, least = check_sizes(pool, clients, min_samples)
     totals = class_totals(pool.y, pool.train, pool.n_classes)
@@ -97,8 +97,8 @@ def fill_coarse(
 ) -> Filling:
     """Give each client ``superclasses_per_client`` superclasses and equal shares of their classes.
 
-    Every superclass goes to the same number of clients up to rounding (pFedHN's Figure 4: one of
-    CIFAR-100's twenty to five clients each).
+    Every superclass goes to the same number of clients up to rounding (in pFedHN's Figure 4, each
+    of CIFAR-100's twenty goes to five clients).
 
     Raises
     ------
@@ -130,13 +130,13 @@ def fill_pathological(
 ) -> Filling:
     """Sort by label, cut into ``clients * shards_per_client`` shards, deal them at random.
 
-    Shards differ by at most one sample; where shards do not end with a class one may span two.
-    Test rows are divided in proportion to what each client got of a class.
+    Shard sizes differ by at most one sample; a shard may span several classes. Test rows of a class
+    are divided in proportion to the clients' train rows of it.
 
     Raises
     ------
     InputError
-        More shards than samples.
+        There are more shards than samples.
 
     References
     ----------
@@ -164,12 +164,12 @@ def fill_iid(
     *,
     min_samples: int | None = None,
 ) -> Filling:
-    """Deal shuffled samples whatever their class; clients differ by at most one sample.
+    """Deal shuffled samples regardless of class; client sizes differ by at most one sample.
 
     Raises
     ------
     InputError
-        More clients than the samples can fill.
+        There are more clients than the samples can fill.
     """
     n_clients, least = check_sizes(pool, clients, min_samples)
     if pool.test is not None and len(pool.test) < n_clients:
@@ -192,13 +192,13 @@ def fill_natural(
 ) -> Filling:
     """Take the data's own clients: all of them, or ``clients`` of them drawn at random.
 
-    Clients too small to be split are refused, unless ``min_samples`` is given: then those with
-    fewer samples are left out, and the split says which.
+    Clients too small to be split are refused, unless ``min_samples`` is given: then clients with
+    fewer samples are left out, and the split lists them.
 
     Raises
     ------
     InputError
-        The data have no clients, too few of them, or one is too small.
+        The data have no clients or too few, or a client is too small.
     """
     if pool.client is None:
         raise InputError("split.kind=natural needs data with an array client, got none")

@@ -1,4 +1,4 @@
-"""Populations of clients beside a split's own, drawn from other laws at known distances."""
+"""Populations of clients other than a split's own, from laws at known distances."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,18 +13,18 @@ from latecomer.eval.splits.environment import Law
 
 @dataclass(frozen=True)
 class OtherLaws:
-    """What the populations that a shift names are laws of.
+    """A kind of law whose parameters a shift lists, one population for each entry.
 
     Attributes
     ----------
     split : str
-        Kind of split whose held-out clients they stand beside.
+        Kind of split whose held-out clients follow such a law.
     own : str
-        Name of the split's own parameters, in its settings and its law.
+        Name of the split's own parameters in its settings and its law.
     check : callable
-        ``check(parameters, n)`` raises ValueError unless they are a law over so many.
+        ``check(parameters, n)`` raises ValueError unless they define a law over ``n`` items.
     distances : callable
-        ``distances(first, other)``: how far apart, by measure; ``kl`` always among them.
+        ``distances(first, other)``: the distances by measure, always including ``kl``.
     """
 
     split: str
@@ -59,4 +59,4 @@ OTHER_LAWS: Mapping[str, OtherLaws] = MappingProxyType(
         ),
     }
 )
-"""By the name of the shift."""
+"""Kinds of law by the name of the shift."""

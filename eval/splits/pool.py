@@ -1,4 +1,4 @@
-"""What every kind of split shares: the pool, the filling, sizes that fit, dealing by weight."""
+"""Shared by all kinds of split: the pool, the filling, size checks, dealing by weight."""
 
 import zlib
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MIN_SAMPLES = 4
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """What clients are filled from.
+    """The samples that clients are filled from.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class Pool:
 
     @property
     def least(self) -> int:
-        """Fewest training rows a client can live on: support, and query if it comes from them."""
+        """Fewest training rows a client needs: one for support, one for query if no test set."""
         return 2 if self.test is None else 1
 
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """The dealt rows, the number of the client each belongs to, and the clients' ids."""
+    """The dealt rows, the client number of each row, the clients' ids, and clients left out."""
 
     rows: Ints
     owners: Ints
@@ -57,12 +57,12 @@ class Filling:
 
 
 def generator(seed: int, purpose: str) -> np.random.Generator:
-    """Return a stream of its own for each purpose, so that one never disturbs another."""
+    """Return a separate random stream for each purpose, so that none affects another."""
     return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
 
 
 def pool_of(dataset: Dataset, rows: Ints) -> Pool:
-    """Return what may be dealt of a data set: ``rows``, train and test apart."""
+    """Return the pool of the given ``rows`` of a data set, train and test rows apart."""
     train, test = rows, None
     if dataset.test is not None:
         is_test = dataset.test[rows]
@@ -71,7 +71,7 @@ def pool_of(dataset: Dataset, rows: Ints) -> Pool:
 
 
 def check_sizes(pool: Pool, clients: object, min_samples: object) -> tuple[int, int]:
-    """Return number of clients and least training rows of each, refusing what cannot exist."""
+    """Return the number of clients and the fewest training rows each, refusing impossible ones."""
     given = 0 if min_samples is None else whole("split.min_samples", min_samples, 1)
     least = max(given, pool.least)
     if clients is None:
@@ -84,7 +84,7 @@ def check_sizes(pool: Pool, clients: object, min_samples: object) -> tuple[int, 
 
 
 def fill_by_weight(pool: Pool, weights: Floats, least: int, rng: np.random.Generator) -> Filling:
-    """Divide each class in proportion to its column of ``weights``, train and test rows alike."""
+    """Divide each class's train and test rows in proportion to its column of ``weights``."""
     return fill_by_counts(
         pool,
         share_counts(weights, class_totals(pool.y, pool.train, pool.n_classes)),
@@ -97,14 +97,14 @@ def fill_by_weight(pool: Pool, weights: Floats, least: int, rng: np.random.Gener
 def fill_by_counts(
     pool: Pool, counts: Ints, weights: Floats, least: int, rng: np.random.Generator
 ) -> Filling:
-    """Deal ``counts`` train rows, shape [clients, classes], and the test rows by ``weights``.
+    """Deal ``counts`` [clients, classes] train rows, and the test rows by ``weights``.
 
-    Of a class that the counts do not use up, the same share of the test rows is left out.
+    If the counts leave a share of a class unused, the same share of its test rows is left out.
 
     Raises
     ------
     InputError
-        A client would hold too little.
+        A client would hold too few samples.
     """
     parts = [_deal(pool.y, pool.train, counts, least, "samples", rng)]
     if pool.test is not None:

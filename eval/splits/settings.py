@@ -30,7 +30,7 @@ VALIDATION = 0.2
 
 
 class Dealt(Settings):
-    """A split that is dealt here; a kind's own settings are what these do not name."""
+    """A split made here; a kind's own settings are the fields added to these."""
 
     kind: str
     clients: Count | None = None
@@ -43,7 +43,7 @@ class Dealt(Settings):
 
     @property
     def own(self) -> dict[str, Any]:
-        """What is given of the kind's own settings."""
+        """The kind's own settings that are given."""
         plain = self.model_dump(exclude=set(Dealt.model_fields), exclude_none=True)
         return dict(sorted(plain.items()))
 
@@ -70,7 +70,7 @@ class Pathological(_Filled):
 
 
 class Dirichlet(_Filled):
-    """Every client's class proportions are drawn from a symmetric Dirichlet distribution."""
+    """Each client's class proportions are drawn from a symmetric Dirichlet distribution."""
 
     kind: Literal["dirichlet"]
     clients: Count
@@ -88,14 +88,14 @@ class Coarse(_Filled):
 
 
 class Iid(_Filled):
-    """Samples are dealt at random whatever their class."""
+    """Samples are dealt at random regardless of class."""
 
     kind: Literal["iid"]
     clients: Count
 
 
 class Environment(Dealt):
-    """Clients are independent draws: random class sets, images no training client holds."""
+    """Clients are independent draws: random class sets, images that no training client holds."""
 
     kind: Literal["environment"]
     clients: Count
@@ -105,7 +105,7 @@ class Environment(Dealt):
 
 
 class ClientTypes(Dealt):
-    """Clients are independent draws of a few types: class sets with known weights."""
+    """Clients are independent draws from a few types: class sets with known weights."""
 
     kind: Literal["client_types"]
     clients: Count
@@ -136,7 +136,7 @@ class ClientMixtures(Dealt):
 
 
 class Frozen(Settings):
-    """A split read from a file; ``hash`` pins its contents, ``seed`` is that of shifts."""
+    """A split read from a file; ``hash`` pins its contents, ``seed`` is used for shifts."""
 
     kind: Literal["frozen"]
     path: Text
@@ -147,7 +147,7 @@ class Frozen(Settings):
 
 
 class Natural(_Filled):
-    """The publisher says whose sample is whose."""
+    """Clients as the publisher defines them."""
 
     kind: Literal["natural"]
 
@@ -190,7 +190,7 @@ def split_settings(given: Mapping[str, Any]) -> SplitSettings:
     Raises
     ------
     InputError
-        With one line that names the key, what is legal and what was given.
+        The message names the key, what is legal and what was given.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A finished split: who holds what, its checksum, and how it is frozen to a file and read again."""
+"""A finished split: the clients' rows, its checksum, and writing it to a file and reading it."""
 
 import hashlib
 import io
@@ -27,28 +27,28 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFil
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Clients in three groups, and what was held back.
+    """Clients in three groups, and the samples held back.
 
     Attributes
     ----------
     kind : str
     seed : int
     seen, certification, novel : tuple of ClientRows
-        Those that train, those scored once for certificates, and those that play no part before
-        evaluation.
+        Clients that train, clients scored once for certificates, and clients that are not used
+        before evaluation.
     reserve : tuple of ndarray of int64
         Rows held back per class, from which extrapolated clients are dealt.
     content_hash : str
-        SHA-256 over groups, ids, rows, reserve and pools.
+        SHA-256 over groups, ids, rows, reserve and law.
     left_out : tuple of int
         Natural clients too small to be used.
     law : Law or None
-        What held-out clients were drawn from, for kinds ``environment`` and ``client_types``.
+        Law of held-out clients, for kinds ``environment``, ``client_types``, ``client_mixtures``.
     settings : mapping
-        What the splitter was asked for, seed included; empty where it is not known.
+        Settings that the split was made with, seed included; empty where unknown.
     dealt : bool
-        Whether the clients are known to be dealt at random: by the splitter here and now, or, for a
-        split read from a file, because its settings give the same clients again.
+        Whether the clients are known to be dealt at random: the split was made here, or it was read
+        from a file and its settings give the same clients again.
     """
 
     kind: str
@@ -75,7 +75,7 @@ def checksum(
     reserve: Sequence[Ints],
     law: Law | None = None,
 ) -> str:
-    """Return the SHA-256 of a split's contents; its kind and seed do not enter."""
+    """Return the SHA-256 of a split's contents, without its kind and seed."""
     parts = [rows for c in clients for rows in (c.support, c.validation, c.query)]
     parts += [*reserve, *_law_pools(law)]
     header = [*groups, *(c.id for c in clients), *(len(rows) for rows in parts), *_law_sizes(law)]
@@ -89,10 +89,10 @@ def checksum(
 
 
 def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
-    """Return a split as plain arrays, everything that :func:`read_split` needs.
+    """Return a split as plain arrays, with everything that :func:`read_split` needs.
 
-    ``rows`` holds all row numbers one client after another, each support, validation, query;
-    ``sizes`` [clients, 3] how many of each; ``groups`` the number of seen, certification and novel
+    ``rows`` holds all row numbers client by client, each as support, validation, query;
+    ``sizes`` [clients, 3] their numbers; ``groups`` the numbers of seen, certification and novel
     clients; reserve and pools are stored likewise. ``about`` is JSON text.
     """
     clients = split.clients
@@ -127,25 +127,25 @@ def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
 
 
 def write_split(path: str | Path, split: Split, dataset: Dataset) -> None:
-    """Freeze a split to an npz file, which ``split: {kind: frozen, path: ...}`` reads again."""
+    """Write a split to an npz file, which ``split: {kind: frozen, path: ...}`` reads."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **split_arrays(split, dataset.content_hash))  # type: ignore[arg-type]
     write_atomic(Path(path), buffer.getvalue())
 
 
 def frozen_hash(path: str | Path) -> str:
-    """Return the checksum that a frozen split claims; :func:`read_split` checks it.
+    """Return the checksum stored in a frozen split; :func:`read_split` verifies it.
 
     Raises
     ------
     InputError
-        There is no such file, or it holds no split.
+        There is no such file, or it does not hold a split.
     """
     return str(_about(_load(path), path)["content_hash"])
 
 
 def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = None) -> Split:
-    """Read a frozen split and check that it is whole and was made for these data.
+    """Read a frozen split; check that it is intact and was made for this data set.
 
     Parameters
     ----------
@@ -157,8 +157,8 @@ def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = Non
     Raises
     ------
     InputError
-        The file is absent, damaged or no split, was made for other data, or is not the one
-        expected.
+        The file is absent, damaged or not a split, was made for other data, or does not have
+        the expected checksum.
     """
     arrays = _load(path)
     about = _about(arrays, path)

@@ -15,19 +15,19 @@ from latecomer.eval.routes.training_entries import TRAINING_ROUTES
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 
 WHOLE = "whole"
-"""Kind of the cells that train on certification clients as well, to say what these would give."""
+"""Kind of the cells that train on certification clients as well, to measure what these add."""
 
 # Raised when the code gives other numbers for the same configuration ("Numbers changed" of the
 # changelog): finished cells of the older numbers are then no longer reused.  A method's own version
 # is the class attribute ``numbers_version`` (1 when it has none).
 NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
 ROUTE_VERSION: Mapping[str, int] = {"r1": 2, "r4": 1, "r5": 2}
-"""Of routes that train models of their own."""
+"""Versions of the routes that train models of their own."""
 
-# Routes asked of a trained model whose numbers have changed; a cell without them says nothing.
+# Routes on a trained model whose numbers have changed; a cell without them records nothing.
 HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
-# Of certificates of held-out clients of a finite pool, and of routes that train on independent
-# clients: rows that stand beside them are numbers too.
+# For certificates of held-out clients of a finite pool, and for routes that train on independent
+# clients: the rows beside these certificates are numbers too.
 POOL_VERSION: Mapping[str, int] = {"r0": 2}
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
@@ -58,7 +58,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Label of the method, with the route where that trains by itself, or else the kind."""
+        """Label of the method, with the route if that trains its own model; otherwise the kind."""
         method = self.config["method"]
         return str(method["label"]) if method else self.kind
 
@@ -95,11 +95,11 @@ def content_id(config: Mapping[str, Any]) -> str:
 def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     """List the cells of a resolved study: one for the split, one per seed and method.
 
-    The split's cell holds only what it depends on: another method or seed leaves it as it is.  A
-    certificate whose route trains models of its own is a cell of its own per seed and method (of
-    those it names, if it does), and so is training with nobody held out (``given_up``); neither is
-    there for a system that was trained elsewhere.  The simulation of ``denoising`` is a cell that
-    depends on nothing else.
+    The split's cell holds only what it depends on: another method or seed leaves it unchanged.  A
+    certificate whose route trains models of its own has a cell per seed and method (only the
+    methods it names, if any), and so has training with nobody held out (``given_up``); a system
+    that was trained elsewhere has neither.  The simulation of ``denoising`` is a cell that depends
+    on nothing else.
     """
     shared = {name: resolved[name] for name in ("study", "data", "split", "shifts")}
     shared |= {"data_hash": data_hash, "rows_schema": ROWS_SCHEMA_VERSION}
@@ -168,7 +168,7 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
 
 
 def _held_versions(held: Sequence[Mapping[str, Any]], independent: bool) -> dict[str, int]:
-    """Return the versions of routes asked of a trained model, where they have changed."""
+    """Return the versions of the routes on a trained model, where they have changed."""
     asked = {str(entry["route"]) for entry in held}
     versions = {route: HELD_ROUTE_VERSION[route] for route in sorted(asked & {*HELD_ROUTE_VERSION})}
     return {**versions, **(POOL_VERSION if "r0" in asked and not independent else {})}
@@ -218,7 +218,7 @@ def _denoising(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _train_of(method: Mapping[str, Any], train: Mapping[str, Any]) -> dict[str, Any]:
     """Leave rates for newcomers out of the cells of methods that do not train them.
 
-    Where nothing is to be trained at all, nothing but the device is left.
+    If nothing is trained at all, only the device is left.
     """
     if method.get("needs_training") is False:
         kept = {"device": train["device"]} if "device" in train else {}
@@ -234,7 +234,7 @@ def _train_of(method: Mapping[str, Any], train: Mapping[str, Any]) -> dict[str, 
 
 
 def _own_label(method: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
-    """Name a model that a route trains, which is not the model that goes by the method's label."""
+    """Name a model that a route trains, as distinct from the model with the method's label."""
     return f"{method['label']} {entry['route']}:{entry['rule']}"
 
 
@@ -244,7 +244,7 @@ def _with_seeds(entry: Mapping[str, Any], n_seeds: int) -> dict[str, Any]:
 
 
 def _checkpoint_version(method: Mapping[str, Any]) -> dict[str, str]:
-    """Say by its content which checkpoint a system that was trained elsewhere is made of."""
+    """Return the content hash of the checkpoint of a system that was trained elsewhere."""
     file = method.get("checkpoint")
     if method.get("needs_training") is not False or not isinstance(file, str):
         return {}
@@ -252,7 +252,7 @@ def _checkpoint_version(method: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _method_versions(names: set[str]) -> dict[str, dict[str, Any]]:
-    """Say what a method's numbers hang on: its version, and its source if it is not built in."""
+    """Say what a method's numbers depend on: its version, and its source if it is not built in."""
     from latecomer.models.methods import METHODS, find_method
     from latecomer.models.outside import source_hash
 

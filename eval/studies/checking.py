@@ -1,4 +1,4 @@
-"""A study checked as a whole: what its parts say must go together, and defaults are filled in."""
+"""Checks a study as a whole: its parts must agree with each other, and defaults are filled in."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from latecomer.eval.studies.settings import Study
 
 _RESERVE = 0.2
 _KL_APART = 1e-9
-_EVERY = 30  # rounds, as PeFLL's published code
+_EVERY = 30  # rounds, as in PeFLL's published code
 
 
 def parse_study(raw: Mapping[str, Any]) -> Study:
@@ -58,7 +58,7 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
 
 
 def _completed_evaluation(study: Study) -> Evaluation:
-    """Fill in how often rounds that are chosen among are measured."""
+    """Fill in how often rounds are measured if the best one is chosen."""
     if "convergence" in (study.evaluation.measures or ()) and not study.evaluation.every:
         raise InputError(
             "evaluation.every must be at least 1 for evaluation.measures=[convergence], "
@@ -72,7 +72,7 @@ def _completed_evaluation(study: Study) -> Evaluation:
 
 
 def _check_validation(study: Study) -> None:
-    """Refuse choices by validation data where there are none."""
+    """Refuse choices by validation data if there are no such data."""
     asked = {
         "train.selection=validation": study.train.selection == "validation",
         "train.tune_newcomers": bool(study.train.tune_newcomers),
@@ -111,7 +111,7 @@ def _reserve(study: Study, kind: str, reserve: float | None) -> float:
 
 
 def _check_folds(study: Study) -> None:
-    """Refuse several numbers of folds: a certification client is scored once."""
+    """Refuse different numbers of folds: a certification client is scored once."""
     folds = [(i, one.folds) for i, one in enumerate(study.certificates) if isinstance(one, HeldOut)]
     for index, number in folds[1:]:
         if number != folds[0][1]:
@@ -163,7 +163,7 @@ def _check_groups(study: Study) -> None:
 
 
 def _check_other_laws(study: Study) -> None:
-    """Refuse populations that are no law of the split's kind, or equally far from its own."""
+    """Refuse populations that do not fit the split's kind, and two at the same distance from it."""
     for name, kind in OTHER_LAWS.items():
         told = dict[float, int]()
         for index, other in enumerate(getattr(study.shifts, name)):
@@ -188,7 +188,7 @@ def _check_other_laws(study: Study) -> None:
 
 
 def _label(index: int, name: str) -> str:
-    """Return the name that a method goes by: its own where the study gives an import path."""
+    """Return the label of a method: its name, also where the study gives an import path."""
     from latecomer.models.methods import find_method
     from latecomer.models.outside import is_path
 
@@ -227,7 +227,7 @@ def _check_methods(study: Study) -> None:
 
 
 def _check_checkpoint(key: str, entry: MethodSettings) -> None:
-    """Refuse a system that was trained elsewhere without the file that it is made of."""
+    """Refuse a system that was trained elsewhere if its checkpoint file is missing."""
     file = entry.hyper().get("checkpoint")
     absent = isinstance(file, str) and not Path(file).is_file()
     if absent and entry.hyper().get("needs_training") is False:
@@ -235,9 +235,9 @@ def _check_checkpoint(key: str, entry: MethodSettings) -> None:
 
 
 def _check_asked(study: Study) -> None:
-    """Refuse misspelt labels, of which others may be of methods that the study was cut down by.
+    """Refuse misspelt labels; other unknown labels may be of methods removed from the study.
 
-    Neither can a route that trains be asked of a system that was trained elsewhere.
+    Also refuse a route that trains for a system that was trained elsewhere.
     """
     labels = [str(entry.label) for entry in study.methods]
     given = {one.label for one in study.methods if one.hyper().get("needs_training") is False}

@@ -1,7 +1,7 @@
 """The device that a study asks for, settled by what the machine has.
 
-A study that says nothing computes on the CPU, so that it means the same cells on every machine;
-``auto`` is settled once, when a run begins, and the cells know ``cuda`` or nothing of it.
+A study that names no device computes on the CPU, so that it has the same cells on every machine;
+``auto`` is settled once, when a run begins, and the cells record ``cuda`` or nothing.
 """
 
 import sys
@@ -19,7 +19,7 @@ def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
     study : Study
     gpus_elsewhere : float, optional
         GPUs that an executor asks for each cell on other machines; None: cells run on this one.
-        What other machines have is for their workers to find out.
+        Workers on other machines find out themselves what these have.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
 def leaves_gpu_idle(study: Study) -> bool:
     """Say whether this machine has a GPU that a study leaves idle because it names no device.
 
-    Torch is asked where it is loaded, as it is once a run begins; it is not loaded for this.
+    Torch is asked only if it is already loaded, as it is once a run begins.
     """
     torch = sys.modules.get("torch")
     named = "device" in study.train.model_fields_set

@@ -1,4 +1,4 @@
-"""Studies: reading a declaration and overriding it; a study with a mistake is one line."""
+"""Studies: reading a declaration and overriding it; a mistake is reported in one line."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -30,7 +30,7 @@ def load_study(
     overrides : iterable of str
         ``"key=value"`` with dotted keys, list indices included; values are YAML:
         ``"train.rounds=300"``, ``"seeds=[0]"``, ``"methods.0.posterior=gaussian"``.  A study at
-        scale ``paper`` whose published settings they change is ``reduced``, unless they say
+        scale ``paper`` whose published settings they change is ``reduced``, unless they set
         ``scale`` too.
     variants : sequence of str
         Names under the file's ``variants``, applied in this order.
@@ -73,14 +73,14 @@ def load_study(
 
 
 def _entries(raw: Mapping[str, Any]) -> list[Any]:
-    """Return a declaration's methods, each as a mapping; of what is no list, none."""
+    """Return a declaration's methods, each as a mapping; none if they are not a list."""
     methods = raw.get("methods")
     entries = methods if isinstance(methods, list) else []
     return [{"name": entry} if isinstance(entry, str) else entry for entry in entries]
 
 
 def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
-    """Write out the full paths of a method's file and checkpoint that lie beside the study's."""
+    """Write out the full paths of methods' files and checkpoints that lie beside the study file."""
     from latecomer.models.outside import beside
 
     for entry in raw.get("methods") or ():

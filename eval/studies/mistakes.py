@@ -13,7 +13,7 @@ _ROUTES = tuple(ROUTE_SETTINGS)
 
 
 def explain(error: ValidationError) -> str:
-    """Say the first mistake; an unknown key comes before the required one it may stand for."""
+    """Word the first mistake; an unknown key comes before the required key it may stand for."""
     mistakes = error.errors(include_url=False)
     first = min(mistakes, key=lambda item: item["type"] != "extra_forbidden")
     loc = tuple(str(part) for part in first["loc"])
@@ -34,7 +34,7 @@ def explain(error: ValidationError) -> str:
 
 
 def _dotted(loc: Sequence[str]) -> str:
-    """Join a place; kind and route, which pydantic puts into it, are no keys of the file."""
+    """Join a location without kind and route, which pydantic adds: they are no keys of the file."""
     if len(loc) > 1 and loc[0] == "split" and loc[1] in SPLIT_KINDS:
         loc = (loc[0], *loc[2:])
     if len(loc) > 2 and loc[0] == "certificates" and loc[2] in _ROUTES:
@@ -53,7 +53,7 @@ def _unknown_key(loc: Sequence[str]) -> str:
         if loc[-1] in model.model_fields and "*" not in place
     }
     hint = nearest(loc[-1], siblings).replace("'", "").replace("mean ", f"mean {prefix}")
-    # The simulation has clients and rounds of its own, which are seldom those that are meant.
+    # The simulation has its own clients and rounds, which are seldom the ones that are meant.
     elsewhere = sorted(
         homes - {_dotted(loc)}, key=lambda home: (home.startswith("denoising."), home)
     )

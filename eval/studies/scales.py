@@ -49,7 +49,7 @@ def changed(
 ) -> dict[str, Any]:
     """Return a declaration in some variants and at a scale, without the sections that name them.
 
-    The study's name gets its variants' names behind it, and ``scale`` says the scale.
+    The variants' names are appended to the study's name, and ``scale`` is set to the scale.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def changed(
 
 
 def leaves_paper(assignments: Iterable[str], *, chosen: bool = False) -> bool:
-    """Whether overrides change settings that a paper publishes, and leave the scale unsaid.
+    """Whether overrides change settings that a paper publishes and do not set the scale.
 
     ``chosen``: the methods are some of the study's own, with its settings; leaving out the others
     changes nothing about them.

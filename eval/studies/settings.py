@@ -48,8 +48,8 @@ Ask = Literal["bounds", "shift", "gap", "accuracy", "paper", "certificate"]
 class Study(Settings):
     """The study file.
 
-    ``asks``: the questions that its report opens with, in their order; guessed from what the study
-    holds where it is left out.
+    ``asks``: the questions that its report opens with, in their order; if left out, guessed from
+    what the study holds.
     """
 
     study: Name

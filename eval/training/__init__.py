@@ -1,1 +1,1 @@
-"""What every training of a model needs: set-up, checkpoints, its curve, the trained model."""
+"""Parts of every training run: set-up, checkpoints, training curve, trained model."""

@@ -1,6 +1,6 @@
-"""What a cell's work sees of checkpoints: a slot for each training, to go on from and to keep.
+"""Interface of checkpoints for a cell: each training run has a slot to resume from and save to.
 
-A cell may train several models one after another; each has a slot of its own, by name.
+A cell may train several models one after another; each has its own named slot.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckpointEvery:
-    """How often a training is written down; it changes no number and no cell's id.
+    """How often checkpoints are written; this affects no result and no cell's id.
 
-    The end of a training is always written down, so that serving is all that is left to do.
+    The end of training is always written, so that only serving is left to do.
 
     Attributes
     ----------
     seconds : float or None
         Time between two checkpoints.
     rounds : int or None
-        Rounds between two checkpoints; whichever comes first counts.
+        Rounds between two checkpoints; whichever of the two comes first applies.
     """
 
     seconds: float | None = 60.0
@@ -37,20 +37,20 @@ class CheckpointEvery:
 
 
 class Slot(Protocol):
-    """Where one training of a cell keeps its checkpoints."""
+    """Where one training run of a cell keeps its checkpoints."""
 
     def load(self) -> "Checkpoint | None":
-        """Return the newest checkpoint that is whole, None where there is none."""
+        """Return the newest intact checkpoint, None if there is none."""
 
     def offer(self, checkpoint: "Checkpoint") -> None:
-        """Take note of a checkpoint, and write it when it is time to."""
+        """Accept a checkpoint, and write it if one is due."""
 
 
 class Checkpoints(Protocol):
-    """What a cell's work is given to keep checkpoints in."""
+    """The checkpoint slots of a cell."""
 
     def slot(self, name: str, *, seed: int, rounds: int, device: str = "cpu") -> Slot:
-        """Return the slot of a training; ``name`` is unique in the cell, ``[a-z0-9_]+``."""
+        """Return the slot of a training run; ``name`` is unique in the cell, ``[a-z0-9_]+``."""
 
 
 class _NoSlot:
@@ -67,4 +67,4 @@ class _NoCheckpoints:
 
 
 NO_CHECKPOINTS: Checkpoints = _NoCheckpoints()
-"""Keeps nothing: training starts at the beginning."""
+"""Keeps nothing: training starts from the beginning."""

@@ -1,6 +1,6 @@
-"""Measuring a model while it trains, and choosing the round that is kept.
+"""Measuring a model while it trains, and choosing which round to keep.
 
-The choice sees the validation data of training clients and nothing else.
+The choice uses the validation data of training clients and nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,26 +18,26 @@ Score = Callable[[State, Group], Sequence[ClientScore]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured along a training.
+    """What is measured during training.
 
     Attributes
     ----------
     groups : mapping of str to Group
-        Populations by the name they have in the curve; ``validation`` holds the seen clients with
-        their validation data as query.
+        Populations by their name in the curve; ``validation`` holds the seen clients with their
+        validation data as query.
     every : int
         Rounds between two measurements, at least 1; the last round is measured too.
     rounds : int
-        Rounds of the training.
+        Rounds of training.
     chooses : bool
-        Whether the round with the lowest mean validation error is kept, the first of equals,
-        instead of the last one.
+        Whether to keep the round with the lowest mean validation error (the first, if tied) instead
+        of the last round.
     also : callable, optional
-        Maps a state to further numbers about the population ``novel``, by name of the column that
-        they have in the curve; always the same names.
+        Maps a state to further numbers about the population ``novel``, by their column name in the
+        curve; always the same names.
     quantities : callable, optional
-        Maps a state and the rounds done to numbers about the training itself, by name; also asked
-        before the first round.
+        Maps a state and the rounds done to numbers about the training itself, by name; also
+        called before the first round.
     """
 
     groups: Mapping[str, Group]
@@ -48,13 +48,13 @@ class Plan:
     quantities: Callable[[State, int], Mapping[str, float]] | None = None
 
     def falls_on(self, rounds_done: int) -> bool:
-        """Whether something is measured after this many rounds."""
+        """Return whether to measure after this many rounds."""
         return rounds_done % self.every == 0 or rounds_done == self.rounds
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What was measured so far.
+    """The measurements so far.
 
     Attributes
     ----------
@@ -62,11 +62,11 @@ class Curve:
         One per measurement and population: ``round`` (rounds done), ``group``, ``n_clients``,
         ``error`` and ``loss`` (means over clients).
     round : int
-        Rounds done by the model to keep; 0 before anything was measured.
+        Rounds done by the model to keep; 0 before one is chosen.
     error : float
-        Its mean validation error; infinite before anything was measured.
+        Mean validation error of the model to keep; infinite before one is chosen.
     state : State or None
-        Its state, where rounds are chosen among.
+        State of the model to keep, if a round is chosen by validation error.
     quantities : tuple of dict
         One per measurement, from round 0 on: ``round`` and the plan's quantities.
     """
@@ -79,17 +79,17 @@ class Curve:
 
 
 def begun(curve: Curve, plan: Plan, first: Callable[[], State]) -> Curve:
-    """Return the curve with the quantities of the state before training, if they are asked for."""
+    """Return the curve with the quantities of the state before training, if requested."""
     if plan.quantities is None or curve.quantities:
         return curve
     return replace(curve, quantities=({"round": 0, **plan.quantities(first(), 0)},))
 
 
 def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> Curve:
-    """Return the curve after a round: with what was due then, and the better model kept.
+    """Return the curve after a round, with any measurement then due and the better model.
 
-    A round that the curve holds already (training went on from an older checkpoint) is measured
-    anew and gives the same numbers.
+    A round that the curve already holds (training resumed from an older checkpoint) is measured
+    again and gives the same numbers.
     """
     now = checkpoint.rounds_done
     if not plan.falls_on(now):
@@ -123,7 +123,7 @@ def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> 
 
 
 def stored(curve: Curve, checkpoint: Checkpoint) -> Checkpoint:
-    """Return a checkpoint that holds the curve and the model kept beside the training itself."""
+    """Return the checkpoint of the training with the curve and the kept model added."""
     told: dict[str, Any] = {"records": list(curve.records), "round": curve.round}
     if curve.quantities:
         told["quantities"] = list(curve.quantities)
@@ -139,7 +139,7 @@ def stored(curve: Curve, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def restored(checkpoint: Checkpoint | None) -> tuple[Curve, Checkpoint | None]:
-    """Take apart what :func:`stored` put together."""
+    """Return the curve and the plain checkpoint that :func:`stored` combined."""
     if checkpoint is None:
         return Curve(), None
     told = checkpoint.selection
@@ -160,10 +160,10 @@ def restored(checkpoint: Checkpoint | None) -> tuple[Curve, Checkpoint | None]:
 def curve_findings(
     curve: Curve, plan: Plan | None, common: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], dict[str, Artifact]]:
-    """Return the row ``selected_round`` (where rounds are chosen among) and the curve as artifact.
+    """Return the row ``selected_round`` (if a round is chosen) and the curve as an artifact.
 
     The artifact ``training_curve`` has the records of :class:`Curve` and ``kept``, which says
-    whether that round's model is the one that all rows are about.
+    whether the results in all rows are for that round's model.
     """
     if plan is None:
         return [], {}

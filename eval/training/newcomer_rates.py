@@ -1,7 +1,7 @@
-"""Which rate newcomers train with, chosen on seen clients that are served as if they were new.
+"""Choice of the newcomers' learning rate, on seen clients that are served as if they were new.
 
-Nothing of a novel or certification client has part in it: seen clients are refitted from their
-support, as the method refits newcomers, and judged by their validation data.
+It uses no data of novel or certification clients: seen clients are refitted from their support, as
+the method refits newcomers, and scored on their validation data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,20 @@ from latecomer.models.engine.method import Method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
-# As many as a study's newcomers usually are; their errors are paired over rates.
+# The usual number of newcomers in a study; the same clients are used for all rates.
 REFITTED = 10
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates tried on seen clients refitted as newcomers.
+    """Learning rates tried on seen clients refitted as newcomers.
 
     Attributes
     ----------
     tried : tuple of (float, float)
-        Rate and mean validation error, in the study's order.
+        Rates with their mean validation errors, in the study's order.
     chosen : float
-        The rate of least error, the first of equals.
+        The rate with the lowest error (the first, if tied).
     n_clients : int
         Seen clients refitted.
     """
@@ -41,7 +41,7 @@ class Rates:
     n_clients: int
 
     def findings(self, common: Mapping[str, Any]) -> tuple[dict[str, Any], Artifact]:
-        """Return the row ``novel_lr`` and the table of what was tried."""
+        """Return the row ``novel_lr`` and the table of the rates tried."""
         told = ", ".join(f"{rate:g}: {error:.3f}" for rate, error in self.tried)
         row = {
             **common,
@@ -69,7 +69,7 @@ def tune_newcomers(
     classes: str,
     seed: int,
 ) -> tuple[Method, Rates]:
-    """Choose ``novel_lr`` among ``rates``; the method with it, and what was tried.
+    """Choose ``novel_lr`` among ``rates``; return the method with it and the rates tried.
 
     Parameters
     ----------
@@ -80,20 +80,20 @@ def tune_newcomers(
     rates : sequence of float
         Each above 0.
     classes : str
-        Masking, as for all that is measured.
+        Masking of absent classes, as in all measurements.
     seed : int
         Training seed.
 
     Raises
     ------
     InputError
-        When the seen clients have no validation data.
+        A seen client has no validation data.
     """
     whole = federation.validation.clients
     if not len(whole):
         raise InputError("train.tune_newcomers needs validation data of every seen client")
     chosen = subset(whole, range(min(REFITTED, len(whole))))
-    # Any name but that of the seen clients: they are served as newcomers.
+    # Any name but ``seen``, so that the clients are served as newcomers.
     group = Group("refitted", "none", None, chosen)
     tried = []
     for rate in rates:

@@ -1,4 +1,4 @@
-"""What every kind of cell is made of: its federation, its task, and what it leaves behind."""
+"""Parts of every kind of cell: its federation, its task and its results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -28,7 +28,7 @@ OnRound = Callable[[RoundLog], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a cell leaves behind: rows for ``rows.csv`` and named artifacts."""
+    """Results of a cell: rows for ``rows.csv`` and named artifacts."""
 
     rows: list[Row]
     artifacts: Mapping[str, Artifact]
@@ -45,7 +45,7 @@ def federation_of(cell: SplitCell | TrainingCell) -> Federation:
 
 
 def budget_of(train: Train) -> TrainConfig:
-    """Return how long and in what portions a study trains."""
+    """Return a study's training budget: rounds, cohort, local steps, batch size, precision."""
     return TrainConfig(**{one.name: getattr(train, one.name) for one in fields(TrainConfig)})
 
 
@@ -74,14 +74,14 @@ def task_of(federation: Federation, model: ModelSettings, method: Method) -> Tas
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """Who trains what, for how long, and how it is scored: a cell's configuration, read once.
+    """What a cell trains, on whom, how long and how it is scored, from its configuration.
 
     Attributes
     ----------
     federation, method, task, budget, seed
-        As the configuration says; cells of one study in one process share federation and task.
+        As configured; cells of one study in one process share federation and task.
     classes : str
-        What happens to classes that a client does not have, see :func:`score_group`.
+        How logits of classes absent from a client are treated, see :func:`score_group`.
     path : str
         ``serial``, ``vectorised`` or ``auto``, for cohorts and for newcomers that train.
     """
@@ -96,7 +96,7 @@ class Setup:
 
     @property
     def judged(self) -> str:
-        """The predictor by which a model is looked at: the one without draws if there is one."""
+        """The predictor used by default: the deterministic one if there is one, else the first."""
         predictors = self.method.predictors
         return "deterministic" if "deterministic" in predictors else predictors[0]
 
@@ -109,7 +109,7 @@ class Setup:
         resume: Checkpoint | None = None,
         on_checkpoint: Callable[[Checkpoint], None] | None = None,
     ) -> State:
-        """Train on clients from where the slot's checkpoint, or ``resume``, stands."""
+        """Train on clients, continuing from the slot's checkpoint or from ``resume``."""
         return train(
             self.method,
             self.task,
@@ -130,7 +130,7 @@ class Setup:
         predictor: str | None = None,
         measured_on: Literal["query", "support"] = "query",
     ) -> list[ClientScore]:
-        """Serve and score a group's clients, by ``judged`` unless a predictor is given."""
+        """Serve and score a group's clients, with ``judged`` unless a predictor is given."""
         return score_group(
             self.method,
             self.task,
@@ -144,12 +144,12 @@ class Setup:
 
 
 def try_given(federation: Federation, method: Method, task: Task) -> None:
-    """Let a system that was trained elsewhere serve one seen client, before any work.
+    """Check that a system trained elsewhere can serve one seen client, before other work starts.
 
     Raises
     ------
     ValueError
-        With one line, whatever the system raised.
+        The system raised any exception; the message is one line.
     """
     clients, shortest = federation.seen.clients, TrainConfig(0, 1, 1, 1)
     state = initial_state(method, task, clients, shortest, seed=0)
@@ -163,7 +163,7 @@ def try_given(federation: Federation, method: Method, task: Task) -> None:
 
 
 def setup_of(cell: TrainingCell) -> Setup:
-    """Set up what a cell trains and on whom."""
+    """Return the set-up of a training cell."""
     federation = federation_of(cell)
     method = make_method(cell.method.name, **cell.method.hyper())
     task, device = task_of(federation, cell.model, method), federation.seen.clients.device

@@ -1,4 +1,4 @@
-"""A trained method and its federation: what bounds and certificates start from."""
+"""A trained method and its federation: the input of bounds and certificates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from latecomer.models.task.task import Task
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A trained method with what its bounds need.
+    """A trained method with everything that its bounds need.
 
     Attributes
     ----------
     method, task, state
         The model.
     federation : Federation
-        Who it was trained and measured on.
+        The clients it was trained and measured on.
     seen_error : mapping of str to float
         Pooled query error of the seen clients, by predictor.
     support_scores : callable
-        Maps a predictor to how the seen clients are served on their own support data.
+        Maps a predictor to the seen clients' scores on their own support data.
     seed : int
         Training seed.
     """

@@ -1,4 +1,4 @@
-"""How it is learnt: the method's contract, schedules, local steps and the loop of rounds."""
+"""Training: the method's contract, schedules, local steps and the loop of rounds."""
 
 from typing import TYPE_CHECKING
 

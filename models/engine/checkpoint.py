@@ -1,4 +1,4 @@
-"""The state of training between two rounds: all it takes to go on as if nothing had happened."""
+"""The state of training between two rounds: all that is needed to resume it exactly."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ class Checkpoint:
     """The state after a number of rounds.
 
     Every random draw has its own address in the schedule (seed, stream, round, client), so the
-    number of rounds is also the state of every generator; optimizer moments are part of the state.
+    number of rounds fixes the state of every generator; optimizer moments are part of the state.
 
     Attributes
     ----------
     rounds_done : int
-        Rounds that are over, from 0 to those of the training; the next one bears this number.
+        Rounds that are over, from 0 to the training's ``rounds``; also the next round's number.
     state : State
-        What they left, optimizer moments included.
+        State after them, optimizer moments included.
     selection : mapping
         Plain data for a rule that chooses among rounds; no rule uses it yet.
     """

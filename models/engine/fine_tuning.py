@@ -1,8 +1,8 @@
 """Training the models of clients that are served: one after another, or side by side.
 
-As with cohorts it is one path, two ways: a step of a small net takes mostly what its operations
-cost however little there is to do, and clients side by side share that; large convolutions take
-longer on a CPU. ``tests/benchmarks/bench_evaluation.py`` says how much it is.
+As for cohorts, there are two ways to the same models. A small net's step mostly costs the fixed
+overhead of its operations, which clients side by side share; large convolutions then take longer on
+a CPU. ``tests/benchmarks/bench_evaluation.py`` measures how much.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from latecomer.models.task.state import Params, rows, sent, stack
 from latecomer.models.task.task import Samples, Task
 
 BESIDE = 32
-"""Most clients side by side: with more of them nothing is gained, and memory grows."""
+"""Most clients side by side: more of them gain nothing, and memory grows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +36,9 @@ class Tuning:
     trained : sequence of str or None
         Names of the weights that move; None: all.
     penalty : callable, optional
-        From all of a client's weights to what is added to its loss.
+        Maps all of a client's weights to a term added to its loss.
     applied : callable, optional
-        From a client's weights to those that its net has.
+        Maps a client's weights to those that its net uses.
     """
 
     rule: LocalSGD
@@ -76,7 +76,7 @@ def tune_each(
     Returns
     -------
     list of dict of str to Tensor
-        The weights that each client's net has.
+        The weights that each client's net uses.
     """
     if task.together and len(starts) > 1 and _on_client_axis(task, starts[0]):
         return rows(_side_by_side(task, stack([*starts]), supports, tuning, generators))
@@ -99,7 +99,7 @@ def tune_each(
 
 
 def _on_client_axis(task: Task, start: Params) -> bool:
-    """Tell whether the net is the task's own, which a subclass or another size is not."""
+    """Tell whether the task is no subclass and the weights have its target's shapes."""
     return type(task) is Task and {k: tuple(v.shape) for k, v in start.items()} == task.shapes
 
 
@@ -135,7 +135,7 @@ def _side_by_side(
 def _drawn(
     task: Task, supports: Sequence[Samples], tuning: Tuning, generators: Sequence[Generator]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Return all clients' samples one after another, the places of each step's, and masks."""
+    """Return all clients' samples in a row, the places of each step's samples, and masks."""
     steps, size = tuning.n_steps, tuning.batch_size
     places, kept, first = [], [], 0
     for support, generator in zip(supports, generators, strict=True):

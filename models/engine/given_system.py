@@ -20,15 +20,15 @@ from latecomer.models.task.task import Clients, Samples, Task
 Points = tuple[NDArray[Any], NDArray[Any]]
 System = Callable[[Points, NDArray[Any]], ArrayLike]
 """``((x, y), query_x) -> scores``: a client's support, then the inputs to be predicted for; one row
-of scores a point, one score (logit, log-probability) a class."""
+of scores per point, one score (logit, log-probability) per class."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GivenSystem(Method):
     """A system that was trained elsewhere and serves every client, seen or not, as it is.
 
-    No round trains anything. Inputs reach the system in the units of the data set, pixels from 0
-    to 1, for what it standardises by is its own matter. Its user vouches that it was trained on
+    No round trains anything. Inputs reach the system in the units of the data set (pixels from 0
+    to 1), because standardising is up to the system. Its user vouches that it was trained on
     none of the clients that it is certified with or measured on.
 
     Attributes
@@ -45,13 +45,13 @@ class GivenSystem(Method):
     serial_only: ClassVar[str] = "there is nothing to train"
 
     def __post_init__(self) -> None:
-        """Make the system now, so that what is wrong with it is told before any work."""
+        """Make the system now, so that errors in it show before any work."""
         super().__post_init__()
         _ = self.system
 
     @cached_property
     def system(self) -> Any:
-        """The system itself, modules with the weights of their checkpoint."""
+        """The system itself, with its checkpoint's weights if it has one."""
         given = {declared.name: getattr(self, declared.name) for declared in fields(self)}
         source = type(self).source
         if not isinstance(source, type):
@@ -74,7 +74,7 @@ class GivenSystem(Method):
         return LocalSGD(0.0)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
-        """Keep what inputs were standardised by."""
+        """Keep the mean and standard deviation that inputs were standardised by."""
         return State({"mean": clients.mean, "sd": clients.sd})
 
     def start(
@@ -136,11 +136,11 @@ def given_system(name: str, source: Any, module: str) -> type[GivenSystem]:
     name : str
         What the method is called.
     source : callable
-        As for :class:`GivenSystem`. Parameters of a class are the method's hyper-parameters; a
-        class of modules that names no ``checkpoint`` gets one, a file of its ``state_dict`` as
+        As for :class:`GivenSystem`. Parameters of a class become hyper-parameters; a class of
+        modules without a parameter ``checkpoint`` gets one: a file of its ``state_dict``, as
         torch or safetensors writes it.
     module : str
-        Name of the imported module that holds it, whose file the method's numbers hang on.
+        Name of the imported module that holds it; the method's numbers depend on its file.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def _with_default(value: Any) -> Any:
 
 
 def _wants_weights(source: type) -> bool:
-    """Whether a class is one of modules that do not read a checkpoint themselves."""
+    """Whether a class is a torch module that takes no ``checkpoint`` itself."""
     own = issubclass(source, nn.Module)
     return own and "checkpoint" not in inspect.signature(source).parameters
 

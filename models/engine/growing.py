@@ -1,4 +1,4 @@
-"""Training that goes on while clients join: the population grows, the state goes with it."""
+"""Training that goes on while clients join: the population grows, and the state with it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ def subset(clients: Clients, places: Sequence[int]) -> Clients:
 def admit(
     method: Method, task: Task, state: State, clients: Clients, config: TrainConfig, *, seed: int
 ) -> State:
-    """Return the state extended to ``clients``, of which ``state`` knows the first ones.
+    """Return the state extended to all ``clients``; ``state`` already covers the first ones.
 
     A client that joins gets what the method gives a client before training; what the server has
     learnt and what the others hold stays as it is. A method whose clients hold nothing has nothing
@@ -51,7 +51,7 @@ def admit(
     Raises
     ------
     ValueError
-        When the method's clients hold tables that a client who joins cannot be added to.
+        When more clients join than ``state`` knows, or their tables have other shapes.
     """
     if not state.clients:
         return state
@@ -101,8 +101,8 @@ def train_on(
 ) -> State:
     """Train a state for ``config.rounds`` further rounds, in the method's last phase.
 
-    Cohorts are drawn from all ``clients``; those that just joined are put into the first of them,
-    so that each trains at least once.
+    Cohorts are drawn from all ``clients``; those that just joined are put into the first
+    cohorts, so that each trains at least once.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def train_on(
     config : TrainConfig
         ``rounds`` is the number of further rounds.
     seed, first_round : int
-        Training seed; number of the first of these rounds, those before it were drawn already.
+        Training seed; number of the first of these rounds (earlier ones were drawn already).
     joined : sequence of int
         Places of the clients that just joined, at most ``cohort`` a round.
     on_round, path, chunk_size
@@ -122,7 +122,7 @@ def train_on(
     DivergedError
         When a client's loss is not finite.
     ValueError
-        When more clients joined than these rounds have places, or the precision cannot be had.
+        When more clients joined than these rounds have places, or the precision is unavailable.
     """
     if len(joined) > config.rounds * config.cohort:
         raise ValueError(

@@ -17,7 +17,7 @@ def number(
     below: float | None = None,
     most: float | None = None,
 ) -> Any:
-    """Declare a real number in an interval whose ends are named; None only as default."""
+    """Declare a real number in an interval given by its ends; None only as default."""
     low, strict = (above, True) if least is None else (least, False)
     ends = {"low": low, "strict": strict, "below": below, "most": most}
     return field(default=default, metadata=ends)

@@ -26,8 +26,8 @@ class LocalSGD:
     lr, momentum, weight_decay, clip : float
         As above.
     apart : str
-        Section of the weights whose gradient is scaled down by itself, and the others' by itself:
-        neither of two models that train side by side then hangs on the other.
+        Section of the weights whose gradient is scaled down separately from the others', so that
+        neither of two models that train side by side depends on the other.
     """
 
     lr: float
@@ -59,11 +59,11 @@ def clip_by_norm(slopes: list[Tensor], largest: float) -> list[Tensor]:
     """Scale tensors by one factor so that their joint Euclidean norm is at most ``largest``."""
     length = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
     if length.device.type != "cpu":
-        # The host would have to wait for the device.
+        # A comparison would make the host wait for the device.
         scale = largest / length.clamp_min(largest)
         return [slope * scale for slope in slopes]
     norm = float(length)
-    # Comparing on the host costs less than multiplying by 1, which is what nearly every step does.
+    # Comparing on the host costs less than multiplying by 1, as nearly every step would.
     return [slope * (largest / norm) for slope in slopes] if norm > largest else slopes
 
 
@@ -81,7 +81,7 @@ def local_sgd(
     ----------
     objective : callable
         ``(params, step) -> loss``, a 0-d tensor. It is given the same tensors at every step, which
-        are changed in place: what it wants to keep it must copy.
+        are changed in place: it must copy what it keeps.
     params : mapping of str to Tensor
         Where to start; left as it is.
     n_steps : int
@@ -89,7 +89,7 @@ def local_sgd(
     rule : LocalSGD
         The step.
     workspace : Workspace, optional
-        Memory to train in; of its own unless given.
+        Memory to train in; new unless given.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def local_sgd(
 
 
 def _slopes(loss: Tensor, leaves: list[Tensor], *, owned: bool) -> list[Tensor]:
-    """Return the gradient of ``loss``; ``owned``: in memory that nothing else lies in."""
+    """Return the gradient of ``loss``; ``owned``: in memory of its own."""
     slopes: Sequence[Tensor | None]
     if owned:
         for leaf in leaves:
@@ -149,10 +149,10 @@ def _add_in_place(to: list[Tensor], what: list[Tensor], times: float) -> None:
 
 
 def _clip_in_place(lying: list[Tensor], tensors: list[Tensor], largest: float) -> None:
-    """Scale ``tensors`` down by one factor; ``lying`` are all their numbers in memory."""
+    """Scale ``tensors`` down by one factor; ``lying`` holds all their numbers in memory."""
     if tensors[0].device.type == "cpu":
-        # Most steps are far from being clipped, and the cheaper norm, though it rounds otherwise,
-        # tells. Elsewhere the host would have to wait for the device.
+        # Most steps are far from being clipped, and a cheaper norm, rounded differently, shows it.
+        # On other devices the host would have to wait for it.
         all_of_it = lying[0] if len(lying) == 1 else torch.stack(torch._foreach_norm(lying))
         roughly = float(torch.linalg.vector_norm(all_of_it))
         if roughly < 0.999 * largest:
@@ -186,7 +186,7 @@ def fine_tune(
     Minibatches are drawn from ``generator`` as in training, and so are the masks of a target with
     dropout: fine-tuning is training, while the resulting model predicts without dropout. Only the
     weights named in ``trained`` move (None: all); ``penalty``, a function of all weights, is added
-    to the loss. The net has the weights themselves, or what ``applied`` makes of them.
+    to the loss. The net uses the weights themselves, or what ``applied`` makes of them.
     """
     y = support.labels()
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))

@@ -1,7 +1,7 @@
 """The contract of a federated method.
 
-A method is a final, frozen dataclass of hyper-parameters; its hooks are pure functions of what they
-are given. Subclass :class:`Method` and never another method. The engine calls, in every round,
+A method is a final, frozen dataclass of hyper-parameters; its hooks are pure functions of their
+arguments. Subclass :class:`Method` and never another method. The engine calls, in every round,
 
 ``start`` (weights for the whole cohort) -> ``objective`` (one client's loss, each local step) ->
 ``finish`` (what clients send, what they keep) -> ``aggregate`` (the new server),
@@ -38,7 +38,7 @@ Personalization = Literal[
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What a local objective may look at beside the weights and the minibatch.
+    """What a local objective may read besides the weights and the minibatch.
 
     Attributes
     ----------
@@ -47,8 +47,8 @@ class Context:
     shared : dict of str to Tensor
         Entries that are the same for the whole cohort.
     gradients : callable
-        ``(objective, params) -> gradient``, for objectives that need one themselves: how it is
-        taken is the engine's business (within ``vmap`` it is ``torch.func.grad``).
+        ``(objective, params) -> gradient``, for objectives that need one themselves; the engine
+        decides how it is taken (within ``vmap`` by ``torch.func.grad``).
     """
 
     own: Params = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Start:
     shared : dict of str to Tensor
         Context common to all.
     memory : Any
-        What ``aggregate`` wants back, an autograd graph for instance; nobody else looks at it.
+        What ``aggregate`` needs again, an autograd graph for instance; nothing else reads it.
     """
 
     params: Params
@@ -101,16 +101,16 @@ class Method(ABC):
     Attributes
     ----------
     name, paper : str
-        Registry name, that of its file; where it was published.
+        Registry name, the same as its file's; where it was published.
     cites : tuple of str
-        Whom a report cites for it: keys of the reports' bibliography, or whole BibTeX entries.
+        What a report cites for it: keys of the reports' bibliography, or whole BibTeX entries.
     called : str
-        What sentences and figures call it; ``name`` unless given.
+        Its name in sentences and figures; ``name`` unless given.
     shown_as : str
-        What stands for it in all of a report, where its plain name would promise too much.
+        Its name throughout a report, if its plain name would promise too much.
     look : int or None
-        Its colour and mark in every figure, by their number; the first free ones unless given.
-        Like the three above a literal: reports read them without running the file.
+        Number of its colour and mark in every figure; the first free one unless given.
+        Like the three above it is a literal: reports read them without running the file.
     personalization : str
         How a client that never trained is served; ``global``: by one model, the same for everyone.
     needs_labels : bool
@@ -143,7 +143,7 @@ class Method(ABC):
 
     @property
     def needs_training(self) -> bool:
-        """Whether rounds train it; a system that was trained elsewhere is given and has none."""
+        """Whether rounds train it; False for a system that was trained elsewhere."""
         return self.personalization != "given"
 
     @property
@@ -154,13 +154,13 @@ class Method(ABC):
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """Names of the target networks where clients have nets of several sizes, else empty."""
+        """Names of the target networks if clients have nets of several sizes, else empty."""
         return ()
 
     def target_of(self, state: State, member: int | None) -> str:
         """Name the target network of seen client ``member``, or of newcomers (None).
 
-        Empty where there are no sizes, and where newcomers are served by nets of several.
+        Empty without sizes, and for newcomers that nets of several sizes serve.
         """
         return ""
 
@@ -205,7 +205,7 @@ class Method(ABC):
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
     ) -> Finish:
-        """Return what clients upload and keep; by default the change of weights, and nothing."""
+        """Return what clients upload (by default the weights' change) and keep (nothing)."""
         return Finish(uploads=subtract(final, start.params))
 
     @abstractmethod
@@ -237,10 +237,10 @@ class Method(ABC):
         predictor: str = "deterministic",
         generators: Iterable[Generator],
     ) -> Iterator[Predictor]:
-        """Yield the predictors of several clients: seen ones by number, newcomers as None.
+        """Yield the predictors of several clients, named by number if seen and None if new.
 
-        Those of :meth:`serve` and :meth:`personalize`, up to rounding; override it where clients
-        are served faster together. A model that is everyone's is made once.
+        They are those of :meth:`serve` and :meth:`personalize`, up to rounding; override this if
+        clients are served faster together. A model that all clients share is made once.
         """
         fixed = predictor == "deterministic" and type(self).serve is Method.serve
         shared = fixed and self.personalization == "global"
@@ -275,16 +275,16 @@ class Method(ABC):
         predictor : str
             One of :attr:`predictors`.
         generator : Generator
-            All randomness of serving.
+            Source of all randomness in serving.
         """
 
     def describe(
         self, task: Task, state: State, support: Samples, *, member: int | None = None
     ) -> Tensor | None:
-        """Return what stands for a client, ``[dim]``: its descriptor or embedding.
+        """Return a client's descriptor or embedding, ``[dim]``.
 
-        ``member`` is the number of a seen client, None for a newcomer. Here the answer is None: the
-        method has nothing of the kind, or would have to train for it.
+        ``member`` is the number of a seen client, None for a newcomer. By default the result is
+        None: the method has no such vector, or would have to train for it.
         """
         return None
 
@@ -297,7 +297,7 @@ class Method(ABC):
 
 @dataclass(frozen=True, eq=False)
 class FixedWeights:
-    """The predictor that is the target network with weights of its own.
+    """A predictor: the target network with fixed weights.
 
     Attributes
     ----------
@@ -316,18 +316,18 @@ class FixedWeights:
 
 @dataclass(frozen=True, eq=False)
 class DrawnModel:
-    """The predictor that is one of several models, drawn uniformly.
+    """A predictor: one of several models, drawn uniformly.
 
-    It is measured by the mean over all its models, which is what a draw gives in expectation.
+    Measurements of it are means over all its models, the expectation of a draw.
 
     Attributes
     ----------
     n_models : int
-        How many there are.
+        Number of models.
     drawn : int
-        Number of the one that was drawn.
+        Number of the drawn model.
     model : callable
-        From a model's number to its predictor.
+        Maps a model's number to its predictor.
     """
 
     n_models: int
@@ -340,7 +340,7 @@ class DrawnModel:
 
 
 def versions(predictor: Predictor) -> Iterator[Predictor]:
-    """Yield the models that a measurement is the mean over: the predictor itself, or all of many.
+    """Yield the models that a measurement averages over: the predictor, or all its models.
 
     >>> several = DrawnModel(2, 1, lambda number: lambda x: x + number)
     >>> [one(torch.zeros(1)).item() for one in versions(several)], several(torch.zeros(1)).item()

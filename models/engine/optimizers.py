@@ -1,4 +1,4 @@
-"""Server optimizers as pure functions over tables of tensors; their memory lies in the state."""
+"""Server optimizers as pure functions over tables of tensors; their memory is part of the state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def adamw(
     kept = {key: _copy(value) for key, value in memory.items()}
     torch_adamw.adamw(
         list(new.values()),
-        # torch's fused optimizers take all tensors of a weight to lie in memory alike.
+        # torch's fused optimizers assume one memory layout for all tensors of a weight.
         [slopes[key].contiguous() for key in new],
         [kept[f"mean.{key}"] for key in new],
         [kept[f"square.{key}"] for key in new],
@@ -84,7 +84,7 @@ def sgd(
 
 
 class Optimizer(Protocol):
-    """A step of a server optimizer and the memory it wants."""
+    """A step of a server optimizer and the memory it needs."""
 
     def memory(self, params: Mapping[str, Tensor]) -> Params:
         """Return the memory before the first step."""
@@ -92,7 +92,7 @@ class Optimizer(Protocol):
     def step(
         self, params: Mapping[str, Tensor], slopes: Mapping[str, Tensor], memory: Params
     ) -> tuple[Params, Params]:
-        """Return what ``params`` become, and the memory of those entries."""
+        """Return the new ``params``, and the memory of those entries."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class AdamW:
     def step(
         self, params: Mapping[str, Tensor], slopes: Mapping[str, Tensor], memory: Params
     ) -> tuple[Params, Params]:
-        """Return what ``params`` become, and the memory."""
+        """Return the new ``params``, and the memory."""
         return adamw(params, slopes, memory, lr=self.lr, weight_decay=self.weight_decay)
 
 
@@ -138,5 +138,5 @@ class SGD:
     def step(
         self, params: Mapping[str, Tensor], slopes: Mapping[str, Tensor], memory: Params
     ) -> tuple[Params, Params]:
-        """Return what ``params`` become, and the memory of those entries."""
+        """Return the new ``params``, and the memory of those entries."""
         return sgd(params, slopes, memory, self.lr, self.momentum, self.weight_decay)

@@ -45,7 +45,7 @@ class Phase:
 def divide(total: int, shares: Sequence[float]) -> list[int]:
     """Cut ``total`` rounds or steps into parts in proportion to ``shares``, which add up to > 0.
 
-    Every positive share gets at least one while there are enough of them.
+    Every positive share gets at least one if there are enough of them.
 
     >>> divide(20, [5, 1]), divide(2, [99, 1]), divide(1, [1, 2]), divide(3, [1, 0])
     ([17, 3], [1, 1], [0, 1], [3, 0])
@@ -62,7 +62,7 @@ def divide(total: int, shares: Sequence[float]) -> list[int]:
 def plan(
     stages: Sequence[Stage], names: Sequence[str], n_steps: int
 ) -> list[tuple[tuple[str, ...], int]]:
-    """Return, for each stage that takes steps, what it trains and how many it takes.
+    """Return, for each stage that takes steps, the weights it trains and its number of steps.
 
     ``names`` are all weights there are, in order.
 

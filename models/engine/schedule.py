@@ -22,14 +22,14 @@ _COHORT, _DESCRIPTOR, _NOISE, _INIT, _MINIBATCH = range(5)
 _DROPOUT = 2**16  # beyond the streams of minibatches, one for each batch of a step
 
 _AHEAD = 16
-"""Most rounds that are drawn before they are trained."""
+"""Most rounds that are drawn ahead of training."""
 _A_FEW = 2**16
-"""Row numbers of rounds that are drawn at once."""
+"""Most row numbers that are drawn at once for several rounds."""
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Length and width of training, the same for every method of a study.
+    """Budget of training, the same for every method of a study.
 
     Attributes
     ----------
@@ -79,13 +79,13 @@ class Cohort:
     rows : Tensor
         Support rows ``[c, local_steps, batches_per_step, b]``.
     phase : str
-        Name of the method's phase that the round belongs to; the schedule knows nothing of it.
+        Name of the method's phase that the round belongs to; the schedule does not set it.
     seed : int
         Training seed that the round was drawn from.
     told : tuple of (Tensor, tuple of int), optional
-        A tensor of members and its values, which the host then need not ask the device for.
+        A tensor of members and its values, so that the host need not read the device.
     kept : Tensor, optional
-        What :meth:`kept_units` gives, where it was sent to the device with the rows.
+        What :meth:`kept_units` returns, if it was sent to the device with the rows.
     """
 
     round: int
@@ -167,10 +167,10 @@ class Schedule:
     def cohorts(
         self, numbers: Sequence[int], batches_per_step: int = 1, task: Task | None = None
     ) -> Iterator[Cohort]:
-        """Yield rounds in turn, on a CPU several small ones drawn at once.
+        """Yield rounds in order; on a CPU several small ones are drawn at once.
 
-        What training leaves in the processor's caches is not what draws the next round: one by one
-        the draws take three times as long, a fortieth of a round on a small net.
+        Training evicts from the processor's caches what drawing needs: one by one, the draws take
+        three times as long, a fortieth of a round on a small net.
         """
         config = self._config
         in_one = config.cohort * config.local_steps * config.batch_size * batches_per_step
@@ -189,8 +189,8 @@ class Schedule:
         """Draw round ``number``.
 
         The first batch of each step is the same whatever ``batches_per_step`` is. The clients
-        ``include`` always take part; as many that were drawn last make room for them. Off the CPU
-        the masks of a ``task`` with dropout are sent along; on it they are drawn when needed.
+        ``include`` always take part, in place of those drawn last. On devices other than a CPU the
+        masks of a ``task`` with dropout are sent along; on a CPU they are drawn when needed.
         """
         config = self._config
         drawn = self._numpy(_COHORT, number).choice(len(self._sizes), config.cohort, replace=False)
@@ -210,7 +210,7 @@ class Schedule:
             describe[place] = batches(_DESCRIPTOR, client, 1)
             for batch in range(batches_per_step):
                 rows[place, :, batch] = batches(_MINIBATCH + batch, client, steps)
-        # All that the device needs to know of the round, in one go.
+        # All that the device needs to know of the round, in one copy.
         tables = [drawn, describe, rows]
         packed = torch.from_numpy(np.concatenate([table.ravel() for table in tables]))
         masks: Tensor | None = None
@@ -250,7 +250,7 @@ def _sent_together(
 def _masks(
     seed: int, number: int, members: Sequence[int], task: Task, n_steps: int, batch_size: int
 ) -> Tensor | None:
-    """Draw the masks of clients in a round, ``[c, n_steps, batch_size, units]``; None for none."""
+    """Draw the masks of clients in a round, ``[c, n_steps, batch_size, units]``; or None."""
     drawn = [
         units_kept(_philox(seed, _DROPOUT, number, member), task, n_steps, batch_size)
         for member in members
@@ -283,8 +283,8 @@ def minibatches(
 ) -> NDArray[np.int64]:
     """Draw batches of places ``0 .. n_samples - 1``, int64 ``[n_batches, batch_size]``.
 
-    A batch holds no sample twice when there are enough of them. Otherwise the batches run through
-    one random permutation again and again: any two samples' numbers of uses differ by one at most.
+    A batch holds no sample twice when there are enough of them. Otherwise the batches cycle
+    through one random permutation, so any two samples' numbers of uses differ by at most one.
 
     >>> minibatches(np.random.default_rng(0), 3, 2, 3).shape
     (2, 3)

@@ -52,13 +52,13 @@ class DivergedError(RuntimeError):
         self.client = client
 
     def __reduce__(self) -> tuple[type["DivergedError"], tuple[str, int, int]]:
-        """Survive the way back from a worker process."""
+        """Make the error picklable, so that a worker process can raise it."""
         return type(self), (self.method, self.round, self.client)
 
 
 @dataclass(frozen=True)
 class RoundLog:
-    """What ``on_round`` is told after a round.
+    """What ``on_round`` is given after a round.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class RoundLog:
     path : str
         How the cohort trained: ``serial`` or ``vectorised``.
     reason : str
-        Why that is not the path asked for; empty where it is.
+        Why that is not the path asked for; empty if it is.
     """
 
     round: int
@@ -102,10 +102,10 @@ def train(
     seed : int
         Training seed: initial weights, cohorts, minibatches and noise.
     on_round, on_checkpoint : callable, optional
-        Told of every round: a :class:`RoundLog`; a :class:`Checkpoint`, its state not copied.
+        Called after every round with a :class:`RoundLog`, or a :class:`Checkpoint` (no copy).
     path : str
         ``serial`` (one client after another), ``vectorised`` (all at once; the same up to rounding)
-        or ``auto``: serial on a CPU, vectorised elsewhere where the method can; the log says why.
+        or ``auto``: serial on a CPU, vectorised elsewhere if the method can; the log says why.
     chunk_size : int, optional
         Most clients that the vectorised path trains at a time; the whole cohort unless given.
     resume : Checkpoint, optional
@@ -183,7 +183,7 @@ def one_round(
     Parameters
     ----------
     method, task, state, clients
-        What is trained, from where, on whom.
+        What is trained, the state it starts from, and the clients.
     cohort : Cohort
         The round's clients and rows, as the schedule drew them.
     phase : Phase
@@ -191,7 +191,7 @@ def one_round(
     noise : Generator
         The method's own randomness in this round.
     path : str
-        ``serial`` or ``vectorised``, as ``choose_path`` settled it.
+        ``serial`` or ``vectorised``, as ``choose_path`` returned it.
     chunk_size : int, optional
         As for :func:`train`.
     precision : str, optional
@@ -214,8 +214,8 @@ def one_round(
     if clients.device.type == "cpu":
         loss = _mean_loss(method, clients, cohort, losses)
         return _aggregated(method, task, state, cohort, start, final), loss
-    # Looking at the losses is the one time in a round that the host waits for the device, so all
-    # else is on its way by then. What a diverged client made others stumble over is of no interest.
+    # Reading the losses is the only time in a round that the host waits for the device, so all
+    # other work is queued first. A diverged client's error replaces any error that it caused.
     try:
         state = _aggregated(method, task, state, cohort, start, final)
     finally:

@@ -1,6 +1,6 @@
 """Local training of a whole cohort at once, over the client axis.
 
-The same steps as client by client, on the same minibatches. Cross-entropy runs on nets written for
+Steps and minibatches are those of client-by-client training. Cross-entropy runs on nets written for
 the client axis, a method's own objective under ``torch.func.vmap``; either way one backward pass
 gives every client's gradient, because no client's loss depends on another's weights.
 """
@@ -139,9 +139,9 @@ def cohort_losses(
     Parameters
     ----------
     method : Method
-        Whose objective.
+        Its objective is used.
     task : Task
-        Its target.
+        Its target is trained.
     params : dict of str to Tensor
         Weights ``[c, ...]``.
     start : Start
@@ -170,9 +170,9 @@ def cohort_losses(
 def constant_gradients(
     objective: Callable[[Params], Tensor], params: Mapping[str, Tensor]
 ) -> Params:
-    """Return the gradient of ``objective`` at ``params``, held constant; allowed under ``vmap``."""
+    """Return the gradient of ``objective`` at ``params``, detached; works under ``vmap``."""
     point = {key: value.detach() for key, value in params.items()}
-    # The gradient is taken all the same; without a graph of its own from here outwards.
+    # ``grad`` still differentiates; ``no_grad`` keeps its result out of the outer graph.
     with torch.no_grad():
         slopes: Params = torch.func.grad(objective)(point)
     return slopes
@@ -185,7 +185,7 @@ def cohort_sgd(
     n_steps: int,
     rule: LocalSGD,
 ) -> tuple[Params, Tensor]:
-    """Take ``n_steps`` steps of SGD on every client's weights; clients do not touch each other.
+    """Take ``n_steps`` steps of SGD on every client's weights; clients do not affect each other.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def cohort_sgd(
     tuple of (dict, Tensor)
         The weights reached, and the sums of the losses on the way, ``[c]``.
     """
-    # One row of numbers a client: a step takes few operations, however many tensors a net has.
+    # One row of numbers per client: a step takes few operations, however many tensors a net has.
     table = [value.detach() for value in params.values()]
     values = torch.cat([value.reshape(len(value), -1) for value in table], dim=1)
     view = partial(_tensors, list(params), [value.shape for value in table])

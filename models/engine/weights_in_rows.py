@@ -1,9 +1,9 @@
-"""How weights and slopes lie in memory while a client trains.
+"""How weights and gradients are laid out in memory while a client trains.
 
-A step of SGD takes as many operations as there are tensors to do it on, and an operation takes a
-microsecond however little there is to do: for a net of a few thousand weights all of them take a
-quarter of what both passes take. The weights of such a net lie in one row of numbers, and so do
-its slopes. Number by number the step is the same.
+A step of SGD takes as many operations as there are tensors, and an operation takes a microsecond
+however small the tensor: for a net of a few thousand weights, all of them take a quarter as long as
+the forward and backward passes. So the weights of such a net lie in one row of numbers, and so do
+its gradients. The step computes the same numbers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,24 +15,24 @@ import torch
 from torch import Tensor
 
 A_FEW = 2**15
-"""Weights of a net whose slopes are gathered; of more that takes as long as it saves."""
+"""Most weights of a net whose gradients are gathered; for more, gathering costs what it saves."""
 _APART = 32
-"""Numbers, of which every tensor in a row begins at a multiple: 64 bytes or several times that."""
+"""Every tensor in a row begins at a multiple of this many numbers, hence of 64 bytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Tensors, and what all of their numbers lie in: themselves, or one row.
+    """Tensors, and the memory that holds their numbers: the tensors themselves, or one row.
 
     Attributes
     ----------
     tensors : list of Tensor
-        A net's weights, or their slopes.
+        A net's weights, or their gradients.
     lying : list of Tensor
-        What a step is done on.
+        Memory that a step works on.
     parts : list of (list of Tensor, list of Tensor)
-        What lies in memory and the tensors, for each part of the weights whose slopes are scaled
-        down together.
+        Memory and tensors of each part of the weights whose gradients are scaled down
+        together.
     """
 
     tensors: list[Tensor]
@@ -49,7 +49,7 @@ _Kind = tuple[tuple[torch.Size, ...], torch.dtype, tuple[tuple[int, ...], ...]]
 
 
 class Workspace:
-    """Memory for trainings that follow one another: rows that one is done with serve the next."""
+    """Memory for trainings that follow one another: each reuses the rows of the one before."""
 
     def __init__(self) -> None:
         self._rows: dict[_Kind, tuple[Table, Iterator[Table]]] = {}
@@ -57,21 +57,21 @@ class Workspace:
     def laid_out(
         self, start: Sequence[Tensor], parts: Sequence[Sequence[int]]
     ) -> tuple[Table, Callable[[list[Tensor]], Table]]:
-        """Return a copy of weights to train, and what makes a table of each step's slopes.
+        """Return a copy of weights to train, and a function that tabulates each step's gradients.
 
         Parameters
         ----------
         start : sequence of Tensor
             The weights; left as they are.
         parts : sequence of sequence of int
-            Places of the weights whose slopes are scaled down together, in order.
+            Places of the weights whose gradients are scaled down together, in order.
 
         Returns
         -------
         tuple of (Table, callable)
-            The copy, good until the next one; and ``slopes -> table``, which takes over the
-            tensors that it is given unless the table is ``in_a_row``. Its tables stay as they are
-            until it has been called twice more.
+            The copy, valid until the next one is made; and ``slopes -> table``, which keeps the
+            given tensors themselves unless the table is ``in_a_row``. A table stays unchanged
+            until the function has been called twice more.
         """
         one_kind = len({(value.dtype, value.device) for value in start}) == 1
         few = sum(value.numel() for value in start) <= A_FEW
@@ -81,7 +81,7 @@ class Workspace:
         shapes = tuple(value.shape for value in start)
         kind = shapes, start[0].dtype, tuple(map(tuple, parts))
         if kind not in self._rows:
-            # Slopes take turns: those of the step before are the momentum.
+            # Two tables of gradients alternate: that of the step before is the momentum.
             weights, *both = _in_rows(start, parts, 3)
             self._rows[kind] = weights, cycle(both)
         weights, turns = self._rows[kind]
@@ -92,7 +92,7 @@ class Workspace:
             torch._foreach_copy_(table.tensors, slopes)
             return table
 
-        # What becomes a leaf could not be copied to.
+        # The leaves are fresh views: a leaf itself could not be copied into.
         leaves = [value.detach() for value in weights.tensors]
         return replace(weights, tensors=leaves), gathered
 
@@ -122,8 +122,8 @@ def _in_rows(like: Sequence[Tensor], parts: Sequence[Sequence[int]], n_rows: int
 def _in_a_row(
     shapes: tuple[torch.Size, ...], parts: tuple[tuple[int, ...], ...]
 ) -> tuple[list[tuple[torch.Size, list[int], int]], list[slice], int]:
-    """Return where tensors lie in a row: shape, strides and begin of each, the parts, the end."""
-    # Each begins as memory of its own would, or products might be rounded otherwise.
+    """Return where tensors lie in a row: shape, strides and start of each, the parts, the end."""
+    # Each is aligned as newly allocated memory is; otherwise products might round differently.
     starts = [0, *accumulate(-(-shape.numel() // _APART) * _APART for shape in shapes)]
     places = [(shape, _strides(shape), at) for shape, at in zip(shapes, starts, strict=False)]
     cuts = [slice(starts[part[0]], starts[part[-1] + 1]) for part in parts]
@@ -143,7 +143,7 @@ def _strides(shape: torch.Size) -> list[int]:
 
 
 def _copy(value: Tensor) -> Tensor:
-    """Return a copy, laid out as its slopes come: filters like images on a CPU."""
+    """Return a copy, laid out as its gradients will be: filters channels-last on a CPU."""
     images = _filters(value.shape) and value.device.type == "cpu"
     layout = torch.channels_last if images else torch.contiguous_format
     return value.detach().clone(memory_format=layout)

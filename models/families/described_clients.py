@@ -1,4 +1,4 @@
-"""Training an encoder of unlabelled inputs with the hypernetwork that it describes clients to."""
+"""Training an encoder of unlabelled inputs with the hypernetwork that uses its descriptors."""
 
 from abc import ABC
 from collections.abc import Iterable
@@ -45,30 +45,30 @@ class DescribedClients(Method, ABC):
         Its momentum (``sgd`` alone), decay and clipping; they hold for embeddings too.
     standardise : str
         ``first_cohort`` (ours): every coordinate of a descriptor is standardised by its mean and
-        standard deviation over the clients of the first round, once and for all (a coordinate's is
-        at least a quarter of their root mean square). ``none`` (the paper's). Training in two
-        phases never does: there a descriptor predicts an embedding.
+        standard deviation over the clients of the first round, once and for all (a deviation is
+        at least a quarter of the deviations' root mean square). ``none`` (the paper's). Training in
+        two phases never standardises: there a descriptor predicts an embedding.
     averaging : float
-        Decay of the running mean over rounds of hypernetwork and encoder, by which clients are
-        served (ours; in round t it is at most ``(1 + t) / (10 + t)``); 0: by the last ones.
+        Decay of the running mean of hypernetwork and encoder over rounds, which serves clients
+        (ours; in round t it is at most ``(1 + t) / (10 + t)``); 0: the last networks serve them.
     local_lr, local_momentum, local_weight_decay : float
         The local step.
     descriptor_dim : int or None
         Length of a descriptor; None: ``floor(n / 4)`` with n seen clients, at least 1. The paper
-        counts all clients, which a method does not know of: to have its length, set it.
+        counts all clients, which a method does not know: for its length, set it.
     encoder : str
         ``deepsets`` (mean and max), ``unit-deepsets`` (unit mean), ``dss``, ``set-transformer``.
     pooled_units : int
-        Units of either DeepSets.
+        Pooled units of either DeepSets.
     encoder_batch : int or None
         Samples that the encoder sees at a time; descriptors of a client's batches are averaged by
         their sizes (B.1, for data that do not fit into memory). Batches follow the order of the
         client's samples, which a split draws at random. None: all at once.
     undescribed : float
-        Largest share of a client's samples that its description in training leaves out; the share
-        is drawn below it anew each time, and which samples (ours). Served, a client is described by
-        all. With a few dozen clients, an encoder that sees the same sets again and again learns
-        them by heart; parts make more sets of them. 0: all samples in training too (the paper's).
+        Largest share of a client's samples that its description in training leaves out; each time a
+        share below it, and the samples, are drawn anew (ours). In serving, all samples describe a
+        client. With a few dozen clients, an encoder that sees the same sets again and again
+        memorises them; subsets make more sets. 0: all samples in training too (the paper's).
     """
 
     server_optimizer: str = choice("adam", "sgd")
@@ -118,7 +118,7 @@ class DescribedClients(Method, ABC):
         return State(state.server | nest(_MEAN, mean), state.clients)
 
     def beginning(self, eta: Params) -> Params:
-        """Return the networks with what the optimizer and the running mean keep beside them."""
+        """Return the networks with the first memory of optimizer and running mean."""
         mean = nest(_MEAN, eta) if self.averaging else {}
         return eta | nest("optimizer", self.optimizer.memory(eta)) | mean
 
@@ -135,7 +135,7 @@ class DescribedClients(Method, ABC):
         return x[kept.to(x.device, non_blocking=True)]
 
     def embed(self, task: Task, table: Params, sets: Iterable[Tensor]) -> Tensor:
-        """Return what the encoder says of sets ``[b, ...]`` of any sizes, ``[c, dim]``."""
+        """Return the encoder's outputs ``[c, dim]`` for sets ``[b, ...]`` of any sizes."""
         dim = table["hyper.trunk0.weight"].shape[1]
         encode, weights = self.net(task, dim), part(table, "encoder")
         return torch.cat([encode(weights, x[None]) for x in sets])
@@ -149,8 +149,8 @@ class DescribedClients(Method, ABC):
         """Return mean and standard deviation ``[dim]`` over the first cohort's descriptors.
 
         Over a handful of clients a coordinate may hardly vary by chance, and dividing by its
-        deviation would blow up the descriptors of others: no deviation counts for less than a
-        quarter of the coordinates' root mean square.
+        deviation would blow up the descriptors of other clients. So no deviation is taken below a
+        quarter of the deviations' root mean square.
         """
         sets = (clients.support_of(index).x for index in first.on_host())
         with torch.no_grad():
@@ -161,18 +161,18 @@ class DescribedClients(Method, ABC):
             return {"mean": descriptors[0], "sd": torch.ones_like(descriptors[0])}
         sd = descriptors.std(dim=0)
         sd = sd.clamp_min(float(sd.square().mean().sqrt()) / 4)
-        # Where all look alike there is nothing to scale by.
+        # If all descriptors are equal there is nothing to scale by.
         sd = torch.where(sd > 0, sd, torch.ones_like(sd))
         return {"mean": descriptors.mean(dim=0), "sd": sd}
 
 
 def served(table: Params) -> Params:
-    """Return the table that clients are served by: its running means in place of the networks."""
+    """Return the table that serves clients: its running means in place of the networks."""
     return {**table, **part(table, _MEAN)}
 
 
 def standardised(descriptors: Tensor, table: Params) -> Tensor:
-    """Return raw descriptors ``[c, dim]`` as a table says to scale them, if it does."""
+    """Scale raw descriptors ``[c, dim]`` by a table's mean and deviation, if it has them."""
     if "descriptor.mean" not in table:
         return descriptors
     return (descriptors - table["descriptor.mean"]) / table["descriptor.sd"]

@@ -8,7 +8,7 @@ def proxy_a_distance(left: Tensor, right: Tensor, *, ridge: float = 1.0) -> tupl
     r"""Return the proxy A-distance ``2 (1 - 2 err)`` of two sets of inputs, and a tie-breaker.
 
     ``err`` is the mean of the two sets' leave-one-out error rates under ridge regression on the
-    labels -1 and +1, with an intercept and both sets weighing the same; all leave-one-out
+    labels -1 and +1, with an intercept and both sets weighted equally; all leave-one-out
     predictions come from one solve, ``y_i - r_i / (1 - H_ii)`` with the hat matrix H and the
     residuals r. At 2 the sets are told apart without a mistake, at 0 not at all.
     The tie-breaker is minus the mean squared leave-one-out residual: lower is nearer.

@@ -46,16 +46,16 @@ class EmbeddedClients(Method, ABC):
         SGD of hypernetwork and embeddings.
     resting_embeddings : str
         What becomes of the embeddings of clients that a round does not draw. ``move``, as in
-        pFedHN's published code: one SGD holds all weights, so they decay and go on with their
+        pFedHN's published code: one SGD moves all weights, so they decay and go on with their
         momentum, and ``clip_norm`` holds for the gradients of hypernetwork and embeddings together.
-        ``stay``: only drawn ones move, and the clipping leaves them out.
+        ``stay``: only drawn ones move, and embeddings' gradients are not clipped.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step; ``clip_norm`` holds for server gradients too.
     embedding_dim : int or None
         Length of an embedding; None: ``1 + floor(n / 4)`` with n seen clients. The papers count all
-        clients, which a method does not know of: to have theirs, set it (26 for 100 clients).
+        clients, which a method does not know: for theirs, set it (26 for 100 clients).
     sizes : tuple of str
-        Target networks of several sizes, made by heads of their own on one trunk. The task's target
+        Target networks of several sizes, made by separate heads on one trunk. The task's target
         must be the largest (in a study they take the place of ``model.target``). Seen clients get
         them in turn. Empty: all have the task's target.
     """
@@ -85,16 +85,16 @@ class EmbeddedClients(Method, ABC):
 
     @property
     def personal_layers(self) -> int:
-        """Number of last layers that the hypernetwork does not make; none, here."""
+        """Number of last layers that the hypernetwork does not make; by default none."""
         return 0
 
     @property
     def novel_place(self) -> int | None:
-        """Which of ``sizes`` newcomers get; None, here: they are served by clients of several."""
+        """Which of ``sizes`` newcomers get; by default None: nets of several sizes serve them."""
         return None
 
     def fixed_embeddings(self, task: Task, clients: Clients) -> Tensor | None:
-        """Return embeddings ``[n, dim]`` that are given and not learnt; None, here: all learnt."""
+        """Return embeddings ``[n, dim]`` that are given; by default None: all are learnt."""
         return None
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
@@ -119,7 +119,7 @@ class EmbeddedClients(Method, ABC):
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
-        """Make the cohort's weights, keeping the graph for the way back, and add own heads."""
+        """Make the cohort's weights, keeping the graph for the backward pass; add own heads."""
         eta = leaves(part(state.server, "hyper"))
         embedding = state.clients["embedding"][cohort.members].requires_grad_()
         with torch.enable_grad():
@@ -130,7 +130,7 @@ class EmbeddedClients(Method, ABC):
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
     ) -> Finish:
-        """Upload the change of what was made, keep the head."""
+        """Upload the change of the weights that were made, keep the head."""
         made = {name: final[name] for name in self._made_names(task)}
         head = {name: final[name] for name in head_names(task, self.personal_layers)}
         return Finish(uploads=subtract(made, start.params), kept=nest("head", head))
@@ -192,13 +192,13 @@ class EmbeddedClients(Method, ABC):
         return self.sizes[place] if self.sizes and place is not None else ""
 
     def made_of(self, task: Task, state: State, embedding: Tensor, size: int) -> Params:
-        """Return what is made of one embedding ``[dim]`` in this size, without a graph."""
+        """Return the weights made from one embedding ``[dim]`` in this size, without a graph."""
         only = torch.tensor([size], device=embedding.device)
         with torch.no_grad():
             return row(self.made(task, part(state.server, "hyper"), embedding[None], only), 0)
 
     def made(self, task: Task, eta: Params, embedding: Tensor, size: Tensor) -> Params:
-        """Return what the hypernetwork makes of embeddings ``[c, dim]``, in sizes ``[c]``."""
+        """Return the weights made from embeddings ``[c, dim]``, in sizes ``[c]``."""
         return self._hypernetwork(task, embedding.shape[1])(eta, embedding, size)
 
     def _hypernetwork(self, task: Task, dim: int) -> SizedHypernetwork:

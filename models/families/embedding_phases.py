@@ -29,8 +29,8 @@ def embedding_phases(finetune_share: float) -> tuple[Phase, ...]:
     """Return the phases of training in turn; the share is relative to the rounds of the first.
 
     Hypernetwork and embeddings learn together, as in pFedHN, while clients train the encoder
-    beside them to predict their embedding. Then the encoder rests, and the hypernetwork is
-    fine-tuned on the descriptors that it gives.
+    beside them to predict their embedding. Then the encoder is frozen, and the hypernetwork
+    is fine-tuned on the encoder's descriptors.
 
     >>> [phase.name for phase in embedding_phases(0.5)]
     ['embeddings', 'finetune']
@@ -40,7 +40,7 @@ def embedding_phases(finetune_share: float) -> tuple[Phase, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Memory:
-    """What a round's end needs of its beginning: leaves, what was made of them, the encoder."""
+    """What ``learn`` needs from ``begin``: leaves, weights made from them, the encoder."""
 
     moving: Params
     made: Params
@@ -64,7 +64,7 @@ def begin(
         Maps a table with section ``encoder`` to the cohort's descriptors ``[c, dim]``.
     predict : callable
         Maps a client's place in the cohort and its embedding ``[dim]`` to the encoder as that
-        client trains it; asked in phase ``embeddings`` alone.
+        client trains it; called only in phase ``embeddings``.
     """
     sections = LEARNT[cohort.phase]
     moving = leaves({k: v for k, v in state.server.items() if k.split(".")[0] in sections})
@@ -85,7 +85,7 @@ def _mean(tables: list[Params]) -> Params:
 
 
 def weights(task: Task, table: Params, descriptors: Tensor) -> Params:
-    """Return what section ``hyper`` of a table makes of descriptors ``[c, dim]``."""
+    """Return the weights that section ``hyper`` of a table makes from descriptors ``[c, dim]``."""
     return hypernetwork(task, descriptors.shape[1])(part(table, "hyper"), descriptors)
 
 
@@ -121,7 +121,7 @@ def learn(
     Parameters
     ----------
     state : State
-        Sections ``hyper``, ``encoder`` and ``optimizer``; clients' embeddings where there are some.
+        Sections ``hyper``, ``encoder`` and ``optimizer``; clients' embeddings if there are any.
     cohort : Cohort
         Its phase decides what moves.
     start : Start

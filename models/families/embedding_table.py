@@ -12,7 +12,7 @@ Rule = tuple[float, float, float]
 
 
 def initial_embeddings(task: Task, n_clients: int, dim: int, generator: Generator) -> Params:
-    """Draw standard normal embeddings ``[n, dim]``; returns them with their memory of SGD."""
+    """Draw standard normal embeddings ``[n, dim]``; return them with their SGD memory."""
     embeddings = {"embedding": torch.randn(n_clients, dim, generator=generator, dtype=task.dtype)}
     return embeddings | nest("sgd", sgd_memory(embeddings))
 
@@ -32,7 +32,7 @@ def moved(clients: Params, members: Tensor, slopes: Tensor, rule: Rule, *, resti
         Learning rate, momentum and weight decay.
     resting : str
         What becomes of all other embeddings. ``move``: they decay and go on with their momentum, as
-        in the published code of pFedHN, where one SGD holds the whole table. ``stay``: nothing.
+        in the published code of pFedHN, where one SGD moves the whole table. ``stay``: no change.
 
     Examples
     --------

@@ -38,7 +38,7 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
     ----------
     novel_lr : float
         Rate of a newcomer's embedding; momentum and decay are the server's. With the hypernetwork
-        at rest, 20 rounds at ``server_lr`` hardly move an embedding from where it was drawn, so a
+        frozen, 20 rounds at ``server_lr`` hardly move an embedding from where it was drawn, so a
         newcomer needs a rate of its own; ``train.tune_newcomers`` chooses one.
     novel_rounds, novel_steps, novel_batch_size : int
         Rounds, local steps a round and batch size of fitting a newcomer's embedding.
@@ -63,7 +63,7 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
         return place_of_novel(self.novel_size, self.sizes)
 
     def own_model(self, task: Task, state: State, index: int) -> Params | None:
-        """Return what is made of the client's own embedding, under its own head if it has one."""
+        """Return the weights made from the client's own embedding, with its own head if any."""
         return self.weights_of(task, state, index)
 
     def fit_each(

@@ -25,7 +25,7 @@ class GeneratedClients(Method, ABC):
 
     Local SGD starts from the generated weights, and its change is pulled back through both networks
     once a round for the whole cohort. The regularisers are decoupled weight decays. Serving is one
-    forward pass over the support. Weights may be drawn at random around what is learnt and made.
+    forward pass over the support. Weights may be drawn at random around those learnt and made.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class GeneratedClients(Method, ABC):
         Regularisers of hypernetwork, encoder and target weights.
     descriptor_dim : int or None
         Length of a descriptor; None: ``1 + floor(n / 4)`` with n seen clients. The papers count all
-        clients, which a method does not know of: to have theirs, set it (26 for 100 clients).
+        clients, which a method does not know: for theirs, set it (26 for 100 clients).
     """
 
     server_lr: float = number(2e-4, above=0)
@@ -58,15 +58,15 @@ class GeneratedClients(Method, ABC):
         return self.lambda_h, self.lambda_v
 
     def draw_networks(self, eta: Params, generator: Generator) -> Params:
-        """Return the networks' weights to use; as learnt, here."""
+        """Return the networks' weights to use; by default as learnt."""
         return eta
 
     def draw_target(self, theta: Params, generator: Generator) -> Params:
-        """Return the target weights to use; as made, here."""
+        """Return the target weights to use; by default as made."""
         return theta
 
     def confine(self, made: Params) -> Params:
-        """Return the weights made for several clients, ``[c, ...]``, to use; all of them, here."""
+        """Return the weights ``[c, ...]`` that several clients are to use; by default as made."""
         return made
 
     def make(self, task: Task, table: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Params:
@@ -89,7 +89,7 @@ class GeneratedClients(Method, ABC):
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
-        """Make the cohort's weights from a batch each, keeping the graph for the way back."""
+        """Make the cohort's weights from a batch each, keeping the graph for the backward pass."""
         eta = leaves(generation.weights_of(state.server))
         x, y = clients.inputs(cohort.descriptor_rows), clients.labels(cohort.descriptor_rows)
         with torch.enable_grad():
@@ -102,7 +102,7 @@ class GeneratedClients(Method, ABC):
     ) -> State:
         """Pull the changes back through both networks and take a step of AdamW."""
         eta, made = start.memory
-        # A mean of changes is a smaller thing to divide than a mean of the networks' gradients.
+        # Dividing the changes by the cohort's size is cheaper than dividing the gradients.
         means = {key: change / len(cohort) for key, change in uploads.items()}
         slopes = pull_back(made, means, [*eta.values()])
         against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))

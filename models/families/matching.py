@@ -25,8 +25,8 @@ def assign(units: Tensor, reference: Tensor) -> Tensor:
 def reorder(params: Mapping[str, Tensor], layers: Sequence[str], k: int, order: Tensor) -> Params:
     """Return the same net with the units of its ``k``-th layer in another order.
 
-    Outputs of layer ``k`` are put in order, and inputs of the next layer with them: an input axis
-    that is a multiple of the number of units holds them in blocks, as behind a flattening.
+    Outputs of layer ``k`` are reordered, and inputs of the next layer with them: an input axis that
+    is a multiple of the number of units holds one block per unit, as after a flattening.
     """
     table = dict(params)
     for name in (f"{layers[k]}.weight", f"{layers[k]}.bias"):

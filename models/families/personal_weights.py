@@ -1,4 +1,4 @@
-"""What methods have in common whose clients train weights of their own beside the global ones."""
+"""Shared by methods whose clients train weights of their own beside the global ones."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -23,8 +23,8 @@ OWN = "own"
 class PersonalWeights(FineTuned, AveragedWeights, ABC):
     """Global weights ``w`` as in FedAvg, and weights ``v`` that every client keeps.
 
-    Both take all local steps of a round side by side, on the same minibatches; neither's gradient
-    is clipped because of the other. Every ``v`` begins at the first ``w``. A seen client that was
+    Both take all local steps of a round side by side, on the same minibatches; their gradients
+    are clipped separately. Every ``v`` begins at the first ``w``. A seen client that was
     never drawn is served as a newcomer.
 
     Attributes
@@ -47,7 +47,7 @@ class PersonalWeights(FineTuned, AveragedWeights, ABC):
         return replace(super().local, apart=OWN)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
-        """Return random global weights; every client's own begin there."""
+        """Return random global weights; every client's own weights begin there."""
         state, n = super().init(task, clients, first, generator), len(clients)
         owned = repeat(part(state.server, "target"), n)
         owned = {key: value.contiguous() for key, value in owned.items()}

@@ -1,4 +1,4 @@
-"""What methods have in common whose newcomers train a model of their own."""
+"""Shared by methods whose newcomers train a model of their own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ class TrainedNewcomers(Method, ABC):
         """Return newcomers' weights, trained on their supports."""
 
     def own_model(self, task: Task, state: State, index: int) -> Params | None:
-        """Return the weights that serve seen client ``index``; None: those of a newcomer."""
+        """Return the weights that serve seen client ``index``; None: as for a newcomer."""
         return None
 
     def serve(

@@ -21,7 +21,7 @@ from latecomer.models.task.targets import ConvNet, Shape
 from latecomer.models.task.task import Task
 
 _BLOCK = 50
-"""Samples that are embedded at a time where no gradient is wanted."""
+"""Samples embedded at a time when no gradient is needed."""
 
 
 class Encoder(ABC):
@@ -52,7 +52,7 @@ class MeanEmbedding(Encoder, ABC):
         if torch.is_grad_enabled() or x.device.type != "cpu":
             embedded = self.embed(params, x, y_each)
         else:
-            # A whole support at once goes through main memory at every layer.
+            # A whole support at once would go through main memory at every layer.
             blocks = zip(torch.split(x, _BLOCK), torch.split(y_each, _BLOCK), strict=True)
             embedded = torch.cat([self.embed(params, *block) for block in blocks])
         return embedded.view(*y.shape, -1).mean(dim=1)
@@ -60,12 +60,12 @@ class MeanEmbedding(Encoder, ABC):
 
 @dataclass(frozen=True, eq=False)
 class Unlabelled(Encoder):
-    """An encoder that is given labels and does not look at them.
+    """An encoder that ignores the labels it is given.
 
     Attributes
     ----------
     of_inputs : SetEncoder
-        What makes the descriptor.
+        Makes the descriptor from the inputs alone.
     """
 
     of_inputs: SetEncoder
@@ -102,8 +102,8 @@ class LabelChannels(MeanEmbedding):
         """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
         served = not torch.is_grad_enabled()
         if served and isinstance(self.net, ConvNet) and not self.net.padding:
-            # Under a filter a constant plane weighs the same everywhere: a bias for each class.
-            # Training, where one batch a client is embedded, keeps to the planes.
+            # Without padding, a filter maps a constant plane to a constant: a bias for each class.
+            # Training embeds only one batch per client, so it keeps the planes.
             depth = x.shape[1]
             weight = params["conv1.weight"]
             by_class = weight[:, depth:].sum(dim=(2, 3)).T
@@ -112,14 +112,14 @@ class LabelChannels(MeanEmbedding):
         label = F.one_hot(y, self.n_classes).to(x.dtype)
         label = label.view(*label.shape, *(1,) * (x.dim() - 2)).expand(-1, -1, *x.shape[2:])
         if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
-            # Or else the whole would not lie channels last, and take several times as long.
+            # Otherwise the result would not be channels-last, and take several times as long.
             label = label.contiguous(memory_format=torch.channels_last)
         return targets.apply(self.net, params, torch.cat([x, label], dim=1))
 
 
 @dataclass(frozen=True, eq=False)
 class LabelLinear(MeanEmbedding):
-    """One linear layer on the one-hot label; the input is not looked at.
+    """One linear layer on the one-hot label; the input is ignored.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ def encoder(task: Task, dim: int) -> Encoder:
     """Build the encoder named by ``task.encoder`` for descriptors of length ``dim``.
 
     ``auto`` is the convolutional net for images and the dense one for vectors. Encoders that read
-    no labels, see ``SET_ENCODERS``, can be used in their place.
+    no labels (``SET_ENCODERS``) can be used instead.
 
     Raises
     ------

@@ -24,7 +24,7 @@ def initial_table(
 ) -> Params:
     """Draw both networks, and take the standardisation from one descriptor.
 
-    As in PeFLL's published code mean and standard deviation are scalars, taken over the ``dim``
+    As in PeFLL's published code, mean and standard deviation are scalars, taken over the ``dim``
     entries of the very first client's first descriptor, and frozen; with a single entry the
     standard deviation is 1.
     """
@@ -58,7 +58,7 @@ def generate(task: Task, table: Mapping[str, Tensor], x: Tensor, y: Tensor) -> P
 def generate_each(
     task: Task, table: Mapping[str, Tensor], supports: Sequence[Samples]
 ) -> Iterator[Params]:
-    """Yield the target weights ``[1, ...]`` of clients, what each alone is given."""
+    """Yield each client's target weights ``[1, ...]``, the same as if it were served alone."""
     alone = [describe(task, table, own.x[None], own.labels()[None]) for own in supports]
     network = hypernetwork(task, alone[0].shape[1])
     return network.each(part(table, "hyper"), alone)

@@ -13,9 +13,9 @@ from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task
 
 _IN_CACHE = 2**18
-"""Numbers of a head, a megabyte of float32, that are used for all clients before the next."""
+"""Numbers of a head (a megabyte of float32) that all clients use before the next are read."""
 _TOGETHER = 64
-"""Rows that a product may compute together: parts of so many leave its rounding as it is."""
+"""Rows that a matrix product may compute together; cutting at multiples keeps its rounding."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Hypernetwork:
     """A dense trunk and one linear head for each target tensor.
 
     The trunk maps ``dim`` to ``width`` and then applies ``hidden`` layers of ``width`` units, each
-    behind a ReLU; the heads follow directly, as in the published code of pFedHN and PeFLL.
+    preceded by a ReLU; the heads follow directly, as in the published code of pFedHN and PeFLL.
 
     Attributes
     ----------
@@ -75,9 +75,9 @@ class Hypernetwork:
     def each(self, params: Mapping[str, Tensor], descriptors: Sequence[Tensor]) -> Iterator[Params]:
         """Yield the target weights ``[1, ...]`` for every descriptor ``[1, dim]``.
 
-        The numbers are those of one call for each descriptor, to the last digit: how a product is
-        rounded hangs on how many rows it has. But a call reads all heads, which are a hundred times
-        as large as what they make; here a part of them that stays in the caches serves everyone.
+        The numbers equal those of one call per descriptor, to the last digit: a product's rounding
+        depends on its number of rows. But each call would read all heads, a hundred times as large
+        as the weights they make; here each part of them stays in the caches and serves everyone.
         """
         params = self.applied(params)
         features = [self._features(params, one) for one in descriptors]
@@ -110,7 +110,7 @@ class Hypernetwork:
 def _largest_singular_value(weight: Tensor) -> Tensor:
     """Return the spectral norm of a matrix, 0-d.
 
-    From the smaller of its two Gram matrices: heads are a thousand times as high as wide.
+    Computed from the smaller Gram matrix: heads have a thousand times as many rows as columns.
     """
     high, wide = weight.shape
     gram = weight.T @ weight if high > wide else weight @ weight.T
@@ -128,7 +128,7 @@ def hypernetwork(task: Task, dim: int, names: Sequence[str] | None = None) -> Hy
 def pull_back(
     made: Mapping[str, Tensor], deltas: Mapping[str, Tensor], leaves: list[Tensor]
 ) -> list[Tensor]:
-    """Return the gradients that change what was made by ``deltas``, in one backward pass.
+    """Return the gradients that move the made weights along ``deltas``, in one backward pass.
 
     For leaves ``eta`` and made weights ``theta_i(eta)`` of clients ``i`` the result is
     ``- sum_i (d theta_i / d eta)^T delta_i``: a step against it moves every ``theta_i`` along

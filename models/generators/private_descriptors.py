@@ -16,7 +16,7 @@ from latecomer.models.task.task import Task
 
 @dataclass(frozen=True, eq=False)
 class UnitDeepSets:
-    """Embeddings on the unit sphere, averaged, then a linear map that lengthens nothing.
+    """Embeddings on the unit sphere, averaged, then a linear map of spectral norm at most 1.
 
     The map's weights are divided by their spectral norm where that is above 1, so that replacing
     one of ``m`` samples moves a descriptor by at most ``2 / m`` in L2, up to rounding.
@@ -66,9 +66,9 @@ def refuse_unbounded(epsilon: float | None, encoder: str) -> None:
 
 
 def noise_sd(n_samples: int, epsilon: float, dp_delta: float) -> float:
-    """Return the noise that makes the descriptor of ``n_samples`` samples private.
+    """Return the noise's standard deviation for a private descriptor of ``n_samples`` samples.
 
-    The least standard deviation with which one release of a :class:`UnitDeepSets` descriptor is
+    It is the least one that makes a single release of a :class:`UnitDeepSets` descriptor
     ``(epsilon, dp_delta)``-private when one sample is replaced (OD-PFL, Lemma 2; Balle and Wang,
     2018, Theorem 9). The number of samples is public.
 

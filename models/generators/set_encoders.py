@@ -15,8 +15,8 @@ from latecomer.models.task.task import Task
 class DeepSets:
     """Mean- and max-pooled embeddings of single inputs, then a linear map.
 
-    Half of the units of an embedding are averaged over the set, of the other half the largest is
-    taken; the result does not depend on the order of a set, nor on how often it is repeated.
+    Half of an embedding's units are averaged over the set, the other half are max-pooled over
+    it; the result does not depend on the order of a set, nor on how often it is repeated.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class DeepSets:
 
 
 def skeletons(task: Task, dim: int, width: int) -> tuple[nn.Module, nn.Module]:
-    """Return the net that gives an input ``width`` units, and the linear map to a descriptor."""
+    """Return the net that maps an input to ``width`` units, and the linear map to a descriptor."""
     phi = targets.build("auto", task.input_shape, width).to(task.dtype)
     with torch.device("meta"):
         return phi, nn.Linear(width, dim).to(task.dtype)

@@ -1,11 +1,11 @@
-"""One hypernetwork that makes target networks of several sizes, a client always of one size.
+"""One hypernetwork that makes target networks of several sizes; each client's size is fixed.
 
-Every size has heads of its own on one trunk. A cohort's weights are tensors of one shape, so a
-smaller net is carried as the largest with zeros around it. The zeros stay exactly zero in local
-training and change nothing: a unit without weights puts out ReLU(0) = 0, so the weights that lead
-on from it get no gradient, and ReLU is flat at 0, so neither do those that lead to it; momentum and
-weight decay of zeros are zero. What is padded is computed with all the same: in a simulation, a
-small client takes a large one's time.
+Every size has its own heads on one shared trunk. A cohort's weights are tensors of one shape, so a
+smaller net is padded with zeros to the largest. The zeros stay exactly zero in local training and
+change nothing: a unit without weights outputs ReLU(0) = 0, so its outgoing weights get no gradient,
+and ReLU is flat at 0, so its incoming weights get none either; momentum and weight decay of zeros
+are zero. The padding is still computed with: in a simulation, a small client takes as long as a
+large one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ Shapes = tuple[tuple[str, Shape], ...]
 
 
 def largest(sizes: Sequence[str]) -> str:
-    """Return the one of several target networks that holds all the others; empty for none.
+    """Return the target network in ``sizes`` that holds all the others; empty without sizes.
 
     A net holds another when padding the other's tensors with zeros gives it the same layers.
 
@@ -54,12 +54,12 @@ def largest(sizes: Sequence[str]) -> str:
 
 
 def place_of_novel(novel_size: str, sizes: Sequence[str]) -> int:
-    """Return which of ``sizes`` newcomers get: the largest or the named one; 0 without sizes.
+    """Return the place in ``sizes`` of newcomers' net: the largest or the named; 0 without sizes.
 
     Raises
     ------
     ValueError
-        If a size is named that is not among them.
+        If the named size is not among them.
 
     Examples
     --------
@@ -78,13 +78,13 @@ def place_of_novel(novel_size: str, sizes: Sequence[str]) -> int:
 def dealt(sizes: Sequence[str], n_clients: int) -> Tensor:
     """Return each seen client's place among ``sizes``, int64 ``[n]``: 0, 1, 2, 0, 1, 2, ...
 
-    Equal shares up to one client. Seen clients come in the order of the split, permuted uniformly
-    or drawn independently: sizes depend on neither the data nor the training seed nor the method.
+    Shares are equal up to one client. Seen clients come in the split's order, permuted uniformly or
+    drawn independently, so sizes depend on neither the data, the training seed nor the method.
 
     Raises
     ------
     ValueError
-        If some size had no client to learn from.
+        If some size would have no client to learn from.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def dealt(sizes: Sequence[str], n_clients: int) -> Tensor:
 
 
 def check_sizes(task: Task, sizes: Sequence[str], n_clients: int) -> None:
-    """Refuse sizes that do not fit the task's inputs, or of which some would have no seen client.
+    """Refuse sizes that do not fit the task's inputs, or that outnumber the seen clients.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def check_sizes(task: Task, sizes: Sequence[str], n_clients: int) -> None:
 
 
 def shapes_of(task: Task, size: str) -> dict[str, Shape]:
-    """Return the shape of every tensor of one size's net; of the task's own for an empty name."""
+    """Return every tensor's shape in one size's net; an empty name means the task's target."""
     return dict(_shapes(size, task.input_shape, task.n_classes)) if size else task.shapes
 
 
@@ -124,7 +124,7 @@ def initial(task: Task, size: str, generator: Generator) -> Params:
 
 
 def padded(value: Tensor, shape: Shape) -> Tensor:
-    """Put zeros behind the last ``len(shape)`` axes of a tensor until they have this shape.
+    """Append zeros along the last ``len(shape)`` axes of a tensor until they have this shape.
 
     >>> padded(torch.ones(1, 2), (2, 3))
     tensor([[1., 1., 0.],
@@ -147,10 +147,10 @@ class SizedHypernetwork:
     Attributes
     ----------
     parts : tuple of (str, Hypernetwork)
-        Name of a size and the hypernetwork of that size alone; one with an empty name where there
-        is only the task's target.
+        Name of each size and the hypernetwork of that size alone; a single one with an empty name
+        if there is only the task's target.
     shapes : tuple of (str, tuple of int)
-        What the tensors made are padded to.
+        Name and shape of every tensor made, padding included.
     """
 
     parts: tuple[tuple[str, Hypernetwork], ...]
@@ -234,7 +234,7 @@ def _shapes(size: str, input_shape: Shape, n_classes: int) -> Shapes:
 
 @lru_cache(maxsize=64)
 def _sketch(name: str) -> nn.Module:
-    """Build a net for some input it takes: which net holds which does not depend on that."""
+    """Build a net for some input it accepts; which nets hold which does not depend on it."""
     try:
         return targets.build(name, (3, 32, 32), 2)
     except ValueError:
@@ -253,11 +253,11 @@ def _holds(net: nn.Module, other: nn.Module) -> bool:
 
 
 def _fits(small: torch.Size, large: torch.Size) -> bool:
-    # Kernels must agree: a wider one would move what a convolution sees.
+    # Kernels must agree: a wider one would shift a convolution's window.
     same_kernel = small[2:] == large[2:]
     return same_kernel and all(a <= b for a, b in zip(small, large, strict=True))
 
 
 def _layout(net: nn.Module) -> dict[str, Any]:
-    """Return what a net does beside its weights: padding, pooling, depth, dropout."""
+    """Return a net's settings other than weights: padding, pooling, depth, dropout."""
     return {key: value for key, value in vars(net).items() if not key.startswith("_")}

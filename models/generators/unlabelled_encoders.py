@@ -33,10 +33,10 @@ class SetEncoder(Protocol):
 class DSS:
     """Deep sets of symmetric elements (Maron, Litany, Chechik, Fetaya, ICML 2020).
 
-    Each layer adds to its map of a sample another map of the mean over the set, so that samples
-    know of each other early on: ``L(x_i) + M(mean_j x_j)``, then ReLU, and for images 2x2
-    max-pooling. The paper sums over the set; the mean keeps the scale for sets of any size. A
-    dense layer per sample, a mean over the set and a linear map end it.
+    Each layer maps every sample and adds a map of the set's mean, so that samples influence each
+    other from the first layer on: ``L(x_i) + M(mean_j x_j)``, then ReLU, and for images 2x2
+    max-pooling. The paper sums over the set; the mean keeps the scale for sets of any size. At
+    the end come a dense layer per sample, a mean over the set and a linear map.
 
     Attributes
     ----------
@@ -67,10 +67,10 @@ class DSS:
 
 @dataclass(frozen=True, eq=False)
 class SetTransformer:
-    """A small Set Transformer (Lee et al., ICML 2019): one self-attention block, pooled by one.
+    """A small Set Transformer (Lee et al., ICML 2019): a self-attention block, then a pooling one.
 
     A net like the default target turns samples into tokens; the tokens attend to each other; a
-    learnt seed attends to them; a linear map ends it. Costs grow with the square of the set.
+    learnt seed attends to them; a linear map follows. Cost grows with the square of the set's size.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class SetTransformer:
     blocks : Module
         Skeleton of ``attend``, ``pool``, ``seed`` and ``psi``.
     n_heads : int
-        Heads of each attention.
+        Attention heads of each block.
     """
 
     phi: nn.Module
@@ -117,13 +117,13 @@ class SetTransformer:
 class BatchAveraged:
     """An encoder applied to a set batch by batch; descriptors are averaged, weighted by size.
 
-    Memory then does not grow with the set. Which samples share a batch is decided by their order,
-    on which the descriptor depends unless the encoder is a mean over samples.
+    Memory then does not grow with the set. Samples are batched in their order, on which the
+    descriptor then depends unless the encoder is a mean over samples.
 
     Attributes
     ----------
     encoder : SetEncoder
-        What is applied.
+        Applied to each batch.
     size : int
         Samples in a batch; the last may be smaller.
     """
@@ -208,7 +208,7 @@ SET_ENCODERS: dict[str, Callable[[Task, int], SetEncoder]] = {
 def set_encoder_named(name: str, task: Task, dim: int, width: int = 200) -> SetEncoder:
     """Build an encoder of :data:`SET_ENCODERS`, or ``unit-deepsets``.
 
-    ``width`` is the number of pooled units of the two DeepSets; the others have their own.
+    ``width`` is the number of pooled units of the two DeepSets; the others have fixed widths.
 
     >>> from latecomer.models.task.task import make_task
     >>> task = make_task(input_shape=(6,), n_classes=4)

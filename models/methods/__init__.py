@@ -1,4 +1,4 @@
-"""Federated methods, one a file, and the registry that names them."""
+"""Federated methods, one per file, and the registry that names them."""
 
 from typing import TYPE_CHECKING
 

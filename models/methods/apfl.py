@@ -41,27 +41,27 @@ def mixed(alpha: Tensor | float, v: Mapping[str, Tensor], w: Mapping[str, Tensor
 class APFL(PersonalWeights):
     r"""APFL (Deng, Kamani, Mahdavi, 2020), Algorithm 1.
 
-    A client is served ``alpha * v + (1 - alpha) * w``, its own weights and the global ones. In a
-    local step ``w`` goes along the gradient of ``L(w)`` as in FedAvg, and ``v`` along that of
-    ``L(alpha * v + (1 - alpha) * w)`` with respect to ``v``, both taken before the step. ``w``
-    alone is averaged. With ``alpha=0`` the method is FedAvg, with ``alpha=1`` seen clients train
+    A client is served ``alpha * v + (1 - alpha) * w``, of its own ``v`` and the global ``w``. In a
+    local step ``w`` follows the gradient of ``L(w)`` as in FedAvg, and ``v`` that of
+    ``L(alpha * v + (1 - alpha) * w)`` with respect to ``v``, both taken before the step. Only ``w``
+    is averaged. With ``alpha=0`` the method is FedAvg, with ``alpha=1`` seen clients train
     alone; both with ``mixture="fixed"``.
 
-    The adaptive ``alpha`` of a client that is drawn moves once a round, as in the published code,
+    The adaptive ``alpha`` of a drawn client moves once a round, as in the published code, by
     ``alpha -= local_lr * <v - w, gradient of L(alpha * v + (1 - alpha) * w)>``, clipped to [0, 1]:
-    for the ``v`` and ``w`` that the round began with, on its first minibatch, without momentum.
-    The new one holds from the next round on.
+    at the ``v`` and ``w`` that the round began with, on its first minibatch, without momentum.
+    The new value holds from the next round on.
 
     Departures: the published code mixes logits instead of weights, takes ``v``'s gradient after
-    ``w`` has stepped, and shrinks ``alpha`` by another 2% a unit of rate; the paper says none of
-    it. Momentum, weight decay and clipping are those of the local step. A seen client is served
-    its ``v`` with the newest ``w``. A newcomer, of whom the paper does not speak, has ``alpha`` as
-    it is set and takes ``finetune_steps`` steps of ``v`` from ``v = w``, which stays.
+    ``w`` has stepped, and also shrinks ``alpha`` by 2% per unit of rate; the paper states none of
+    this. Momentum, weight decay and clipping are those of the local step. A seen client is served
+    its ``v`` with the newest ``w``. For a newcomer, which the paper does not cover, ``alpha`` is
+    as set and ``v`` takes ``finetune_steps`` steps from ``v = w`` with ``w`` fixed.
 
     Attributes
     ----------
     alpha : float
-        Share of ``v``, from 0 to 1; where it begins, if it is adaptive.
+        Share of ``v``, from 0 to 1; its first value if it is adaptive.
     mixture : str
         ``adaptive`` or ``fixed``.
     local_lr, local_momentum, local_weight_decay, clip_norm, novel_lr, finetune_steps,
@@ -89,7 +89,7 @@ class APFL(PersonalWeights):
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
-        """Send the global weights; clients add their own, and how much these count."""
+        """Send the global weights; clients add their own weights and ``alpha``."""
         begun = super().start(task, state, clients, cohort, generator)
         rows, alpha = cohort.rows[:, 0, 0], state.clients["alpha"][cohort.members]
         first = clients.inputs(rows), clients.labels(rows)
@@ -98,7 +98,7 @@ class APFL(PersonalWeights):
     def objective(
         self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
-        """Return the loss at ``w``, and that of the mixture, whose slope moves ``v`` alone."""
+        """Return the loss at ``w`` plus that of the mixture, whose gradient moves only ``v``."""
         x, y = batches[0].x, batches[0].labels()
         w = {name: params[name] for name in task.shapes}
         mixture = mixed(context.own["alpha"], part(params, OWN), detached(w))

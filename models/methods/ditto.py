@@ -18,16 +18,16 @@ from latecomer.models.task.task import Samples, Task
 class Ditto(PersonalWeights):
     r"""Ditto (Li, Hu, Beirami, Smith, 2021), Algorithm 1, with FedAvg for the global problem.
 
-    A client that is drawn trains its copy of the global weights ``w`` as in FedAvg and, from where
-    it was, its own ``v`` towards ``min_v L(v; S) + lam / 2 |v - w|^2``, in steps
+    A drawn client trains its copy of the global weights ``w`` as in FedAvg and goes on training its
+    own ``v`` towards ``min_v L(v; S) + lam / 2 |v - w|^2``, in steps
     ``v -= local_lr * (gradient of L(v) + lam * (v - w))`` with the ``w`` that was sent. Only the
-    change of ``w`` is uploaded. With ``lam=0`` seen clients are served what training alone gives.
+    change of ``w`` is uploaded. With ``lam=0`` seen clients are served what training alone yields.
 
-    A newcomer, of whom the paper does not speak, takes ``finetune_steps`` steps on the same
+    A newcomer, which the paper does not cover, takes ``finetune_steps`` steps on the same
     objective from ``v = w``. As in the published code ``v`` takes as many steps as ``w``, at the
-    same rate and on the same minibatches. Unlike there both have the momentum, weight decay and
+    same rate and on the same minibatches. Unlike there, both have the momentum, weight decay and
     clipping of the local step (published: none), and the server weights changes by support sizes
-    (there clients are drawn by size, and weigh the same).
+    (published: clients are drawn by size, and weighted equally).
 
     Attributes
     ----------

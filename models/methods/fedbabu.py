@@ -1,4 +1,4 @@
-"""FedBABU: a body learnt under a random head, which only those who are served train."""
+"""FedBABU: a body learnt under a random head, which is trained only when a client is served."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,12 +20,12 @@ from latecomer.models.task.task import Clients, Task
 class FedBABU(SharedBody):
     """FedBABU (Oh, Kim, Yun, 2022), Algorithm 1: the body alone is updated and averaged.
 
-    In a local step ``body -= local_lr * gradient of L(body, head)``; the head stays what it was
-    drawn as, the same for everyone, so it is sent once and never again. Every client, seen or not,
+    In a local step ``body -= local_lr * gradient of L(body, head)``; the head stays as it
+    was drawn, the same for everyone, so it is sent once and never again. Every client, seen or not,
     is served the global model after ``novel_steps`` steps on its support, of the whole network or
     of the head. With ``head_layers=0`` and without those steps the method is FedAvg. In the
-    published code the frozen head has rate 0, and clients weigh the same; here they weigh as much
-    as their support.
+    published code the frozen head has rate 0, and clients are weighted equally; here they are
+    weighted by support sizes.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class FedBABU(SharedBody):
     needs_labels: ClassVar[bool] = True
 
     def phases(self, task: Task) -> tuple[Phase, ...]:
-        """Return a single phase, in which the head rests."""
+        """Return a single phase, in which the head is frozen."""
         return (Phase(stages=(Stage(body_names(task, self.head_layers)),)),)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
-        """Draw random weights; server and clients hold the one head that there is."""
+        """Draw random weights; server and clients hold the same head."""
         state = super().init(task, clients, first, generator)
         return State(state.server | nest("head", row(state.clients, 0)), state.clients)
 

@@ -30,11 +30,11 @@ from latecomer.models.task.task import Clients, Task
 class FedMA(AveragedWeights):
     """FedMA (Wang et al., 2020), simplified.
 
-    The first cohort starts from independent random weights, one draw a client. In every round the
-    hidden units of each client's net are put into the order that fits best (Hungarian algorithm on
-    incoming weights, from the input upwards) before the nets are averaged: to the largest client's
-    net in the first round, to the weights that were sent afterwards. Then, layer by layer, the
-    lower layers rest while those above go on. Every client is served the global model.
+    The first cohort starts from independent random weights, one draw per client. In every round the
+    hidden units of each client's net are reordered to fit a reference best (Hungarian algorithm on
+    incoming weights, from the input upwards) before the nets are averaged: the largest client's net
+    in the first round, afterwards the weights that were sent. Then, layer by layer, lower layers
+    are frozen while those above go on training. Every client is served the global model.
 
     Simplified against the paper: the global net never grows (no unit stays unmatched, the cost is
     a squared distance and not the posterior of a Beta-Bernoulli process); cohorts are matched round
@@ -45,10 +45,10 @@ class FedMA(AveragedWeights):
     Attributes
     ----------
     layerwise_share : float
-        Share of the rounds, at the end, in which first one, then two, ... layers rest.
+        Share of the rounds, at the end, in which first one, then two, ... layers are frozen.
     first_weights : str
         ``independent``, or ``shared``: the first cohort starts alike, too. With ``shared``, no
-        layer-wise rounds and steps too small to swap units the method is FedAvg.
+        layer-wise rounds and steps too small to swap units, the method is FedAvg.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step.
     """
@@ -60,7 +60,7 @@ class FedMA(AveragedWeights):
     paper: ClassVar[str] = "Wang et al., ICLR 2020"
     cites: ClassVar[tuple[str, ...]] = ("wang2020",)
     # It matches the layers of a net in one go, not one a round with training in between, and its
-    # net never grows: its plain name would stand for the whole method.
+    # net never grows: its plain name would promise the whole method.
     shown_as: ClassVar[str] = "FedMA (one-shot matching)"
     look: ClassVar[int | None] = 12
     personalization: ClassVar[Personalization] = "global"
@@ -82,7 +82,7 @@ class FedMA(AveragedWeights):
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
-        """Send the global weights; in the first round everyone draws its own."""
+        """Send the global weights; in the first round every client draws its own."""
         if cohort.round > 0 or self.first_weights == "shared":
             return super().start(task, state, clients, cohort, generator)
         drawn = stack([task.initial(generator) for _ in range(len(cohort))])

@@ -31,11 +31,11 @@ class KNNPer(AveragedWeights):
     error on its support; among equals the lowest log-loss, then the smallest weight, wins. A
     client with one sample is served the global model. Training is FedAvg.
 
-    For a newcomer that is an honest choice. For a seen client it is optimistic about ``p_global``,
+    For a newcomer this choice is honest. For a seen client it is optimistic about ``p_global``,
     which was trained on the very samples it is judged by: the weight leans towards the global
     model. PeFLL's authors, too, choose by cross-validation on each client's data; Marfoq et al.
-    by validation data, which here choose rounds and rates and never reach a method. Only
-    what seen clients are served is concerned.
+    choose on validation data, which here serve to choose rounds and rates and never reach a
+    method. This affects only seen clients.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class KNNPer(AveragedWeights):
     def _vote(
         self, phi: Tensor, stored: Tensor, votes: Tensor, k: int, *, leave_out: bool = False
     ) -> Tensor:
-        """Return ``p_knn`` of inputs with features ``phi``; ``leave_out``: not by themselves."""
+        """Return ``p_knn`` of inputs with features ``phi``; ``leave_out``: not by itself."""
         squared = torch.cdist(phi, stored).square()
         if leave_out:
             squared = squared.clone().fill_diagonal_(torch.inf)

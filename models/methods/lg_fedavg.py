@@ -29,8 +29,8 @@ class LGFedAvg(FineTuned, AveragedWeights):
     Attributes
     ----------
     local_share : float
-        Share of the rounds that the second phase takes (published: 1000 after 5000); at 0 the
-        seen clients' method is FedAvg.
+        Share of the rounds that the second phase takes (published: 1000 after 5000); at 0
+        seen clients are served as by FedAvg.
     head_layers : int
         Number of last layers that are the head.
     novel_lr : float or None
@@ -96,7 +96,7 @@ class LGFedAvg(FineTuned, AveragedWeights):
         """Return the mean body under the global head."""
         shared, has_body = part(state.server, "target"), state.clients["has_body"]
         bodies = self._bodies(task, state, torch.arange(len(has_body), device=has_body.device))
-        # As a change, so that the mean of bodies that never moved is exactly the shared one.
+        # Averaged as changes: the mean of bodies that never moved is then exactly the shared one.
         mean = {
             name: shared[name] + (own - shared[name]).mean(dim=0) for name, own in bodies.items()
         }

@@ -17,7 +17,7 @@ from latecomer.models.task.task import Clients, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Local(FineTuned):
-    """Training without a federation, the yardstick of every other method.
+    """Training without a federation, the baseline for every other method.
 
     A seen client's model is trained further whenever the client is drawn; a newcomer trains one
     from random weights.
@@ -84,6 +84,6 @@ class Local(FineTuned):
         return task.initial(generator)
 
     def tuning(self, task: Task, state: State) -> Tuning:
-        """Return the training of a model of its own."""
+        """Return how a newcomer trains a model of its own."""
         rule = self.local.at(self.novel_lr)
         return Tuning(rule, self.novel_steps, self.novel_batch_size)

@@ -20,10 +20,10 @@ from latecomer.models.task.task import Samples, Task
 class PerFedAvg(FineTuned, GlobalWeights):
     """Per-FedAvg (Fallah, Mokhtari, Ozdaglar, 2020), first-order or Hessian-free.
 
-    First order: a local step moves along the gradient at the adapted weights, taken at the weights
+    First order: a local step applies the gradient at the adapted weights to the weights
     themselves, ``w <- w - outer_lr * g`` with ``g = grad L(w - inner_lr * grad L(w; D); D')`` and
     two fresh minibatches. Hessian-free: the Hessian's part of the derivative is a difference of
-    gradients on a third one,
+    gradients on a third minibatch,
     ``g - inner_lr * [grad L(w + hf_delta g; D'') - grad L(w - hf_delta g; D'')] / (2 hf_delta)``.
     Every client, seen or not, is served the global model after ``finetune_steps`` steps on its
     support.
@@ -39,7 +39,7 @@ class PerFedAvg(FineTuned, GlobalWeights):
     outer_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step.
     novel_lr : float or None
-        Rate of these steps, for seen clients too; None: ``inner_lr``.
+        Rate of the serving steps, for seen clients too; None: ``inner_lr``.
     finetune_steps, finetune_batch_size : int
         Plain SGD steps of serving, and their batch size.
     """
@@ -65,7 +65,7 @@ class PerFedAvg(FineTuned, GlobalWeights):
 
     @property
     def batches_per_step(self) -> int:
-        """Minibatches of the adaptation, of the gradient at its end, and of the Hessian."""
+        """Minibatches: for the adaptation, for the gradient at its end, and for the Hessian."""
         return 2 if self.variant == "first_order" else 3
 
     @property
@@ -81,7 +81,7 @@ class PerFedAvg(FineTuned, GlobalWeights):
         batches: tuple[Samples, ...],
         step: int,
     ) -> Tensor:
-        """Return the loss on the second batch after a step on the first, held constant.
+        """Return the loss on the second batch after a step on the first (held constant).
 
         The Hessian-free term adds nothing to the value, only to the gradient.
         """

@@ -25,15 +25,15 @@ _UNCLIPPED = 1e30  # A norm that is never reached, and still a float32.
 class PFedMe(FineTuned, GlobalWeights):
     r"""pFedMe (Dinh, Tran, Nguyen, 2020).
 
-    A client's copy ``w`` of the global weights and its personal ``theta`` begin a round alike. In a
-    local step ``theta`` goes on from where it is by ``inner_steps`` steps of
+    A client's copy ``w`` and its personal ``theta`` both begin a round at the global weights. In a
+    local step ``theta`` takes ``inner_steps`` further steps of
     ``theta -= inner_lr * (gradient + lam * (theta - w) + inner_weight_decay * theta)`` on the
-    minibatch, towards ``min_theta L(theta; D) + lam / 2 |theta - w|^2``; then ``w`` goes along that
-    Moreau envelope's gradient, ``w -= local_lr * lam * (w - theta)``. The server goes ``beta`` of
+    minibatch, towards ``min_theta L(theta; D) + lam / 2 |theta - w|^2``; then ``w`` descends that
+    Moreau envelope, ``w -= local_lr * lam * (w - theta)``. The server moves a share ``beta`` of
     the way to the cohort's mean ``w`` (published: all clients'); no step has momentum or clipping.
 
-    A client that trained is served the ``theta`` its last round ended with; others the one that
-    SGD on their whole support finds for the global weights.
+    A client that trained is served the ``theta`` its last round ended with; others are served the
+    one that SGD on their whole support finds for the global weights.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class PFedMe(FineTuned, GlobalWeights):
 
     @property
     def local(self) -> LocalSGD:
-        """The rule of a local step: ``w`` and ``theta`` move as the objective's slopes say."""
+        """The rule of a local step: ``w`` and ``theta`` move by the objective's gradients."""
         return LocalSGD(self.local_lr, momentum=0.0, weight_decay=0.0, clip=_UNCLIPPED)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
@@ -86,7 +86,7 @@ class PFedMe(FineTuned, GlobalWeights):
     def objective(
         self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
-        """Return the envelope at ``w``, and 0 whose slope moves ``theta`` where its steps lead."""
+        """Return the envelope at ``w``, plus a 0 whose gradient moves ``theta`` by its steps."""
         x, y = batches[0].x, batches[0].labels()
         w = {name: params[name] for name in task.shapes}
         moving, centre = part(params, _OWN), detached(w)
@@ -110,7 +110,7 @@ class PFedMe(FineTuned, GlobalWeights):
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Go ``beta`` of the way to the cohort's mean."""
+        """Move a share ``beta`` of the way to the cohort's mean."""
         scaled = {name: self.beta * value for name, value in uploads.items()}
         return super().aggregate(task, state, cohort, start, scaled)
 
@@ -120,7 +120,7 @@ class PFedMe(FineTuned, GlobalWeights):
         return row(part(state.clients, _OWN), index) if trained else None
 
     def tuning(self, task: Task, state: State) -> Tuning:
-        """Return the way to the ``theta`` of the global weights."""
+        """Return the training of a ``theta`` tied to the global weights."""
         weights = part(state.server, "target")
         rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm).at(self.novel_lr)
 

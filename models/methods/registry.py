@@ -60,7 +60,7 @@ METHODS: Mapping[str, "type[Method]"] = _Registry()
 
 @cache
 def method_facts() -> Mapping[str, Mapping[str, Any]]:
-    """Return what the classes of the methods say of themselves in literals.
+    """Return the literals in the class bodies of all methods.
 
     The files are read, not run: a report cites methods without loading torch.
 
@@ -129,8 +129,8 @@ def make_method(name: str, **hyper: Any) -> "Method":
     Raises
     ------
     ValueError
-        If the method or a hyper-parameter is unknown (naming the nearest one), if a value is out
-        of its range, or unless ``needs_training=False`` of a system trained elsewhere alone.
+        Unknown method or hyper-parameter (naming the nearest one), a value out of its range, or
+        ``needs_training=False`` missing for a system trained elsewhere or given for another method.
 
     Examples
     --------

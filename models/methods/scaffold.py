@@ -22,13 +22,13 @@ class Scaffold(AveragedWeights):
     ``c_i``, all of them 0 at first. A client takes ``K`` local steps from ``y = x``,
     ``y -= local_lr * (gradient of L(y) - c_i + c)``, and then ``c_i' = c_i - c + (x - y) /
     (K * local_lr)``, the mean gradient that it saw. It sends ``y - x`` and ``c_i' - c_i``, twice
-    as much as in FedAvg either way; the server adds ``server_lr`` times the cohort's mean ``y - x``
+    as much as in FedAvg each way; the server adds ``server_lr`` times the cohort's mean ``y - x``
     to ``x``, and to ``c`` the sum of ``c_i' - c_i`` over the cohort divided by the number of all
-    seen clients. Clients weigh the same, whatever they hold. The first round is FedAvg's, for
+    seen clients. Clients are weighted equally, whatever they hold. The first round is FedAvg's, for
     clients of one size. Every client, seen or not, is served ``x``.
 
     The paper's local step is plain: momentum 0, no weight decay, no clipping. Here these are
-    settings. With momentum ``m``, ``K`` becomes ``sum over k of (1 - m^k) / (1 - m)``, by which
+    settings. With momentum ``m``, ``K`` becomes ``sum over k of (1 - m^k) / (1 - m)``, so that
     ``c_i'`` stays a weighted mean of the gradients seen; weight decay counts as part of them, and
     what is clipped is the corrected gradient.
 
@@ -69,7 +69,7 @@ class Scaffold(AveragedWeights):
     def objective(
         self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
-        """Return the loss, and 0 whose slope is the correction ``c - c_i``."""
+        """Return the loss, plus a 0 whose gradient is the correction ``c - c_i``."""
         drift = subtract(context.shared, context.own)
         moves = [(drift[key] * (value - value.detach())).sum() for key, value in params.items()]
         return task.loss(params, batches[0].x, batches[0].labels()) + torch.stack(moves).sum()
@@ -77,7 +77,7 @@ class Scaffold(AveragedWeights):
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
     ) -> Finish:
-        """Upload the changes of the weights and of the client's control variate, and keep it."""
+        """Upload the changes of weights and of the client's control variate; keep the variate."""
         changes, n_steps = subtract(final, start.params), cohort.rows.shape[1]
         m = self.local_momentum
         reach = self.local_lr * sum((1 - m**k) / (1 - m) for k in range(1, n_steps + 1))
@@ -90,7 +90,7 @@ class Scaffold(AveragedWeights):
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Move the weights by the mean change, the control variate by its share of the clients."""
+        """Add the mean changes, the control variate's times the cohort's share of all clients."""
         means = {key: value.mean(dim=0) for key, value in uploads.items()}
         n_clients = len(next(iter(state.clients.values())))
         lengths = {"target": self.server_lr, "control": len(cohort) / n_clients}

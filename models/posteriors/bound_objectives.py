@@ -1,6 +1,6 @@
 """Bounds as training objectives: differentiable twins of ``latecomer.bounds``, and their losses.
 
-Values equal the calculators' up to rounding. Gradients go to every tensor argument. All risks and
+Values equal the calculators' up to rounding. Gradients flow to every tensor argument. All risks and
 losses lie in [0, 1]; ``n_*`` and ``delta`` are plain numbers.
 """
 
@@ -53,14 +53,14 @@ class _KlInverse(torch.autograd.Function):
         q, p = ctx.saved_tensors
         tiny = torch.finfo(q.dtype).eps
         q, p = q.clamp(tiny, 1 - tiny), p.clamp(tiny, 1 - tiny)
-        # kl(q || p) = budget: its derivatives by p and by q.
+        # kl(q || p) = budget: its derivatives with respect to p and q.
         by_p = ((p - q) / (p * (1 - p))).clamp_min(tiny)
         by_q = (q / p).log() - ((1 - q) / (1 - p)).log()
         return grads[0] * -by_q / by_p, grads[0] / by_p
 
 
 def kl_inverse(q: Tensor, budget: Tensor) -> Tensor:
-    """Return the largest p with kl(q || p) <= budget, rounded up; gradients by both arguments.
+    """Return the largest p with kl(q || p) <= budget, rounded up; differentiable in both.
 
     >>> q, budget = torch.tensor([0.05, 0.02], dtype=torch.float64)
     >>> round(kl_inverse(q, budget).item(), 10)

@@ -1,8 +1,8 @@
 """Training on the right-hand side of a bound: its regularisers' strengths, round by round.
 
 Both bounds grow with a risk and with squared norms. Their gradient is that of a risk plus ridges,
-the strength of each ridge being a ratio of the bound's derivatives where training stands. The loss
-is bounded, as the theorems want it: cross-entropy with probabilities held above a smallest one,
+the strength of each ridge being a ratio of the bound's derivatives at the current weights. The loss
+is bounded, as the theorems require: cross-entropy with probabilities held above a minimum,
 in nats, so that it and the strengths are on the scale of the usual objective.
 """
 
@@ -64,12 +64,12 @@ def bounded_loss(logits: Tensor, y: Tensor) -> Tensor:
 def strengths(
     objective: str, risk: float, norms: Norms, *, n_clients: int, n_samples: int
 ) -> Strengths:
-    r"""Return the ridges whose gradient, with the risk's, is the bound's up to one factor.
+    r"""Return the ridges whose gradient plus the risk's is the bound's up to one factor.
 
     With B(r, K, S) the bound, K the hyper-posterior's divergence and S the sum of the clients',
     the ridge of the hypernetwork is M (dB/dK) / (2 alpha_h dB/dr), that of a client's weights
-    M n (dB/dS) / (2 alpha_theta dB/dr); M is the largest loss, as r is on the unit scale. None is
-    taken above ``STRONGEST``.
+    M n (dB/dS) / (2 alpha_theta dB/dr); M is the largest loss, as r is on the unit scale. No ridge
+    is above ``STRONGEST``.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def strengths(
         Mean loss over ``LOSS_MAX``, in [0, 1].
     norms : Norms
     n_clients, n_samples : int
-        Clients, and samples of the smallest.
+        Numbers of clients, and of samples of the smallest client.
     """
     nats = norms.hyper / (2 * norms.alpha_h) + norms.encoder / (2 * norms.alpha_v)
     clients_nats = n_clients * norms.theta / (2 * norms.alpha_theta)
@@ -92,7 +92,7 @@ def strengths(
         by_risk, by_hyper, by_own = (g.item() for g in torch.autograd.grad(value, point))
 
     def ridge(slope: float, alpha: float) -> float:
-        # Near 1 the kl form hardly depends on the risk: its divergences would be all that counts.
+        # Near 1 the kl form hardly depends on the risk: only its divergences would count.
         steep = LOSS_MAX * slope / (2 * alpha)
         return steep / by_risk if steep < STRONGEST * by_risk else STRONGEST
 
@@ -111,7 +111,7 @@ def cohort_strengths(
     variances: tuple[float, float, float],
     sizes: tuple[int, int],
 ) -> Params:
-    """Return the ridges of one round, risk and clients' norms taken over its cohort.
+    """Return the ridges of one round, with the risk and clients' norms of its cohort.
 
     Parameters
     ----------
@@ -121,11 +121,11 @@ def cohort_strengths(
         The networks' weights (sections ``hyper`` and ``encoder``), the cohort's mean weights, and
         the weights it was sent, ``[c, ...]``.
     batch : tuple of Tensor
-        Inputs ``[c, b, ...]`` and labels ``[c, b]`` that the risk is taken on.
+        Inputs ``[c, b, ...]`` and labels ``[c, b]`` that give the risk.
     variances : tuple of float
         Of hypernetwork, encoder and client weights.
     sizes : tuple of int
-        Clients, and samples of the smallest.
+        Numbers of clients, and of samples of the smallest client.
 
     Returns
     -------

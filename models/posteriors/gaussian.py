@@ -14,7 +14,7 @@ from latecomer.models.task.state import Params, sent
 def sample(params: Mapping[str, Tensor], alpha: float, generator: torch.Generator) -> Params:
     """Draw from N(params, alpha I), reparameterised: gradients reach ``params`` unchanged.
 
-    ``alpha`` is a variance, at least 0; at 0 the values come back exactly. Noise is drawn on the
+    ``alpha`` is a variance, at least 0; at 0 the values are unchanged. Noise is drawn on the
     host, so that it does not depend on the device, and sent there by one copy.
     """
     if alpha == 0:
@@ -38,7 +38,7 @@ def sample(params: Mapping[str, Tensor], alpha: float, generator: torch.Generato
 def in_ball(params: Mapping[str, Tensor], radius: float) -> Params:
     """Project tables ``[c, ...]`` onto the ball of norms up to ``radius`` around 0, row by row.
 
-    The nearest point of the ball, with its graph; a row inside it comes back exactly.
+    Each row becomes the nearest point of the ball, keeping its graph; one inside is unchanged.
 
     >>> in_ball({"a": torch.tensor([[3.0], [0.3]]), "b": torch.tensor([[4.0], [0.4]])}, 1.0)["a"]
     tensor([[0.6000],
@@ -54,7 +54,7 @@ def in_ball(params: Mapping[str, Tensor], radius: float) -> Params:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorNorms:
-    """What the Kullback-Leibler terms of stochastic PeFLL are made of; priors have mean 0.
+    """Norms and variances in stochastic PeFLL's Kullback-Leibler terms; priors have mean 0.
 
     The hyper-posterior's divergence is ``eta_h_squared / (2 alpha_h) + eta_v_squared /
     (2 alpha_v)`` nats, client ``i``'s is ``theta_squared[i] / (2 alpha_theta)``.

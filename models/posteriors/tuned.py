@@ -1,7 +1,7 @@
 """A Gaussian over a trained system's weights, its mean tuned by minimising a bound.
 
 Prior N(centre, alpha D) and posterior N(centre + shift, alpha D) share their covariance: D is
-diagonal with one number a tensor, the mean square of the prior's centre there, so ``alpha`` is a
+diagonal with one number per tensor, the mean square of the prior's centre in it, so ``alpha`` is a
 variance relative to the weights.  The centre and D come from clients that the bound does not use.
 Shifts are kept in units of the standard deviation: KL(posterior || prior) = |shift|^2 / 2.
 """
@@ -67,14 +67,14 @@ class Posterior:
 
 
 def prior_around(server: Mapping[str, Tensor], sections: Sequence[str], alpha: float) -> Posterior:
-    """Return the prior: posterior and prior alike, around a server's weights.
+    """Return the prior around a server's weights, as a posterior whose shift is 0.
 
     Parameters
     ----------
     server : mapping of str to Tensor
-        What was trained without the clients of the bound.
+        Weights trained without the clients of the bound.
     sections : sequence of str
-        Beginnings of the names of the weights that are random.
+        Prefixes of the names of the random weights.
     alpha : float
         Variance relative to each tensor's mean square, above 0.
 
@@ -100,7 +100,7 @@ def prior_around(server: Mapping[str, Tensor], sections: Sequence[str], alpha: f
 
 def _within(name: str, section: str) -> bool:
     rest = name.removeprefix(section)
-    # A section's optimizer, section_adamw, is none of its weights.
+    # A section's optimizer, section_adamw, is not one of its weights.
     return rest != name and (not rest or rest[0] in ".0123456789")
 
 
@@ -122,12 +122,12 @@ class TuneConfig:
     steps, clients_per_step : int
         Steps of gradient descent, and clients in each.
     rate : float
-        Step size in units of the number of clients, at which the KL term alone would be minimised
-        in one step of size 1.
+        Step size in units of the number of clients: one step of size 1 would minimise the KL term
+        alone.
     delta : float
         Failure probability of the clients' event.
     n_priors : int
-        Variances that are tried.
+        Number of variances that are tried.
     gamma : float
         Shrinkage of scores under rule ``product``.
     """
@@ -150,8 +150,8 @@ def tune(
 ) -> Posterior:
     """Return the posterior whose mean was moved down the gradient of the bound itself.
 
-    Every step draws weights from the posterior as it is and a few clients, takes the bound with
-    these clients' surrogate scores in place of all clients' scores, and goes against its gradient
+    Every step draws weights from the current posterior and a few clients, takes the bound with
+    these clients' surrogate scores in place of all clients' scores, and steps against its gradient
     with respect to the shift, the KL term included.
     """
     shift = {k: torch.zeros_like(v) for k, v in prior.centre.items()}

@@ -1,7 +1,7 @@
 """Target networks applied to a whole cohort: every tensor has its clients on axis 0.
 
 Each client has weights of its own, so a dense layer is a batched matrix product and a convolution
-one with a group for each client. Nets from outside the package go through ``torch.func.vmap``.
+has a group for each client. Nets from outside the package go through ``torch.func.vmap``.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def logits(
     """Apply ``net`` with weights ``[c, ...]`` to inputs ``x [c, B, ...]``; ``[c, B, n_out]``.
 
     Equal to :func:`latecomer.models.task.targets.apply` client by client, up to rounding; ``kept``
-    are dropout's masks ``[c, B, units]``, ``narrow`` as there.
+    are dropout's masks ``[c, B, units]``; ``narrow`` is as in that function.
     """
     if narrow is not None and type(net) in targets.ROUNDED_WHOLE:
         return logits(net, targets.rounded(params, narrow), x.to(narrow), kept).float()
@@ -61,7 +61,7 @@ def _convolutions(net: ConvNet, params: Mapping[str, Tensor], x: Tensor) -> Tens
         weight, bias = (params[f"conv{number}.{kind}"].flatten(0, 1) for kind in ("weight", "bias"))
         x = F.conv2d(x, weight, bias, padding=net.padding, groups=n_clients)
         x = F.relu(F.max_pool2d(x, 2) if pooled else x)
-    # A client's channels are neighbours, so its features come in the order of a net of its own.
+    # A client's channels are adjacent, so its features are ordered as in a net of its own.
     return _dense(params, x.reshape(size, n_clients, -1).transpose(0, 1), net.hidden)
 
 

@@ -1,4 +1,4 @@
-"""The head of a target network, its last layers, and the body below it."""
+"""A target network's head (its last layers) and the body below it."""
 
 from collections.abc import Mapping
 
@@ -39,16 +39,16 @@ def head_names(task: Task, n_layers: int = 1) -> tuple[str, ...]:
 
 
 def body_names(task: Task, n_layers: int = 1) -> tuple[str, ...]:
-    """Return the names of all other weights than :func:`head_names`, in order."""
+    """Return the names of all weights not in :func:`head_names`, in order."""
     head = head_names(task, n_layers)
     return tuple(name for name in task.shapes if name not in head)
 
 
 def features(task: Task, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """Return what the last linear layer is given, ``[B, width]``.
+    """Return the inputs of the last linear layer, ``[B, width]``.
 
-    The target is applied with the identity for its last layer, so that any net that ends in a
-    linear layer has features, whoever wrote it.
+    The target is applied with the identity as its last layer. This works for any net that ends in
+    a linear layer, also one from outside the package.
     """
     head = {name: params[name] for name in head_names(task)}
     width = max(value.shape[-1] for value in head.values() if value.dim() == 2)
@@ -62,6 +62,6 @@ def features(task: Task, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
 
 
 def join(task: Task, *tables: Mapping[str, Tensor]) -> Params:
-    """Put together weights that several tables hold, in the order of the target."""
+    """Merge the weights of several tables, in the order of the target."""
     every = {name: value for table in tables for name, value in table.items()}
     return {name: every[name] for name in task.shapes}

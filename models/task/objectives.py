@@ -37,7 +37,7 @@ def ridge_decay(strength: float) -> float:
 
 
 def gradients(objective: Callable[[Params], Tensor], params: Mapping[str, Tensor]) -> Params:
-    """Return the gradient of ``objective`` at ``params``, held constant from there on."""
+    """Return the gradient of ``objective`` at ``params``, detached from the graph."""
     point = {key: value.detach().requires_grad_() for key, value in params.items()}
     with torch.enable_grad():
         slopes = torch.autograd.grad(objective(point), list(point.values()))

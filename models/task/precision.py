@@ -1,6 +1,6 @@
 """The precision of local steps: float32, unless a training asks for speed at the cost of digits.
 
-What a training may ask for narrows the products of the target network, forward and backward, in
+A lower precision rounds the factors of the target network's products, forward and backward, in
 local steps, and nothing else: weights, momenta, sums of gradients and losses stay float32, and so
 do the networks that make weights, the server's steps, serving, scores and certificates.
 """
@@ -15,12 +15,12 @@ PRECISIONS = ("bf16", "tf32")
 
 
 def check_precision(precision: str | None, dtype: torch.dtype, device: torch.device) -> None:
-    """Refuse a precision that weights of a floating type cannot train in on a device.
+    """Refuse a precision that the weights' floating type or the device does not support.
 
     Raises
     ------
     ValueError
-        For weights that are not float32, TF32 off CUDA and bfloat16 where torch casts nothing.
+        If weights are not float32, for TF32 without CUDA, for bfloat16 without torch's autocast.
 
     Examples
     --------
@@ -48,15 +48,15 @@ def check_precision(precision: str | None, dtype: torch.dtype, device: torch.dev
 def narrow_products(device: torch.device, narrow: torch.dtype) -> torch.autocast:
     """Return a context in which torch rounds the factors of products to ``narrow``.
 
-    It is entered for one forward pass. What torch would keep of a weight rounded once would be the
-    weight of an earlier step: local steps move weights in place.
+    It is entered for one forward pass. Caching is off: local steps change weights in place, so a
+    cached rounded weight would be that of an earlier step.
     """
     return torch.autocast(device.type, narrow, cache_enabled=False)
 
 
 @contextmanager
 def tf32_products(allowed: bool) -> Iterator[None]:
-    """Allow TF32 in products and convolutions on a GPU, if asked to, and end as it was before."""
+    """Allow TF32 in products and convolutions on a GPU if ``allowed``; restore settings at exit."""
     if not allowed:
         yield
         return

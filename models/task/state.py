@@ -47,7 +47,7 @@ def row(table: Mapping[str, Tensor], index: int) -> Params:
 
 
 def rows(table: Mapping[str, Tensor]) -> list[Params]:
-    """Return every client's entries of a table that is not empty, as views.
+    """Return every client's entries of a nonempty table, as views.
 
     >>> rows({"a": torch.tensor([1.0, 2.0])})
     [{'a': tensor(1.)}, {'a': tensor(2.)}]
@@ -81,7 +81,7 @@ def detached(table: Mapping[str, Tensor]) -> Params:
 
 
 def leaves(table: Mapping[str, Tensor]) -> Params:
-    """Return the same values as leaves that gradients can be taken for."""
+    """Return the same values as leaf tensors that require gradients."""
     return {key: value.detach().requires_grad_() for key, value in table.items()}
 
 
@@ -102,7 +102,7 @@ def repeat(table: Mapping[str, Tensor], count: int) -> Params:
 
 def weighted_mean(table: Mapping[str, Tensor], weights: Tensor) -> Params:
     """Average every entry over its leading axis with the given nonnegative weights ``[c]``."""
-    # Whole numbers divide to float32, which would leave 1e-8 in a float64 mean.
+    # Dividing integers gives float32, which would leave errors of 1e-8 in a float64 mean.
     share = weights.to(torch.float64) / weights.sum()
     return {
         key: torch.tensordot(share.to(value.dtype), value, dims=1) for key, value in table.items()
@@ -110,7 +110,7 @@ def weighted_mean(table: Mapping[str, Tensor], weights: Tensor) -> Params:
 
 
 def sent(value: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor of the host on ``device``; the host does not wait until it is there."""
+    """Return a host tensor copied to ``device``; the host does not wait for the copy."""
     if device.type == "cuda":
         return value.pin_memory().to(device, non_blocking=True)
     return value.to(device)

@@ -24,7 +24,7 @@ Hidden = tuple[tuple[str, str], ...]
 
 
 class StatelessNet(nn.Module, ABC):
-    """A net that can be applied to parameters given from outside without any detour.
+    """A net that can be applied directly to parameters given from outside.
 
     ``torch.func.functional_call`` swaps the weights of every submodule in and out on each call,
     which on small nets costs as much as the net itself.
@@ -87,19 +87,19 @@ class ConvNet(StatelessNet):
     ) -> Tensor:
         """Apply the net with ``params`` to images ``x [B, C, H, W]``.
 
-        ``raised [B, filters]`` is added to what the first convolution gives, at every place.
+        ``raised [B, filters]`` is added to the first convolution's output at every position.
         """
         return _dense(params, self.features(params, x, raised), self.hidden)
 
     def features(
         self, params: Mapping[str, Tensor], x: Tensor, raised: Tensor | None = None
     ) -> Tensor:
-        """Return what the dense layers are given, ``[B, D]``."""
+        """Return the inputs of the dense layers, ``[B, D]``."""
         relu = _relu()
         for number, pooled in enumerate(self.pooled, start=1):
             weight, bias = params[f"conv{number}.weight"], params[f"conv{number}.bias"]
             x = F.conv2d(x, weight, bias, padding=self.padding)
-            # The larger of four comes first: ReLU is monotone, and there is less of it to do.
+            # Pooling comes first: ReLU is monotone, and then has fewer numbers to process.
             x = _pooled(x) if pooled else x
             if number == 1 and raised is not None:
                 x = x + raised[:, :, None, None]
@@ -149,11 +149,11 @@ def drop(x: Tensor, kept: Tensor, share: float) -> Tensor:
 
 
 def _pooled(x: Tensor) -> Tensor:
-    """Return the largest of every 2x2 numbers of images.
+    """Return the maximum of every 2x2 block of images.
 
-    Max-pooling also notes which of the four it was, for the way back; without one, two comparisons
-    of whole halves give the same numbers, on a CPU in half the time (images that do not lie
-    channels last: a tenth).
+    Max-pooling also records which of the four it was, for the backward pass. Without one, two
+    elementwise maxima of halves give the same numbers, on a CPU in half the time (a tenth for
+    images that are not channels-last).
     """
     if torch.is_grad_enabled() or x.device.type != "cpu":
         return F.max_pool2d(x, 2)
@@ -163,7 +163,7 @@ def _pooled(x: Tensor) -> Tensor:
 
 
 def _add_dense(net: nn.Module, widths: tuple[int, ...], n_out: int) -> Hidden:
-    """Add dense layers and the head; return what the hidden ones' weights are called."""
+    """Add dense layers and the head; return the names of the hidden layers' weights."""
     names = [f"dense{number}" for number in range(1, len(widths))]
     for name, wide, high in zip(names, widths, widths[1:], strict=False):
         net.add_module(name, nn.Linear(wide, high))
@@ -184,14 +184,14 @@ def _hidden(params: Mapping[str, Tensor], x: Tensor, hidden: Hidden) -> Tensor:
 
 
 def _relu() -> Callable[[Tensor], Tensor]:
-    """Return ReLU, in place where no gradient will ask for what it was given."""
+    """Return ReLU, in place if no gradient will need its input."""
     return torch.relu if torch.is_grad_enabled() else torch.relu_
 
 
-# Nets of products, sums, pooling and ReLU, which need nothing that torch keeps in float32. Torch's
-# own choice would round less of them under ``vmap``, where a bias is added by an operation apart.
+# Nets of products, sums, pooling and ReLU only, none of which torch must keep in float32. Torch's
+# autocast would round less of them under ``vmap``, where a separate operation adds the bias.
 ROUNDED_WHOLE = (ConvNet, DenseNet)
-"""Nets that less precision rounds whole; of others torch rounds the products (autocast)."""
+"""Nets that a lower precision rounds entirely; in others torch's autocast rounds the products."""
 
 
 def _lenet(width: int) -> Builder:
@@ -232,12 +232,12 @@ TARGETS: dict[str, Builder] = {
 
 - ``lenet``, ``lenet-s``, ``lenet-l``: 16, 8 or 32 filters, then twice as many, 5x5; dense 120, 84
   (PeFLL; pFedHN's three sizes).
-- ``four-conv``: four 3x3 convolutions, two dense layers (pFedHN on Omniglot, which does not say how
-  wide: 16, 32, 64, 64 filters and 84 units are ours).
+- ``four-conv``: four 3x3 convolutions, two dense layers (pFedHN on Omniglot; the paper gives no
+  widths: 16, 32, 64, 64 filters and 84 units are ours).
 - ``small``: one convolution, for 8x8 digits.
 - ``mlp``: one hidden layer, for images too (pFedHN on MNIST; 200 units are ours).
-- ``dense``, ``dense500``: two hidden layers of 64 or 500 units, for vectors; the latter with
-  dropout of .2 behind the second, as in OD-PFL, in training alone.
+- ``dense``, ``dense500``: two hidden layers of 64 or 500 units, for vectors; ``dense500``
+  has dropout of .2 after the second, as in OD-PFL, in training only.
 """
 
 _VECTORS_ONLY = ("dense", "dense500")
@@ -281,7 +281,7 @@ def build(name: str, input_shape: Shape, n_out: int) -> nn.Module:
 
 
 def dropout(net: nn.Module) -> tuple[int, float]:
-    """Return how many units a net's dropout is for and the share it drops; ``(0, 0.0)``: none.
+    """Return how many units a net's dropout covers and the share it drops; ``(0, 0.0)``: none.
 
     >>> dropout(build("dense500", (6,), 4)), dropout(build("dense", (6,), 4))
     ((500, 0.2), (0, 0.0))
@@ -301,7 +301,7 @@ def apply(
     """Apply a net, of this package or any other, with parameters from outside.
 
     ``kept``, bool ``[B, units]``, is for nets with dropout: which units each sample keeps.
-    ``narrow``: what the factors of products are rounded to, and what comes out is float32; None:
+    ``narrow``: type that the factors of products are rounded to (the output is float32); None:
     nothing is rounded.
     """
     if narrow is None:
@@ -318,9 +318,9 @@ def apply_to_parts(
 ) -> list[Tensor]:
     """Apply a net to parts of ``x [B, ...]`` of the given sizes; returns each part's output.
 
-    To the last digit what every part gives by itself. Convolutions take all parts at once, for what
-    they make of an image does not hang on those beside it (where there is one image alone torch may
-    take another way); how a product of matrices is rounded hangs on how many rows it has.
+    Equal to applying the net to each part alone, to the last digit. Convolutions take all parts at
+    once, as an image's output does not depend on the others (torch may treat a single image
+    differently). Dense layers do not: a matrix product's rounding depends on its number of rows.
     """
     if type(net) is ConvNet and min(sizes) > 1:
         parts = torch.split(net.features(params, x), list(sizes))
@@ -329,7 +329,7 @@ def apply_to_parts(
 
 
 def rounded(params: Mapping[str, Tensor], narrow: torch.dtype) -> Params:
-    """Return weights rounded to a floating type; gradients reach them unrounded."""
+    """Return weights rounded to a floating type; gradients reach the given weights."""
     return {key: value.to(narrow) for key, value in params.items()}
 
 

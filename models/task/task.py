@@ -30,16 +30,16 @@ class Samples:
 
     @classmethod
     def stored(cls, clients: "Clients", rows: Tensor, *, labelled: bool = True) -> "Samples":
-        """Return samples of a population, fetched and standardised when first looked at.
+        """Return samples of a population, fetched and standardised on first access.
 
-        Serving a model that all clients share never looks at a client's support.
+        Serving a model that all clients share never reads a client's support.
         """
         made = object.__new__(cls)
         made.__dict__["_stored"] = clients, rows, labelled
         return made
 
     def __getattr__(self, name: str) -> Tensor | None:
-        """Fetch inputs or labels: Python asks for what is not there yet."""
+        """Fetch inputs or labels: Python calls this for attributes that are not set yet."""
         if name not in ("x", "y") or "_stored" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         clients, rows, labelled = self.__dict__["_stored"]
@@ -132,19 +132,19 @@ class Clients:
 
     @cached_property
     def sizes_on_host(self) -> tuple[list[int], list[int]]:
-        """True sizes of support and query as numbers: the device is asked once, not every time."""
+        """True sizes of support and query as Python numbers, read from the device only once."""
         return self.support_sizes.tolist(), self.query_sizes.tolist()
 
     def inputs(self, rows: Tensor) -> Tensor:
-        """Return the standardised inputs of ``rows`` (any shape), that shape first.
+        """Return the standardised inputs of ``rows`` (any shape); that shape comes first.
 
-        On a CPU the channels of an image lie next to each other in memory, where convolution and
-        pooling take about half as long.
+        On a CPU images are channels-last in memory, so that convolution and pooling take about
+        half as long.
         """
         x = self.x.index_select(0, rows.reshape(-1))
         if not x.is_floating_point():
             x = x.to(torch.float32).div_(255)
-        # Channel by channel as stored: next to each other they would be three numbers at a time.
+        # Standardised channel by channel, as stored: channels-last it would take three at a time.
         x = _laid_out((x - self.mean).div_(self.sd))
         return x.view(*rows.shape, *x.shape[1:])
 
@@ -169,17 +169,17 @@ def _laid_out(x: Tensor) -> Tensor:
 
 
 _A_FEW = 2**18
-"""How many numbers, a megabyte of float32, stay in the caches beside a net's weights."""
+"""Numbers (a megabyte of float32) that stay in the caches beside a net's weights."""
 _ALIGNED = 64
-"""Bytes, of which memory of its own begins at a multiple."""
+"""Newly allocated memory begins at a multiple of this many bytes."""
 
 
 class Minibatches:
     """The minibatches of one client's round.
 
-    On a CPU a few samples are standardised as they come; of more, every one once, and each step
-    gathers its own: all minibatches at once are too many bytes for the caches. Elsewhere all are
-    gathered at once, for the host must wait for the device to learn which samples there are.
+    On a CPU, a few samples are standardised as drawn. Of more, each distinct one is standardised
+    once and each step gathers its own: all minibatches at once would overflow the caches. Elsewhere
+    all are gathered at once: finding the distinct ones would make the host wait for the device.
 
     Parameters
     ----------
@@ -208,8 +208,8 @@ class Minibatches:
     def of_each(cls, clients: Clients, rows: Tensor) -> Iterator["Minibatches"]:
         """Yield the minibatches of every client of ``rows [c, steps, batches_per_step, B]``.
 
-        A few samples are fetched for all clients at once, where each client's then lie in memory
-        as they would alone: how products are rounded hangs on where their factors begin.
+        A few samples are fetched for all clients at once, if each client's are then aligned in
+        memory as they would be alone: a product's rounding depends on where its factors begin.
         """
         own = rows[0].numel() * clients.x[0].numel() * clients.sd.element_size()
         if rows.device.type != "cpu" or own % _ALIGNED or not _few(clients, rows):
@@ -222,7 +222,7 @@ class Minibatches:
             yield one
 
     def _keep(self, x: Tensor) -> None:
-        """Keep samples as rows of numbers, in the order that they lie in memory."""
+        """Keep samples as rows of numbers, in their order in memory."""
         # Gathering is then a plain copy.
         x = x.permute(0, 2, 3, 1) if x.dim() == 4 else x
         self._shape, self._table = x.shape[1:], x.reshape(len(x), -1)
@@ -245,14 +245,14 @@ def _few(clients: Clients, rows: Tensor) -> bool:
 
 
 def _by_step(batches: Tensor, several: int) -> list[tuple[Tensor, ...]]:
-    """Return the batches that each step has ``several`` of."""
+    """Group batches by step; each step has ``several``."""
     every = batches.unbind()
     return [every[at : at + several] for at in range(0, len(every), several)]
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The target network and how it is judged, with the shape of what generates it.
+    """The target network and its loss, with the settings of the networks that generate it.
 
     Attributes
     ----------
@@ -269,13 +269,13 @@ class Task:
     spectral : bool
         Whether the layers of hypernetworks are divided by their spectral norms.
     together : bool
-        Whether clients that train a model when they are served do so side by side: the same models
-        up to rounding.
+        Whether clients that train a model when they are served do so side by side; their models
+        are the same up to rounding.
     kept : Tensor or None
         In a local step of a target with dropout: the units each sample keeps, bool ``[B, units]``.
         None everywhere else: nothing is dropped.
     narrow : dtype or None
-        In a local step of less precision: what the factors of the target's products are rounded to.
+        In a local step of lower precision: type to round the factors of the target's products to.
         None everywhere else: nothing is rounded.
     """
 
@@ -322,7 +322,7 @@ class Task:
     def dropping(self, kept: Tensor | None, *place: int) -> "Task":
         """Return the task of a local step, with masks ``kept[place]``; None: the task as it is.
 
-        Every forward pass of the step sees the same masks, which hold for as many samples as a
+        Every forward pass of the step sees the same masks, which are for as many samples as a
         minibatch has.
         """
         return self if kept is None else replace(self, kept=kept[place])
@@ -330,7 +330,7 @@ class Task:
     def stepping(self, precision: str | None) -> "Task":
         """Return the task of local steps in one of ``PRECISIONS``; None: the task as it is.
 
-        TF32 is no matter of the task: it is a switch of the whole process.
+        TF32 is not set in the task: it is a switch of the whole process.
         """
         return replace(self, narrow=torch.bfloat16) if precision == "bf16" else self
 
@@ -406,8 +406,8 @@ def make_task(
     )
 
 
-# What modules of torch draw from is one generator for the whole process: a client's draws would
-# hang on who trained before it, and a training that goes on would not be the one that stopped.
+# Torch's modules draw from one generator for the whole process: a client's draws would depend on
+# who trained before it, and a resumed training would differ from an uninterrupted one.
 _DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
 

@@ -1,4 +1,4 @@
-"""Answers which method serves clients that it never saw best."""
+"""Answers which method serves unseen clients best."""
 
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ MOST_NAMED = 4
 
 
 def answer_accuracy(material: Material) -> Answer | None:
-    """Say who serves novel clients best, and who cannot be told from it.
+    """Say which method serves novel clients best, and which cannot be told apart from it.
 
     Parameters
     ----------

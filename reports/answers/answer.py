@@ -26,7 +26,7 @@ ASKS: Mapping[str, Callable[[Material], Answer | None]] = MappingProxyType(
         "certificate": answer_certificate,
     }
 )
-"""Every question by name, and the function that answers it; None where a run does not hold it."""
+"""Each question's name, and the function that answers it; it returns None if a run cannot."""
 
 QUESTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -39,7 +39,7 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
         "certificate": "What can be guaranteed to a client that joins after training?",
     }
 )
-"""The question in words, where a page asks another than its study's."""
+"""Each question in words, for pages that ask another question than their study's."""
 
 
 def asking(study: Mapping[str, Any], asks: Sequence[str]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def asking(study: Mapping[str, Any], asks: Sequence[str]) -> dict[str, Any]:
 
 
 def asked(study: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a study asks; guessed from what it holds where it does not say.
+    """Return what a study asks; where it does not say, guess from its other settings.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ def asked(study: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def answers(material: Material) -> list[Answer]:
-    """Answer what a run's study asks, in its order; what the run cannot answer is left out.
+    """Answer a study's questions in their order; leave out those that the run cannot answer.
 
-    A run that holds none of it is still asked how well it serves newcomers.
+    A run that answers none of them is still asked how well it serves newcomers.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ PARTS = {
 def least_price(mean: Any, n_clients: Any, delta: Any) -> Any:
     """Return ``(1 - delta^(1/k)) (1 - mean)``: what no deterministic rule undercuts.
 
-    Said of k equal scores: a share ``1 - delta^(1/k)`` of hopeless clients goes unseen with
+    It holds for k equal scores: a share ``1 - delta^(1/k)`` of hopeless clients goes unseen with
     probability delta (``latecomer.bounds.reference_price``).
 
     >>> round(float(least_price(0.11, 30, 0.05)), 4)
@@ -59,16 +59,16 @@ def least_price(mean: Any, n_clients: Any, delta: Any) -> Any:
 def distance_frame(
     rows: pd.DataFrame, reference: Mapping[str, str], bounds: pd.DataFrame
 ) -> pd.DataFrame:
-    """Take apart how far the certificates of every model are from its measured error.
+    """Split the distance of every model's certificates from its measured error into parts.
 
-    For every model and proved bound of the mean error over unseen clients, the seed whose value is
-    largest.  The distance is the value minus the novel error of the same method trained with nobody
-    held out, where the study trained that, else minus the model's own.
+    Every model and proved bound of the mean error over unseen clients is taken at its worst seed.
+    The distance is the value minus the novel error of the same method trained with nobody held out,
+    where the study trained such a model, else minus the model's own novel error.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        Rows of the run, those of models trained with nobody held out among them.
+        Rows of the run, including those of models trained with nobody held out.
     reference : mapping
         ``references`` of its cells.
     bounds : pandas.DataFrame
@@ -78,11 +78,11 @@ def distance_frame(
     -------
     pandas.DataFrame
         ``label predictor bound route seed delta value measured n_clients n_novel distance`` and
-        what adds up to it: ``given_up`` by holding clients out (0 where not trained),
+        the parts that add up to it: ``given_up`` by holding clients out (0 where not trained),
         ``other_clients`` (the certified ones err more than the novel ones), ``unavoidable`` (the
-        least price of so many clients, for deterministic rules on equal scores, at most what was
-        paid) and ``excess`` (all else).  Smallest value first.  A bound that says nothing for one
-        seed says nothing in the worst of them: it is left out.
+        least price for that many clients, for deterministic rules on equal scores, at most what was
+        paid) and ``excess`` (all else).  Smallest value first.  A bound that is vacuous for any
+        seed is left out.
     """
     slack = slack_frame(rows, reference)
     keys = [*MODEL, "seed", "bound"]
@@ -156,7 +156,7 @@ def _measured(accuracy: pd.DataFrame) -> pd.DataFrame:
 
 
 def _vacuous(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the certificates of every model and route that say nothing, the largest of each."""
+    """Return the vacuous certificates, the largest of every model and route."""
     about = (bounds["shift"] == "none") & (bounds["population"] == "unseen-client")
     frame = bounds[about & bounds["rigorous"] & bounds["vacuous"]]
     frame = frame.assign(route=frame["bound"].map(route_of))
@@ -195,7 +195,7 @@ def _plots(
 
 
 def _made_of(row: Mapping[str, Any]) -> str:
-    """Say what the distance adds up from, largest part first, and where it starts."""
+    """Say which parts the distance adds up from, largest first, and where it starts."""
     words = {
         "given_up": "accuracy given up by holding clients out",
         "other_clients": "luck: the certified clients err more than the new ones"
@@ -215,7 +215,7 @@ def _made_of(row: Mapping[str, Any]) -> str:
 
 
 def _tighter(row: Mapping[str, Any]) -> str:
-    """Say how far more certified clients would go, all else staying as it is."""
+    """Say what the value would be with twice as many certified clients, all else equal."""
     mean = row["value"] - row["unavoidable"] - row["excess"]
     more = 2 * int(row["n_clients"])
     least = float(least_price(mean, more, row["delta"]))
@@ -238,7 +238,7 @@ def _chosen(frame: pd.DataFrame, first: Mapping[str, Any]) -> str:
 
 
 def _published(bounds: pd.DataFrame) -> str:
-    """Say in a clause what the papers' own theorems give on these models."""
+    """Say what the papers' own theorems give on these models."""
     frame = bounds[(bounds["shift"] == "none") & (bounds["bound"].map(route_of) == PUBLISHED)]
     said = [
         f"{bound_name(str(bound))} {span(list(part['value']))}"

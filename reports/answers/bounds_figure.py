@@ -1,4 +1,4 @@
-"""Certificates beside measured errors, a row a model, and what lies between the two."""
+"""Certificates beside measured errors, one row per model, and what lies between the two."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ from latecomer.reports.words import magnitude, points
 def draw_guarantees(
     frame: pd.DataFrame, vacuous: pd.DataFrame, names: Names, *, width: float = WIDE
 ) -> Figure:
-    """Draw measured errors (dots, with intervals) and certificates (a mark a route) per model.
+    """Draw measured errors (dots, with intervals) and certificates (one mark per route) per model.
 
     Colours and marks stand for routes, never for models.
 
@@ -86,14 +86,14 @@ def _beside(axes: Axes, place: int, vacuous: Sequence[Mapping[str, Any]]) -> Non
 def draw_distances(
     frame: pd.DataFrame, parts: Mapping[str, str], names: Names, *, width: float = WIDE
 ) -> Figure:
-    """Draw what the distance of every model's tightest certificate adds up from.
+    """Draw the parts that add up to the distance of every model's tightest certificate.
 
     Parts that shorten it stand left of zero; greys and hatching tell parts apart.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        A row a model of ``distance_frame``.
+        One row of ``distance_frame`` per model.
     parts : mapping
         Columns and what they are called.
     names : mapping

@@ -47,9 +47,9 @@ def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.
     Returns
     -------
     pandas.DataFrame
-        Its rows of one rule and delta a model, one for each seed, with ``mostly``: whether it is
-        over a pool most of which was scored, and ``shown``: the value, or where ``mostly`` what it
-        leaves for the pool's other clients, who are what newcomers are like.
+        Its rows of one rule and delta per model, one for each seed.  ``mostly`` is whether it is
+        over a pool most of which was scored; ``shown`` is the value or, where ``mostly``, what it
+        leaves for the pool's other clients, who are like newcomers.
     """
     frame = bounds[
         (bounds["shift"] == "none") & (bounds["population"] == "unseen-client") & bounds["rigorous"]
@@ -114,7 +114,7 @@ def _sentence(first: Mapping[str, Any], called: str, *, several_seeds: bool) -> 
 
 
 def _whom(first: Mapping[str, Any]) -> str:
-    """Say whose mean error is bounded, and by what they are served where that is drawn."""
+    """Say whose mean error is bounded, and by which model where it is drawn at random."""
     n, pool = int(first["n_clients"]), first["pool"]
     if first["mostly"]:
         return f"the {int(pool) - n} held-out clients not scored"
@@ -146,7 +146,7 @@ def _other_populations(material: Material, first: Mapping[str, Any]) -> str:
 
 
 def _radii(own: pd.DataFrame) -> Iterator[str]:
-    """Say of each ball how far it reaches; nothing of one in which the target never holds."""
+    """Say how far each ball reaches; skip one unless the target is certified for every seed."""
     for bound, part in own.groupby("bound", sort=False):
         ball = str(bound).removeprefix("r0:").removesuffix("_ball")
         least = ball == "subgroup"

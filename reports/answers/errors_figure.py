@@ -1,4 +1,4 @@
-"""Errors of new clients a model, and the clients that a certificate came from."""
+"""Errors of new clients per model, and of the clients that a certificate came from."""
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,7 @@ def draw_certified_clients(
     Parameters
     ----------
     errors : ndarray
-        One error a client.
+        One error per client.
     value : float
         The certificate, in its route's colour.
     route : str

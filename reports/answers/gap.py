@@ -28,11 +28,11 @@ COLUMNS = (
 def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
     """Novel minus seen error of every model, with an interval over clients and seeds together.
 
-    A client's error is averaged over seeds.  The squared standard error adds what three samples
-    contribute: the novel clients, the seen clients, and the seeds (the variance of the gaps that
-    single seeds show, over their number); degrees of freedom after Welch and Satterthwaite.  Seeds
-    also move the clients' means, so that their share is counted more than once: the interval errs
-    on the wide side.  With one seed it is over clients alone.
+    A client's error is averaged over seeds.  The squared standard error is the sum over three
+    samples: the novel clients, the seen clients, and the seeds (the variance of the single seeds'
+    gaps over the number of seeds); degrees of freedom after Welch and Satterthwaite.  Seeds also
+    move the clients' means, so their share is counted more than once and the interval errs on the
+    wide side.  With one seed it is over clients alone.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``label predictor seen novel gap lower upper p p_holm n_seen n_novel n_seeds training
         out_of_sample``: errors and gaps as fractions, the 95% interval, and the two-sided p of no
-        gap, by itself and corrected over the models after Holm; the seen clients' error on the data
-        they trained on, where the run measured that, and how far that on their new data is above
-        it.  ``gap`` is the participation gap beside that out-of-sample gap (Yuan, Morningstar,
-        Ning, Singh, 2022).  Smallest gap first.
+        gap, by itself and corrected over the models after Holm; ``training``, the seen clients'
+        error on the data they trained on, where measured, and ``out_of_sample``, how far ``seen``
+        is above it.  ``gap`` is the participation gap beside that out-of-sample gap (Yuan,
+        Morningstar, Ning, Singh, 2022).  Smallest gap first.
     """
     errors = primary_predictor(client_errors(rows))
     errors = errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
@@ -105,7 +105,7 @@ def answer_gap(material: Material) -> Answer | None:
     -------
     Answer or None
         ``numbers`` has ``least_gap``, ``least_lower``, ``least_upper``, ``most_gap`` and
-        ``n_real``, the models whose gap differs from none; and ``most_out_of_sample`` where the
+        ``n_real``, the models whose gap differs from 0; and ``most_out_of_sample`` where the
         error on training data was measured.
     """
     frame = gap_intervals(material.rows)
@@ -163,7 +163,7 @@ def _chance(every: list[dict[str, Any]], real: list[dict[str, Any]], names: Name
 
 
 def _own_data(frame: pd.DataFrame) -> str:
-    """Say what is lost before any new client comes: from training data to the same clients' own."""
+    """Say what seen clients lose from their training data to new data of their own."""
     gaps = frame["out_of_sample"].dropna()
     if gaps.empty:
         return ""

@@ -1,4 +1,4 @@
-"""A row a model: what the figures of several answers are laid on."""
+"""One row per model: the layout that figures of several answers share."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from latecomer.reports.display.drawing import sheet
 # Inches; a narrower figure has its names above the rows, not beside the axis.
 NARROW_BELOW = 5.0
 
-# Inches for all rows together, so that a figure of many models still stands on the first screen,
-# and the most and least for one.
+# Inches for all rows together, so that a figure of many models still fits the first screen,
+# and the most and least for one row.
 ALL_ROWS, ROW, LEAST_ROW = 2.4, 0.32, 0.15
 
 
 def model_rows(called: Sequence[str], width: float, *, beside: float) -> tuple[Figure, Axes]:
-    """Make a figure with a named row a model, from top to bottom.
+    """Make a figure with one named row per model, from top to bottom.
 
     Parameters
     ----------

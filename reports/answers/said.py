@@ -11,7 +11,7 @@ from latecomer.reports.display.table import Table
 
 @dataclass(frozen=True)
 class Answer:
-    """One sentence that answers, up to three that carry it, and what they were made from.
+    """One sentence that answers, up to three that support it, and what they were made from.
 
     Attributes
     ----------

@@ -102,7 +102,7 @@ def _plot(material: Material, names: Names) -> Plot:
 
 
 def _lowest(frame: pd.DataFrame, least: Model, names: Names) -> str:
-    """Say who errs least where the shifts end, if that is not who loses least."""
+    """Say which model errs least at the severest shifts, unless it also loses least."""
     ends = frame.groupby(MODEL, sort=False)["after"].mean()
     best = min(models_in(frame), key=lambda model: float(ends[model]))
     if best == least:
@@ -126,9 +126,9 @@ def _hardest(own: pd.DataFrame, names: Names) -> str:
 
 
 def _breaks(frame: pd.DataFrame, names: Names) -> str:
-    """Say whose error doubles first: at the least part of a shift's severest value."""
+    """Say whose error doubles first, at the smallest share of a shift's severest value."""
     broken = frame.dropna(subset=["share"]).sort_values("share", kind="stable")
-    # Twice no error is no error: such a model neither holds nor breaks.
+    # Twice an error of 0 is 0: such a model neither holds nor breaks.
     known = frame[frame["shift"].map(neutral_severity).notna() & (frame["before"] > 0)]
     if known.empty:
         return ""
@@ -144,7 +144,7 @@ def _breaks(frame: pd.DataFrame, names: Names) -> str:
 
 
 def _chance(shifted: pd.DataFrame, best: Model, names: Names) -> str:
-    """Compare what models lose, client by client, over the shifts that keep the clients."""
+    """Compare what models lose, client by client, over the shifts that keep the same clients."""
     lost = at_severest(shifted[shifted["paired"]])
     shifts = int(lost["shift"].nunique())
     lost = lost.assign(error=lost["error"] - lost["error_before"])
@@ -173,7 +173,7 @@ def _chance(shifted: pd.DataFrame, best: Model, names: Names) -> str:
 def _table(
     frame: pd.DataFrame, accuracy: pd.DataFrame, names: Names, order: Sequence[Model]
 ) -> Table:
-    """Lay out models by shifts: points lost at the severest."""
+    """Lay out models by shifts: points lost at the severest value."""
     novel = accuracy[accuracy["group"] == "novel"]
     plain = {model_of(row): percent(row["mean"]) for row in records(novel)}
     lost = {(model_of(row), row["shift"]): points(row["loss"]) for row in records(frame)}

@@ -1,4 +1,4 @@
-"""Small multiples: the error of new clients as each shift grows, every model by its name."""
+"""Small multiples: the error of new clients as each shift grows, with every model named."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ A_ROW = 3
 def draw_robustness(
     frame: pd.DataFrame, names: Names, looks: Looks, *, width: float = WIDE
 ) -> Figure:
-    """Draw a panel a shift: error against severity, with 95% intervals over clients.
+    """Draw one panel per shift: error against severity, with 95% intervals over clients.
 
     All panels share one axis of errors.  Curves are named at their right ends in the last panel of
     a row, where there is room for it.
@@ -26,7 +26,7 @@ def draw_robustness(
     Parameters
     ----------
     frame : pandas.DataFrame
-        ``label predictor shift severity start place mean lower upper``, as ``curves`` makes it.
+        ``label predictor shift severity start place mean lower upper``, by ``curves_from_start``.
     names, looks : mapping
         What models are called, and how each label is drawn.
     width : float
@@ -37,7 +37,7 @@ def draw_robustness(
     columns = 1 if width < 5 else 2 if len(shifts) == 4 else min(len(shifts), A_ROW)
     lines = -(-len(shifts) // columns)
     figure, panels = sheet(width, 0.5 + 1.75 * lines, lines, columns, sharey=True)
-    # Of a single client there is no interval.
+    # A single client has no interval.
     top = 100 * float(frame[["mean", "upper"]].max().max())
     for place, panel in enumerate(panels):
         if place >= len(shifts):
@@ -50,14 +50,14 @@ def draw_robustness(
         if place % columns == 0:
             panel.set_ylabel("error (%)")
         if place % columns == columns - 1 or place == len(shifts) - 1:
-            # A panel alone in its row is lower, for the same letters.
+            # Panels in a single column are lower, with letters of the same size.
             step = 0.085 if columns > 1 else 0.13
             _names(panel, own, names, looks, top=min(1.05 * top, 100), step=step)
     return figure
 
 
 def _panel(axes: Axes, own: pd.DataFrame, looks: Looks) -> None:
-    """Draw one shift; severities stand at equal distances, its start among them."""
+    """Draw one shift; its severities, the start included, stand at equal distances."""
     for label, part in own.groupby("label", sort=False):
         look, part = looks[str(label)], part.sort_values("place")
         x = part["place"].to_numpy(dtype=float)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from latecomer.reports.words import sort_key
 
-# Bytes of CSV that a link carries as they are.
+# Most bytes of CSV that a link carries uncompressed.
 LONG = 100_000
 
 
@@ -34,7 +34,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; of style ``code``, text to be copied as it is."""
+    """A paragraph; with style ``code`` it is text to be copied as it is."""
 
     text: str
     style: str = ""
@@ -43,7 +43,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of lines, each with a bar in its colour where there are colours."""
+    """A list of lines, each with a bar in its colour if colours are given."""
 
     lines: Sequence[str]
     style: str = ""
@@ -53,7 +53,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table of words that has no file; a column is of style word, prose, code or a number."""
+    """A table of words without a file; a column's style is word, prose, code or "" (numbers)."""
 
     label: str
     columns: Mapping[str, str]
@@ -64,7 +64,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what is to be said of each."""
+    """Names, each with what is said of it."""
 
     pairs: Sequence[tuple[str, str]]
     kind: ClassVar[str] = "facts"
@@ -72,7 +72,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Download:
-    """A link that carries its file."""
+    """A link that contains its file."""
 
     name: str
     href: str
@@ -137,11 +137,11 @@ class Tabled(Protocol):
 
     @property
     def label(self) -> str:
-        """What it is called where it is not seen; its name if empty."""
+        """What it is called for readers who cannot see it; its name if empty."""
 
     @property
     def noun(self) -> str:
-        """What its rows are: many are folded away under their count where this is given."""
+        """What its rows are called; if given, many rows are folded away under their count."""
 
     @property
     def headings(self) -> list[str]:
@@ -213,7 +213,7 @@ def keyed(
 
 
 def csv_text(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    r"""Write rows as CSV with all digits; what is unknown is left empty.
+    r"""Write rows as CSV with all digits; unknown values are left empty.
 
     >>> csv_text(["group", "bound"], [("a", 0.1), ("b", math.nan)])
     'group,bound\na,0.1\nb,\n'
@@ -227,7 +227,7 @@ def csv_text(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def download(name: str, csv: str) -> Download:
-    """Put a CSV file into a link; a long one packed, so that the page stays small."""
+    """Put a CSV file into a link; a long one is compressed, so that the page stays small."""
     content = csv.encode("utf-8")
     if len(content) <= LONG:
         return Download(f"{name}.csv", _link("text/csv", content), "Data (CSV)")

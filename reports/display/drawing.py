@@ -1,7 +1,7 @@
 """What figures share: drawn from one frame, by matplotlib, without pyplot and global state.
 
 Every figure takes ``looks`` (colour and mark per label, from ``style.looks``) and a width in
-inches; a narrow figure is laid out anew for a phone, not shrunk.  Saving is the caller's.
+inches; a narrow figure is laid out anew for a phone, not shrunk.  The caller saves it.
 """
 
 import warnings
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 Looks = Mapping[str, Look]
 # More curves than colours only hide each other: then the best few are named.
 MOST_CURVES, NAMED = 8, 5
-# From nothing to blue: an empty cell shows the ground, whichever it is.
+# From transparent to blue: an empty cell shows the background, light or dark.
 _BLUE = "#2f6fe0"
 SHARES = LinearSegmentedColormap.from_list("shares", [to_rgba(_BLUE, 0.0), to_rgba(_BLUE, 1.0)])
 
@@ -41,7 +41,7 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
             figure = draw(*args, **kwargs)
             engine = figure.get_layout_engine()
             if engine is not None:
-                # Laid out once here; with an engine, every saving would draw twice.
+                # Laid out once here; with an engine, every save would draw twice.
                 engine.execute(figure)
                 figure.set_layout_engine(None)
             return figure
@@ -81,14 +81,14 @@ def leaders_caption(frame: pd.DataFrame, value: str) -> str:
 def sheet(
     width: float, height: float, lines: int = 1, columns: int = 1, **grid: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure and its axes, row by row, which are laid out when it is drawn."""
+    """Make a figure and its axes, listed row by row; drawing it lays them out."""
     figure = Figure(figsize=(width, height))
     figure.set_layout_engine("constrained")
     return figure, list(figure.subplots(lines, columns, squeeze=False, **grid).ravel())
 
 
 def apart(heights: Sequence[float], *, step: float, top: float) -> list[float]:
-    """Move sorted heights as little as possible so that neighbours are ``step`` apart.
+    """Move sorted heights as little as possible so that neighbours are at least ``step`` apart.
 
     The result is the least-squares solution (pool adjacent violators), shifted into [0, top].
 

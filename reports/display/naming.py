@@ -20,11 +20,11 @@ class RouteWords(NamedTuple):
     Attributes
     ----------
     heading : str
-        Over a column of its certificates.
+        Heading of a column of its certificates.
     model : str
-        What it makes of a model that it trains itself; empty for routes that take trained ones.
+        What it adds to the name of a model it trains; empty for routes that take trained ones.
     about : str
-        What a guarantee by it is about where that is not the one trained system.
+        What its guarantee is about, if not the one trained system.
     """
 
     heading: str
@@ -66,7 +66,7 @@ def route_of(bound: str) -> str:
 
 @cache
 def _methods_called() -> dict[str, str]:
-    """Map methods to what sentences call them, longest name first: some begin with another."""
+    """Map methods to what sentences call them, longest first: some names begin with another."""
     told = {
         name: facts.get("called") or facts.get("shown_as") or name
         for name, facts in method_facts().items()
@@ -75,7 +75,7 @@ def _methods_called() -> dict[str, str]:
 
 
 def model_called(label: str, predictor: str = "") -> str:
-    """Say a model's name as a sentence does; a label that no method begins stays as it is.
+    """Name a model as sentences do; a label that begins with no method's name stays as it is.
 
     >>> model_called("fedavg r4:product"), model_called("pefll without ridges")
     ('FedAvg, certified while training (R4)', 'PeFLL without ridges')
@@ -94,7 +94,7 @@ def model_called(label: str, predictor: str = "") -> str:
 
 
 def as_subject(called: str) -> str:
-    """Close a name that has a comma with another, before its verb.
+    """End a name that contains a comma with another comma, before its verb.
 
     >>> as_subject("PeFLL"), as_subject("PeFLL, weights drawn anew")
     ('PeFLL', 'PeFLL, weights drawn anew,')

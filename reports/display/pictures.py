@@ -35,7 +35,7 @@ class Plot:
     title, alt, caption : str
         Heading; what it shows, for readers who cannot see it; how to read it.
     small : bool
-        Whether one layout does for page and phone.
+        Whether one layout serves both page and phone.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Figures without matplotlib, which an install without extras leaves out: axes and marks as SVG.
 
-They look as the others do: ink in the page's colour, spines on the left and below, a light grid,
+They look like the others: ink in the page's colour, spines on the left and below, a light grid,
 one layout for the page and one for a phone.  Lengths are points, as in an SVG of matplotlib's.
 """
 
@@ -40,11 +40,11 @@ class Marks:
         What lies outside of the panel is drawn on its edge.
     colour : str
     shape : str
-        ``line``, ``steps`` (a value stands until the next), ``dot``, or ``bar``, a short upright.
+        ``line``, ``steps`` (a value stands until the next), ``dot``, ``bar`` (short and vertical).
     width : float
-        Of a line.
+        Of a stroke.
     dashes : str
-        Of a line; empty where it has none.
+        Of a stroke; ``none`` where it has none.
     """
 
     x: Sequence[float]
@@ -64,12 +64,12 @@ class Panel:
     x, y : tuple of float
         Least and largest value that is shown.
     marks : sequence of Marks
-        From the ground up.
+        In drawing order, the lowest first.
     x_label, y_label : str
     notes : mapping of str to float
-        Uprights, by what stands beside them.
+        Vertical lines: the text beside each, and where it crosses the x axis.
     names : sequence of str
-        What stands at 0, 1, ... of the y axis in place of numbers.
+        Labels at 0, 1, ... of the y axis in place of numbers.
     """
 
     x: tuple[float, float]

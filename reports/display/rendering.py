@@ -32,18 +32,18 @@ def png_file(figure: Figure) -> bytes:
 
 
 def pdf_file(figure: Figure) -> bytes:
-    """Render a PDF for papers: vectors, embedded TrueType letters, no ground."""
+    """Render a PDF for papers: vectors, embedded TrueType fonts, no background."""
     return _save(figure, "pdf", ground="none")
 
 
 def svg_of(figure: Figure) -> str:
-    """Render an SVG without ground and without metadata; its text is text."""
+    """Render an SVG without background and metadata; its text stays text."""
     text = _save(figure, "svg", ground="none").decode("utf-8")
     return re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
 
 
 def svg_file(svg: str) -> str:
-    """Put the result of ``svg_of`` on white, for papers and for pages on any ground."""
+    """Put the result of ``svg_of`` on white, for papers and for pages of any background."""
     # Few machines have DejaVu Sans; Verdana is as wide.
     svg = svg.replace("'DejaVu Sans',", "'DejaVu Sans', Verdana,")
     head, opening, body = svg.partition("<svg")
@@ -58,7 +58,7 @@ def svg_inline(svg: str, *, name: str) -> str:
     ----------
     svg : str
     name : str
-        Goes before every id, so that several figures live in one page.
+        Prefix of every id, so that one page can hold several figures.
     """
     # A style element inside an inline SVG would style the whole page.
     body = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)

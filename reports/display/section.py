@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Files:
-    """Files that go beside the page, by name; nothing of them is seen."""
+    """Files that go beside the page, by name; the page does not show them."""
 
     content: Mapping[str, str]
     kind: ClassVar[str] = "files"
@@ -85,7 +85,7 @@ class Material:
 
     @classmethod
     def of(cls, run: RunRecord) -> "Material":
-        """Take what a run holds; models that only say what holding clients out costs, aside."""
+        """Take what a run holds; set aside models that only show what holding clients out costs."""
         whole = [
             cell.config["method"]["label"]
             for cell in run.cells
@@ -113,8 +113,7 @@ class Material:
         """Sort a frame as the study lists its models."""
         return in_order(frame, self.labels)
 
-    # Frames that several sections ask for, as the functions of their names make them of the rows;
-    # who changes one makes a copy.
+    # Frames that several sections use, each made once; copy one before changing it.
     errors = cached_property(lambda self: client_errors(self.rows))
     accuracy = cached_property(lambda self: accuracy_frame(self.errors))
     gaps = cached_property(lambda self: gap_frame(self.errors))
@@ -147,13 +146,13 @@ class Section:
     show : callable
         From `Material` to blocks from top to bottom; none where the run has nothing for it.
     title : str
-        Heading; empty where it goes on under the heading before or has several.
+        Heading; empty if the section continues under the heading before or has several.
     tag, style : str
         Beside the heading.
     cites : tuple of str
         Keys of the bibliography that it calls for where it shows anything.
     chapter : str
-        Where it stands, at the end, in a page that does not list it.
+        The chapter at whose end it stands in a page that does not list it.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """One look for every figure: fonts, sizes, and a colour and mark per method that never change.
 
 Colours keep a contrast of 3:1 or more against white and against the page's dark ground, so one
-figure serves both.  Eight colours do for eighteen methods because mark, line and hatching repeat
-what colours say and change where a colour comes again.
+figure serves both.  Eight colours serve all methods because mark, line and hatching repeat what
+colours say and change where a colour is reused.
 """
 
 from collections import Counter
@@ -28,11 +28,11 @@ _COLOURS = (
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "h")
 _LINES = ((0, ()), (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _HATCHES = ("", "///", "...", "xx")
-# Terms of a bound are no methods: greys, told apart by hatching.
+# Terms of a bound are not methods: greys, told apart by hatching.
 TERM_FILLS = ("#59626e", "#a9b2bd", "#838c98", "#c9d0d8", "#707986", "#959eaa")
 TERM_HATCHES = ("", "", "///", "...", "\\\\\\", "xxx")
 
-# Routes of certificates are no methods: colours of their own, apart for colour-blind readers too.
+# Routes of certificates are not methods: own colours, distinct for colour-blind readers too.
 ROUTE_COLOURS = {
     **{"r0": "#206c93", "r1": "#930df2", "r2": "#939393"},
     **{"r3": "#936c46", "r4": "#f2590d", "r5": "#df59f2"},
@@ -54,7 +54,7 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     """Give every label its colour, mark, line and hatching.
 
     Labels of methods that declare a ``look`` keep it in every report.  Any other takes the first
-    free place among those whose colour is rarest here, so colours repeat as late as can be.
+    free place among those whose colour is rarest here, so colours repeat as late as possible.
 
     Examples
     --------
@@ -78,9 +78,9 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 
 @cache
 def _fixed() -> dict[str, int]:
-    """Map the labels that keep their place from report to report to it.
+    """Map labels to the place that they keep from report to report.
 
-    Eight colours, then the same again with another mark, line and hatching.  Those that one table
+    Eight colours, then the same again with another mark, line and hatching.  Methods that one table
     of a paper compares have colours of their own: PeFLL's eight, and OD-PFL's seven; relatives such
     as FedPer and FedRep may share one.
     """
@@ -140,10 +140,10 @@ def settings() -> Any:
         "lines.markersize": 5.0,
         "lines.linewidth": 1.5,
         "axes.unicode_minus": True,
-        # Labels are the user's: a dollar sign is a dollar sign.
+        # Labels are the user's: a dollar sign starts no formula.
         "text.parse_math": False,
         "svg.fonttype": "none",
-        # Type 3 letters are refused by some publishers.
+        # Some publishers refuse Type 3 fonts.
         "pdf.fonttype": 42,
         "svg.hashsalt": "latecomer",
         "path.simplify": True,

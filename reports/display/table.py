@@ -14,7 +14,7 @@ PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 
 def over_seeds(frame: pd.DataFrame) -> str:
-    """Say what stands behind the sign of spread, or why there is none.
+    """Say what the plus-minus sign shows, or why there is none.
 
     >>> over_seeds(pd.DataFrame({"n_seeds": [1, 1]}))
     'one seed, so no spread over seeds'
@@ -62,9 +62,9 @@ class Table:
     bold : tuple of (int, str)
         Row and heading of the cells that are marked.
     label : str
-        What it is called where it is not seen; its name if empty.
+        What it is called for readers who cannot see it; its name if empty.
     noun : str
-        What its rows are: many are folded away under their count where this is given.
+        What its rows are called; if given, many rows are folded away under their count.
     """
 
     name: str

@@ -17,9 +17,9 @@ from latecomer.reports.frames.artifacts import split_tables
 from latecomer.reports.frames.errors import GROUPS
 from latecomer.reports.words import count, counts
 
-# More columns than these are narrower than a pixel of a phone.
+# With more columns than this, each is narrower than a pixel of a phone.
 MOST_CLIENTS = 300
-# Letters to an inch, at most, and less than an inch of axes to an inch of figure.
+# Most letters per inch of figure width, as axes are narrower than the figure.
 _LETTERS = 12.5
 
 
@@ -35,7 +35,7 @@ def class_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``group client class n share``, ``share`` of the client's samples; seen, certification and
-        novel clients in this order, in each group by the class a client has most of.
+        novel clients in this order, each group sorted by the class a client has most of.
     """
     table = pd.DataFrame(list(records))
     columns = ["group", "client", "class", "n", "share"]
@@ -64,7 +64,7 @@ def class_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def class_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     """Draw classes against clients; the darker, the larger the class's share of a client's data.
 
-    Of more than 300 clients an even choice is drawn, the same share of every group.
+    Of more than 300 clients evenly spaced ones are drawn, the same share of every group.
 
     Parameters
     ----------

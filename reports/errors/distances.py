@@ -36,9 +36,9 @@ def diagnostics_figure(
 ) -> Figure:
     """Draw error against one distance to the nearest training client, a mark per client.
 
-    Marks are the fainter the more there are.  The lines join means of up to five groups of
-    clients of about equal size.  Of more than eight methods the five of least error are named, the
-    others are grey lines.
+    The more marks there are, the fainter they are.  Lines join means of up to five groups of
+    clients of about equal size.  Of more than eight methods only the lines are drawn: the five of
+    least error named, the others grey.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def diagnostics_figure(
 def binned(part: pd.DataFrame) -> pd.DataFrame:
     """Mean distance and error in up to five groups of about equal size, by distance.
 
-    Groups that would stand on top of each other are one.
+    Groups that would overlap in the figure are merged.
     """
     groups = pd.qcut(part["distance"], 5, labels=False, duplicates="drop")
     if groups.isna().all():

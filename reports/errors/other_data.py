@@ -1,4 +1,4 @@
-"""Shifts to other data: the effect beside a matched control, and what was lacking."""
+"""Shifts to other data: the effect against a matched control, and which samples were lacking."""
 
 from collections.abc import Sequence
 
@@ -15,8 +15,8 @@ from latecomer.reports.words import points, sentence_case
 def effect_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Effect of other data on novel clients: error under the shift minus that under its control.
 
-    The same clients are paired; a client's difference is averaged over seeds before any spread
-    over clients is taken.
+    Each client is paired with itself; its difference is averaged over seeds before any spread over
+    clients is taken.
 
     Returns
     -------

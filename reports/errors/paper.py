@@ -25,7 +25,7 @@ _TARGETS = ("label", "seed", "group", "client", "target")
 
 
 def one_number_each(frame: pd.DataFrame) -> bool:
-    """Whether every label has one published number a group, as ``paper_figure`` needs."""
+    """Whether every label has one published number per group, as ``paper_figure`` needs."""
     return len(frame) > 0 and not frame.duplicated(["label", "group"]).any()
 
 

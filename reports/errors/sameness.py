@@ -12,10 +12,10 @@ from latecomer.reports.words import PROTOCOLS, percent, points
 
 
 def sameness_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return mean and spread over seeds of what rows say of models' sameness, a row a method.
+    """Return mean and spread over seeds of how alike clients' models are, one row per method.
 
     Columns ``label protocol n_clients n_seeds model_spread spread_sd swap_cost swap_sd warning``;
-    ``warning`` is what the rows of the least spread over seeds say, mostly nothing.
+    ``warning`` is the first one in a method's rows, mostly empty.
     """
     own = rows[rows["metric"].isin(["model_spread", "swap_cost"])]
     methods = []
@@ -40,7 +40,7 @@ def sameness_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def say_sameness(frame: pd.DataFrame) -> list[str]:
-    """Warn of each method that is called personalised and serves one model.
+    """Warn of each method that is called personalised but serves one model.
 
     >>> row = {"label": "odpfl_hn", "model_spread": 0.0015, "warning": "serves one model"}
     >>> say_sameness(pd.DataFrame([row]))
@@ -55,7 +55,7 @@ def say_sameness(frame: pd.DataFrame) -> list[str]:
 
 
 def sameness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
-    """Set spread of the models and cost of a stranger's model side by side."""
+    """Set spread of the models and cost of another client's model side by side."""
     frame = in_order(frame, labels)
     shown = pd.DataFrame(
         [

@@ -42,7 +42,7 @@ from latecomer.reports.words import (
     span,
 )
 
-# Of shifts with a true scale, where the unshifted control stands.
+# Where the unshifted control stands, for shifts with a true scale.
 SHIFT_STARTS = {
     name: shift.neutral
     for name, shift in SHIFTS.items()
@@ -116,7 +116,7 @@ def shift_figure(
 def _curve(
     axes: Axes, own: pd.DataFrame, shift: str, place: Mapping[str, float], look: Look | None
 ) -> tuple[float, float | None]:
-    """Draw one method, in grey without a look; return the highest value and the curve's end."""
+    """Draw one method, in grey if it has no look; return the highest value and the curve's end."""
     control = own[own["shift"] == "none"].assign(x=place[""])
     curve = own[own["shift"] == shift]
     curve = curve.assign(x=[place[f"{s:g}"] for s in curve["severity"]]).sort_values("x")
@@ -151,11 +151,11 @@ def _curve(
 
 
 def severity_places(frame: pd.DataFrame, shift: str) -> dict[str, float]:
-    """Where each severity, written as text, stands on the axis; the control's is under "".
+    """Where each severity, written as text, stands on the axis; the control's key is "".
 
-    Shifts that start at "nothing" have a true scale; others stand at equal distances, from mild to
-    strong, one step right of the control; Dirichlet alpha rises, as in the papers' figures.
-    Another data set's matched control stands before it.
+    Shifts with a true scale start at the control.  Severities of others stand at equal distances,
+    from mild to strong, one step right of the control; Dirichlet alpha rises, as in the papers'
+    figures.  Another data set's matched control stands before it.
     """
     severities = sorted(frame.loc[frame["shift"] == shift, "severity"].unique())
     if shift in SHIFT_STARTS:

@@ -28,8 +28,8 @@ def certified_under(
 ) -> pd.DataFrame:
     """Certificates of the mean error of held-out clients under one shift, by one rule.
 
-    The first rule that the study declares and that was applied here: taking the smallest would void
-    the guarantee.
+    It is the first rule that the study declares and that was applied here: taking the smallest
+    would void the guarantee.
 
     Parameters
     ----------

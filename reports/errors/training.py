@@ -28,7 +28,7 @@ def training_frame(tables: CellTables) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label seed group round error loss n_clients kept``: means over the clients of a group
-        after so many rounds; ``kept`` is 1 in the round whose model all other numbers are about.
+        after ``round`` rounds; ``kept`` is 1 in the round whose model all other numbers are about.
     """
     return joined(tables, COLUMNS, ("round", "error", "loss", "n_clients", "kept"))
 
@@ -38,7 +38,7 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
     """Draw error against rounds, a line per method and group, the mean over seeds.
 
     Of more than eight methods the five of least mean error are drawn.  Novel clients' lines are
-    whole, with marks; they are for looking at only, no choice is made by them.
+    solid, with marks; they are only shown, and no choice uses them.
 
     Parameters
     ----------

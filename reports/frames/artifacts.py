@@ -27,7 +27,7 @@ def cell_tables(run: RunRecord, kind: str) -> list[tuple[str, int, Any]]:
 
 
 def split_tables(run: RunRecord, kind: str) -> list[Any]:
-    """List the tables of one kind that are of no model: those of the split or a simulation."""
+    """List the tables of one kind that belong to no model but to the split or a simulation."""
     return [one.load().table or () for one in run.artifacts if one.kind == kind]
 
 
@@ -43,7 +43,7 @@ def joined(
     columns : sequence of str
         Columns of the frame; what a record lacks is ``fill``.
     numbers : sequence of str
-        Columns that become floats; what is no number becomes NaN.
+        Columns that become floats; non-numbers become NaN.
     """
     rows = [
         {**{name: record.get(name, fill) for name in columns}, "label": label, "seed": seed}
@@ -57,7 +57,7 @@ def joined(
 
 
 def stems(labels: Iterable[str]) -> dict[str, str]:
-    """Name each label's figure; labels that differ only in signs no file name bears get their own.
+    """Give each label a file stem of its own, even where labels differ only in dropped characters.
 
     >>> stems(["a b", "a/b", "a b"])
     {'a b': 'a-b', 'a/b': 'a-b_'}

@@ -36,13 +36,13 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``label seed bound group shift severity predictor population sampling rigorous reason value
         delta n_clients vacuous certified measured n_novel covered pool others left_out overlap
-        independent``: ``value`` is the raw bound, ``certified`` the mean error of the certification
-        clients, ``measured`` that of the ``n_novel`` novel clients, both under the same condition
-        and predictor, ``covered`` how many of those have an error at most ``value``, ``pool`` the
-        clients not trained on, where known, ``others`` what a bound over a pool leaves for those of
-        it that were not scored, ``left_out`` the clients too small for the split, ``overlap`` the
-        share of novel clients' query samples that tuned or trained ones hold, ``independent``
-        whether clients are draws of an environment.
+        independent``: ``value`` is the raw bound, ``certified`` the mean error of the clients it
+        was made from, ``measured`` that of the ``n_novel`` novel clients, both under the same
+        condition and predictor, ``covered`` how many novel clients err at most ``value``, ``pool``
+        the clients not trained on, where known, ``others`` what a bound over a pool leaves for its
+        clients that were not scored, ``left_out`` the clients too small for the split, ``overlap``
+        the share of novel clients' query samples that clients used for tuning or training hold,
+        ``independent`` whether clients are draws of an environment.
     """
     totals = rows[
         (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["status"] != "failed")
@@ -88,7 +88,7 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_pools(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Add what the rows beside each certificate say of its pool, and of samples that are shared."""
+    """Add what the rows beside each certificate say about its pool and about shared samples."""
     keys = ["label", "seed", "bound", *CONDITION, "predictor", "delta"]
     beside = rows[rows["metric"].isin(["certificate_pool", "certificate_overlap"])]
     named = beside["term"].where(beside["metric"] == "certificate_pool", "overlap")
@@ -101,7 +101,7 @@ def _with_pools(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         else:
             frame[name] = np.nan
     frame["pool"] = frame["size"].astype("Int64").fillna(frame["pool"])
-    # Runs of before these rows were written still say how many were scored, of how many.
+    # Runs older than these rows still say how many clients were scored, and of how many.
     pooled = (frame["sampling"] == "finite-pool") & (frame["population"] == "unseen-client")
     held = frame["bound"].str.startswith("r0:") & pooled & frame["others"].isna()
     left = (frame["pool"] - frame["n_clients"]).astype("float64")

@@ -52,9 +52,9 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
     """Error of every model against the best one's, paired over clients and seeds.
 
     The difference of two models is taken client by client on the seeds both have, averaged over
-    seeds, and put to a paired t-test over clients.  Which model is best the same errors have said,
-    so p-values are corrected after Holm over all pairs, not over those with the best.  ``tied``:
-    the best model itself, and those whose corrected p-value is above 0.05.
+    seeds, and put to a paired t-test over clients.  The same errors decide which model is best, so
+    p-values are corrected after Holm over all pairs, not only those with the best.  ``tied`` are
+    the best model itself and those whose corrected p-value is above 0.05.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _paired_p(differences: pd.Series) -> float:
 
 
 def holm(p: NDArray[np.float64]) -> list[float]:
-    """Correct p-values for being several, after Holm (1979); NaN stays NaN.
+    """Correct p-values for multiple testing, after Holm (1979); NaN stays NaN.
 
     >>> [round(x, 3) for x in holm(np.array([0.01, 0.04, 0.03]))]
     [0.03, 0.06, 0.06]
@@ -114,7 +114,7 @@ def pair_frame(errors: pd.DataFrame) -> pd.DataFrame:
 
     Differences are taken client by client, averaged over seeds, and put to a paired t-test over
     clients, as in ``comparison_frame``; Holm's correction is over all pairs.  The 95% intervals
-    are not corrected.  The unit is the client, so what is said is about these trained models, not
+    are not corrected.  The unit is the client, so the results are about these trained models, not
     about training them again.
 
     Parameters
@@ -130,7 +130,7 @@ def pair_frame(errors: pd.DataFrame) -> pd.DataFrame:
     """
     table = errors.pivot_table(index=["client", "seed"], columns=MODEL, values="error")
     seeds = table.index.get_level_values("seed")
-    # Where every model has every client and seed, means over seeds are taken once a model.
+    # Where every model has every client and seed, means over seeds are taken once per model.
     whole = table.groupby("client").mean() if table.notna().all(axis=None) else None
     n_seeds = seeds.nunique()
     records = []

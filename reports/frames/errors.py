@@ -50,8 +50,8 @@ def client_errors(rows: pd.DataFrame, metric: str = "error") -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label method personalization predictor seed group client shift severity n_query error``;
-        ``severity`` is NaN when the shift has none.  Given such a frame, the frame itself: what is
-        about errors alone can be made from it as well as from rows, without picking them again.
+        ``severity`` is NaN when the shift has none.  Such a frame given as ``rows`` is
+        returned as it is, so functions that need only errors take either.
     """
     if "error" in rows:
         return rows
@@ -88,7 +88,7 @@ def labels_in(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> list[
 
 
 def personalization(rows: pd.DataFrame) -> dict[str, str]:
-    """Map each label to how its method serves novel clients; failed cells do not know it."""
+    """Map each label to how its method serves novel clients; it is unknown for failed cells."""
     known = rows.loc[
         (rows["method"] != "") & (rows["personalization"] != ""), ["label", "personalization"]
     ]

@@ -3,7 +3,7 @@
 ``paper_results.csv`` holds every number of the three papers' tables.  A study names its
 counterpart by ``paper: ["pefll-iclr:Table 1a"]``; words behind a second colon, as in
 ``odpfl:Table 1:dirichlet 10``, pick the lines whose data set or setting contains them.  A data set
-``cifar10->stl10`` says that the newcomers' data are another one's, which is a shift of that name.
+``cifar10->stl10`` says that newcomers' data come from ``stl10``, which is a shift of that name.
 """
 
 import math
@@ -26,9 +26,9 @@ RULE = (
 )
 NOT_COMPARABLE = "not comparable"
 
-# What the published code of a paper averages over; the others average over clients.
+# Papers whose published code averages over pooled samples; the others average over clients.
 POOLED = frozenset({"pefll-iclr"})
-# What pFedHN's Table 2 calls the sizes of target networks that one method makes side by side.
+# Names in pFedHN's Table 2 for the sizes of target networks that one method makes.
 SIZES = {
     "lenet-s": "target network size S",
     "lenet": "target network size M",
@@ -81,11 +81,11 @@ def paper_frame(
 ) -> pd.DataFrame:
     """Set published accuracy beside ours, for every label with a published number.
 
-    A label is compared with the published lines of its method.  Where a label is no method's name,
-    lines whose setting contains the label are preferred, and a label that only varies a method the
-    study also has plain is left out.  Lines are of the run's data set, under the shift that theirs
-    names, and of its number of clients; lines of other numbers are taken only when the item has no
-    other.
+    A label is compared with the published lines of its method.  Where a label is not a method's
+    name, lines whose setting contains the label are preferred; without any, a variant of a method
+    that the study also has plain is left out.  Lines are of the run's data set and number of
+    clients, under the shift that their data set names; another number of clients is accepted only
+    when the item has no other.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def paper_frame(
     study : mapping
     targets : pandas.DataFrame, optional
         ``label seed group client target`` where one method made target networks of several sizes:
-        a line about a size is compared with the clients that have it, and with none without this.
+        a line about a size is compared with the clients that have it; without targets, with none.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def _beside(line: Mapping[str, Any], own: pd.DataFrame, *, pooled: bool) -> dict
 def paper_correlations(rows: pd.DataFrame, study: Mapping[str, Any]) -> dict[str, float]:
     """Map the labels of a run to published rank correlations of descriptors and classes.
 
-    Of the run's data set, method and number of clients, trained and novel ones together.
+    They are of the run's data set, method and number of clients (trained and novel together).
     """
     errors = client_errors(rows)
     everyone = errors[errors["shift"] == "none"].groupby("group")["client"].nunique().sum()
@@ -180,7 +180,7 @@ def _lines(
 
 
 def _with_target(own: pd.DataFrame, setting: str, targets: pd.DataFrame | None) -> pd.DataFrame:
-    """Return those whose target network has the size that the setting names, if it names one."""
+    """Keep clients whose target network has the size that the setting names, if it names one."""
     names = [name for name, said in SIZES.items() if said in setting]
     if not names:
         return own
@@ -239,7 +239,7 @@ def _ours(own: pd.DataFrame, *, pooled: bool, kind: str) -> dict[str, Any]:
 def within_spread(frame: pd.DataFrame) -> pd.Series:
     """Say whether the difference is within the root of the summed squares of both spreads.
 
-    None where a spread is unknown.  What reports say is `with_verdicts`.
+    None where a spread is unknown.  Reports use `with_verdicts` instead.
     """
     combined = (frame["paper_spread"] ** 2 + frame["ours_spread"] ** 2) ** 0.5
     near = (frame["difference"].abs() <= combined).astype(object)
@@ -253,7 +253,7 @@ def with_verdicts(frame: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame
     -------
     pandas.DataFrame
         With ``verdict``: ``reproduced``, ``not reproduced``, or ``not comparable`` where the run is
-        not at the paper's scale; and ``margin``, how far off would still have been reproduced.
+        not at the paper's scale; and ``margin``, the largest difference that counts as reproduced.
     """
     margin = (2 * frame["standard_error"]).clip(lower=NEAR)
     near = frame["difference"].abs() <= margin
@@ -263,7 +263,7 @@ def with_verdicts(frame: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame
 
 
 def _says(text: str, words: str) -> bool:
-    """Whether the words occur in the text in their order, each whole: 1 is not found in 10."""
+    """Whether the text contains the words in sequence, each whole: 1 is not found in 10."""
     told, asked = (re.findall(r"[a-z0-9._=+/-]+", part.lower()) for part in (text, words))
     places = range(len(told) - len(asked) + 1)
     return any(told[place : place + len(asked)] == asked for place in places)

@@ -13,7 +13,7 @@ _TRAINED = [*MODEL, "seed"]
 
 
 def population_curves(tables: CellTables) -> pd.DataFrame:
-    """Join the ``population_curve`` artifacts: of unshifted inputs, one predictor a label.
+    """Join the ``population_curve`` artifacts for unshifted inputs, one predictor per label.
 
     Returns
     -------
@@ -33,8 +33,8 @@ def population_points(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label predictor seed population kl tv chi2 subgroup measured standard_error n_clients``;
-        ``population`` numbers them outwards, 0 the certified one. A distance that is infinite, and
-        the share of one that is no group, is NaN.
+        ``population`` numbers them outwards, 0 the certified one. Infinite distances are NaN, and
+        so is ``subgroup`` where a population is no subgroup.
     """
     told = rows[rows["metric"] == "population_distance"]
     keys = ["shift", "severity"]
@@ -51,7 +51,7 @@ def population_points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def certified_at(curves: pd.DataFrame, ball: str, radius: float) -> pd.Series:
-    """Read certified errors off curves, at the next radius where they do not hold this one.
+    """Read certified errors off curves, at the next wider radius where a curve lacks this one.
 
     A certificate at a wider radius covers the narrower one; beyond the curve's end it is 1.
 
@@ -84,14 +84,14 @@ def breaking_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def worst_group(rows: pd.DataFrame) -> pd.DataFrame:
-    """Set the certified error of every group of a share beside that of the worst novel clients.
+    """Set the certified error of all groups of a given share beside the worst novel clients' error.
 
     Returns
     -------
     pandas.DataFrame
         ``label predictor seed share value delta measured n_clients``; ``measured`` is the mean
-        error of the share of the ``n_clients`` unshifted novel clients that fares worst, the last
-        of them in part.
+        error of the worst ``share`` of the ``n_clients`` unshifted novel clients, the last of
+        which counts in part.
     """
     chosen = rows[(rows["metric"] == "certified_population") & (rows["term"] == "")]
     chosen = chosen[chosen["bound"].str.fullmatch(r"r0:subgroup@[^@]+")]
@@ -105,7 +105,7 @@ def worst_group(rows: pd.DataFrame) -> pd.DataFrame:
     sizes, means = [], []
     for label, predictor, seed, share in frame[[*_TRAINED, "share"]].itertuples(index=False):
         own = np.sort(scores.get((label, predictor, int(seed)), np.zeros(0)))[::-1]
-        # The share of a client that a whole number of clients leaves over counts for that share.
+        # Where the share is not a whole number of clients, the last one counts in part.
         weight = np.clip(share * len(own) - np.arange(len(own)), 0, 1)
         means.append(float(own @ weight / weight.sum()) if len(own) else np.nan)
         sizes.append(len(own))

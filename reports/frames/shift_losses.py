@@ -27,10 +27,10 @@ def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Of ``errors`` those of novel clients under a shift, with ``error_before`` (under the
+        The ``errors`` of novel clients under a shift, with ``error_before`` (under the
         matched control, where another data set has one), ``paired`` (False where the shift draws
         other clients: then ``error_before`` is the mean of the unshifted ones) and ``distance``
-        (of the severity from the one at which nothing happens; the severity where none is known).
+        (of the severity from the one that changes nothing; from 0 where that is unknown).
     """
     errors = primary_predictor(errors)
     errors = errors[errors["group"] == "novel"]
@@ -56,9 +56,9 @@ def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def at_severest(shifted: pd.DataFrame) -> pd.DataFrame:
-    """Keep of every shift its severest value: of two as far from nothing, the one that costs more.
+    """Keep every shift's severest value: of two equally far from no shift, the one of more error.
 
-    The same for all models, so that their losses compare.
+    It is the same for all models, so that their losses are comparable.
     """
     means = shifted.groupby(["shift", "severity"], sort=False, dropna=False)
     ranked = means[["distance", "error"]].mean().reset_index()
@@ -79,9 +79,9 @@ def loss_frame(shifted: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``label predictor shift severity before after loss doubles share n_clients n_seeds``: errors
         before the shift and at its severest value, ``loss`` their difference, ``doubles`` the
-        severity at which the error first is twice that before, between measured ones by a straight
-        line, and ``share``, how far that is on the way to the severest; NaN where it never is, or
-        nothing is known of where the shift starts.
+        severity at which the error first reaches twice that before (linear between measured ones),
+        and ``share``, how far along the way to the severest that is; NaN where it never doubles or
+        the shift's start is unknown.
     """
     grouped = shifted.groupby([*MODEL, "shift"], sort=False)
     doubled = {key: _doubles(part) for key, part in grouped}
@@ -108,7 +108,7 @@ def loss_frame(shifted: pd.DataFrame) -> pd.DataFrame:
 
 
 def _doubles(part: pd.DataFrame) -> float:
-    """Return the severity nearest to nothing at which one model's error has doubled, else NaN."""
+    """Return the severity nearest to no shift at which one model's error has doubled, else NaN."""
     neutral = neutral_severity(str(part["shift"].iloc[0]))
     if np.isnan(neutral):
         return np.nan
@@ -140,11 +140,11 @@ def _crossing(at: np.ndarray, lost: np.ndarray, level: float) -> float:
 
 
 def curves_from_start(shifts: pd.DataFrame) -> pd.DataFrame:
-    """Return what the figure draws: ``shift_frame`` with the start of every shift's curves.
+    """Return what the figure draws: ``shift_frame`` with rows for the start of every curve.
 
-    ``start`` says of these what they are, ``none`` or the matched ``control``, and is empty for the
-    others; their severity is the one at which nothing happens, where one is known.  ``place`` is
-    where a row stands on the axis.
+    In these rows ``start`` is ``none`` or the matched ``control`` (it is empty in the others), and
+    the severity is the one that changes nothing, where known.  ``place`` is where a row stands on
+    the axis.
     """
     frame = shifts.assign(start="")
     every = [name for name in dict.fromkeys(frame["shift"]) if not name.endswith(CONTROL)]
@@ -162,7 +162,7 @@ def curves_from_start(shifts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _places(severity: pd.Series, neutral: float) -> tuple[pd.Series, int]:
-    """Set severities side by side: from nothing to the strongest, or with nothing between them.
+    """Place severities side by side; the unshifted start stands first, or between them.
 
     >>> _places(pd.Series([0.25, 0.5]), 1.0)[0].tolist(), _places(pd.Series([0.1, 0.2]), 0.0)[1]
     ([2, 1], 0)

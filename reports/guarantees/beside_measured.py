@@ -27,7 +27,7 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     """Draw bounds against the measured novel error: a mark per trained model and bound.
 
     Certificates are filled, everything without a proof is hollow; marks tell bounds apart, or
-    methods where there is one bound.  Values of 1 and more stand in
+    methods if there is only one bound.  Values of 1 and more stand in
     a band on top, on a log scale.  Only bounds on a mean error of unshifted clients are drawn.
 
     Parameters
@@ -114,7 +114,7 @@ def _vacuous_band(axes: Axes, frame: pd.DataFrame) -> None:
     values = {str(bound): list(own["value"]) for bound, own in frame.groupby("bound")}
     order = sorted(values, key=lambda bound: np.log10(values[bound]).mean())
     heights = [float(np.log10(values[bound]).mean()) / decades for bound in order]
-    # Two lines of text are a good quarter of the band's height.
+    # Two lines of text take up a little over a quarter of the band's height.
     for bound, height in zip(order, apart(heights, step=0.3, top=1.0), strict=True):
         axes.text(
             1.02,

@@ -62,8 +62,8 @@ def error_distribution_figure(
 ) -> Figure:
     """Draw one panel per model: the share of novel clients with an error above each level.
 
-    The other models stand behind in grey.  Of more than eight models those of least mean error
-    have panels.
+    The other models stand behind in grey.  Of more than eight models only the eight of least mean
+    error have panels.
 
     Parameters
     ----------

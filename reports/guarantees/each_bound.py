@@ -45,12 +45,12 @@ from latecomer.reports.words import (
     span,
 )
 
-# More stacked bars than these nobody reads: marks on one row per method take their place.
+# More stacked bars than this are unreadable: marks on one row per method replace them.
 MOST_BARS = 45
 
 
 def stackable(frame: pd.DataFrame) -> bool:
-    """Whether the terms of a bound can be stacked: few bars, up to 1, nothing negative."""
+    """Whether the terms of a bound can be stacked: few bars, totals up to 1, nothing negative."""
     bars = len(frame[[*MODEL, *CONDITION, "seed", "delta"]].drop_duplicates())
     plain = (frame["total"] <= 1.0) & (frame["value"] >= 0)
     return bars <= MOST_BARS and bool(plain.all())
@@ -60,9 +60,9 @@ def stackable(frame: pd.DataFrame) -> bool:
 def anatomy_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     """Draw what one bound consists of: stacked bars, or marks on a log scale.
 
-    Up to 1 a bar per trained model stacks the terms.  Vacuous bounds span decades, so each term
-    is a mark of its own there: a row per method (per condition for a bound under shifts) holds the
-    marks of all its models.
+    For bounds up to 1, one bar per trained model stacks the terms.  Vacuous bounds span decades, so
+    each of their terms is a mark: a row per method (per condition for a bound under shifts) holds
+    the marks of all its models.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def draw_populations(
     targets: Sequence[float] = (),
     width: float = WIDE,
 ) -> Figure:
-    """Draw certified error against radius, a panel a ball, a line a trained model.
+    """Draw certified error against radius, one panel per ball, one line per trained model.
 
     Marks are measured errors of novel clients whose population lies at a known radius.  Of more
     than eight methods the five of least certified error are in colour.
@@ -281,7 +281,7 @@ def measured_table(frame: pd.DataFrame) -> Table:
 
 
 def worst_table(frame: pd.DataFrame) -> Table:
-    """Show the certified error of every group of a share beside the worst novel clients'."""
+    """Show the certified error of every group of a given share beside the worst novel clients'."""
     names = model_names(frame)
     shown_rows = [
         {
@@ -323,7 +323,7 @@ def population_plot(material: Material, name: str) -> Plot | None:
 
 
 def _next_population(material: Material) -> Iterator[Block]:
-    """Lay what is certified of other populations; nothing where the study asked for nothing."""
+    """Show what is certified of other populations, if the study asked for that."""
     plot = population_plot(material, "next-population")
     if plot is None:
         return

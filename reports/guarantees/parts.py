@@ -43,15 +43,15 @@ MEANT = {
     "samples": "choice of samples",
     "draws": "Monte Carlo",
 }
-"""What the calculators' terms pay for; others keep their names."""
+"""What the calculators' terms pay for; other terms keep their names."""
 
 
 FEW = 6
-"""So many certificates of a bound are columns; more are rows."""
+"""Up to this many certificates of a bound are shown as columns; more as rows."""
 
 
 def parts_frame(ledger: pd.DataFrame) -> pd.DataFrame:
-    """Spread what every certificate wrote down over columns.
+    """Spread the recorded numbers of every certificate over columns.
 
     Parameters
     ----------
@@ -102,10 +102,10 @@ def _with_divergences(wide: pd.DataFrame) -> pd.DataFrame:
 
 
 def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str]) -> Table | None:
-    """Show how each value of one bound is made up; None where a value has but one part.
+    """Show how each value of one bound is made up; None where a value has only one part.
 
-    Errors, divergences and variances that went in, the value with its terms in points of error, and
-    the failure probability event by event: a column per certificate where they are few, else a row.
+    It has the errors, divergences and variances used, the value with its terms in points of error,
+    and the failure probability by event: a column per certificate where they are few, else a row.
     """
     own = in_order(parts[parts["bound"] == bound], labels).dropna(axis="columns", how="all")
     terms = [name for name in map(str, own) if name.startswith("term ")]
@@ -154,7 +154,7 @@ def _upright(shown: Sequence[Mapping[str, str]]) -> pd.DataFrame:
     columns = {
         head: [cells[part] for part in parts] for head, cells in zip(heads, shown, strict=True)
     }
-    # Two levels of one bound share their head; both must stay.
+    # Two levels of one bound share their heading; both must stay.
     if len(columns) < len(shown):
         columns = {
             f"{head} ({place})": [cells[part] for part in parts]
@@ -181,7 +181,7 @@ def variance_frame(tables: CellTables) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label seed bound alpha kl_hyper error estimate chosen``: ``error`` and ``estimate`` are
-        the mean error and the bound with one draw a client, by which one was chosen.
+        the mean error and the bound with one draw per client, used to choose one variance.
     """
     columns = ["label", "seed", "bound", "alpha", "kl_hyper", "error", "estimate", "chosen"]
     return joined(tables, columns, columns[3:])

@@ -107,7 +107,7 @@ def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``label predictor seed bound shift severity paid reference reference_pool n_clients``;
         ``reference`` is what no deterministic rule for independent clients goes below when all have
-        the same error, ``reference_pool`` the like for a finite pool; NaN where not given.
+        the same error, ``reference_pool`` the same for a finite pool; NaN where not given.
     """
     chosen = rows[rows["metric"] == "certificate_price"]
     keys = [*MODEL, "seed", "bound", *CONDITION, "n_clients"]

@@ -1,4 +1,4 @@
-"""How far certificates are from measured errors, what that distance is made of, and who ranks how.
+"""How far certificates are from measured errors, why, and how bounds rank models.
 
 A certificate's value minus the error that its system would have with nobody held out is the slack.
 It adds up from accuracy given up (the certified system's measured error minus that of the same
@@ -30,13 +30,13 @@ FEWEST = 3  # models that can be ranked
 def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Map each label to that of the same method trained on every client but the novel ones.
 
-    A study makes such models where ``evaluation.given_up`` is set; without certification clients
-    its usual models are, and those that a route trains by itself are compared with them.
+    A study trains such models where ``evaluation.given_up`` is set.  Without certification clients
+    its usual models already are such, and models that a route trains are compared with them.
 
     Parameters
     ----------
     configs : iterable of mapping
-        Configurations of the run's cells; those of the split do not matter.
+        Configurations of the run's cells; those of the split are ignored.
     """
     kinds: dict[str, str] = {}
     whole: dict[str, str] = {}
@@ -80,8 +80,8 @@ def slack_frame(
         ``label predictor seed bound rigorous vacuous value measured lower upper n_novel slack`` and
         the parts that add up to ``slack``: ``given_up other_clients client_sampling sample_level
         monte_carlo``.  ``lower`` and ``upper`` are the 95% t-interval of ``measured`` over the
-        novel clients.  Where nobody trained the same method on everybody, ``given_up`` is NaN and
-        the others add up.
+        novel clients.  Where a label has no reference, ``given_up`` is NaN and the other parts
+        add up to ``slack``.
     """
     bounds = bound_frame(rows) if bounds is None else bounds
     bounds = bounds[(bounds["shift"] == "none") & (bounds["population"] == "unseen-client")]
@@ -117,7 +117,7 @@ def slack_frame(
 
 
 def _paid(terms: pd.DataFrame | None) -> tuple[float, dict[str, float]]:
-    """Return the measured term that a bound starts from, and what its others pay for, summed."""
+    """Return the measured term that a bound starts from, and its other terms summed by purpose."""
     start, parts = np.nan, dict.fromkeys(PARTS, 0.0)
     for entry in records(terms) if terms is not None else []:
         if entry["term"] in MEASURED_TERMS:
@@ -128,7 +128,7 @@ def _paid(terms: pd.DataFrame | None) -> tuple[float, dict[str, float]]:
 
 
 def _reference(means: pd.Series, row: Mapping[str, Any], reference: Mapping[str, str]) -> float:
-    """Return the reference's measured error: of the same predictor, or of the mean weights."""
+    """Return the reference's measured error: of the same predictor, else of the mean weights."""
     label = reference.get(row["label"])
     for predictor in (row["predictor"], "deterministic"):
         if label is not None and (label, predictor, row["seed"]) in means.index:
@@ -196,9 +196,9 @@ def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``bound rigorous n_models n_vacuous tau_gap n_gap tau_error n_error``: Kendall's tau-b with
-        the generalization gap (novel minus seen error) and with the novel error; NaN for fewer than
-        three models, or where either side is constant.
+        ``bound delta rigorous n_models n_vacuous tau_gap n_gap tau_error n_error``: Kendall's tau-b
+        with the generalization gap (novel minus seen error) and with the novel error; NaN for fewer
+        than three models, or where either side is constant.
     """
     bounds = bounds[(bounds["shift"] == "none") & bounds["population"].ne("one-client")]
     gaps = gaps[[*MODEL, "seed", "gap"]].assign(gap=lambda f: -f["gap"])

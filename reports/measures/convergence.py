@@ -142,7 +142,7 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
             color=look.colour, markersize=3.6, clip_on=False, zorder=3,
         )  # fmt: skip
         for side, (_, line) in _LINES.items():
-            # Rates of models that share their constants lie on each other: dashes take turns.
+            # Rates of models with equal constants coincide: their dashes are offset.
             turn = line if isinstance(line, str) else (3.5 * place, line[1])
             axes.plot(mean.index, mean[side], color=look.colour, linestyle=turn, linewidth=1.3)
     axes.set_yscale("log")

@@ -33,7 +33,7 @@ def correlation_frame(tables: CellTables) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label seed round spearman n_clients``: the mean over the novel clients of
-        ``spearman`` after so many rounds; rounds in which it is not defined are left out.
+        ``spearman`` after ``round`` rounds; rounds in which it is not defined are left out.
     """
     columns = ("label", "seed", "group", "round", "spearman", "n_clients")
     frame = joined(tables, columns, ("round", "spearman", "n_clients"))
@@ -102,7 +102,7 @@ def agreement_table(
 ) -> Table:
     """Show the correlation of descriptors and classes per method, and a paper's beside it.
 
-    ``published`` has the papers' values by label; unless ``full``, the run is not of their length.
+    ``published`` has the papers' values by label; without ``full``, the run's length is not theirs.
     """
     shown_rows = [
         {

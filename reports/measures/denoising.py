@@ -18,7 +18,7 @@ from latecomer.reports.frames.artifacts import split_tables
 from latecomer.reports.words import count, listing, number
 
 KEY = ("noise", "dimension")
-# The column of the frame, its words, and how it is drawn: colour, mark, line.
+# Columns of the frame, what they are called, and how they are drawn: colour, mark, line.
 CURVES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "local": (
         "local solutions, seen clients",
@@ -105,7 +105,7 @@ def _panel(axes: Axes, own: pd.DataFrame) -> None:
     places = [int(k) for k in own["dimension"]]
     kept: list[int] = []
     for place in places:
-        # Neighbours that would print over each other go without a label.
+        # A tick whose label would overlap the one before it has no label.
         kept += [place] if not kept or place >= 1.4 * kept[-1] else []
     axes.xaxis.set_major_locator(FixedLocator(kept))
     axes.xaxis.set_minor_locator(NullLocator())

@@ -19,10 +19,10 @@ from latecomer.reports.display.style import INK, MUTED, WIDE, looks
 from latecomer.reports.frames.artifacts import cell_artifacts, stems
 from latecomer.reports.words import count, listing, percent
 
-# t-SNE asks how many neighbours count; its authors say 5 to 50, and fewer than there are clients.
+# How many neighbours count in t-SNE; its authors advise 5 to 50, and fewer than all clients.
 PERPLEXITY = 30.0
 SEED = 0
-# A panel a class: those that most clients have most of, so that a phone has rows of two.
+# One panel per class, for the classes that clients hold most of; a phone has rows of two.
 MOST_PANELS = 10
 COLUMNS = ("label", "seed", "group", "client", "x", "y", "class", "share", "superclass")
 
@@ -30,8 +30,8 @@ COLUMNS = ("label", "seed", "group", "client", "x", "y", "class", "share", "supe
 def descriptor_frame(cells: Iterable[tuple[str, int, Artifact]]) -> pd.DataFrame:
     """Place every client in the plane by t-SNE of the descriptors, beside the classes it holds.
 
-    Of each method the model of its first seed is taken: every model has a space of its own.  The
-    seed of t-SNE is fixed, its perplexity 30 or a third of the clients if that is less.
+    Each method's model of its first seed is taken, as every model has its own space.  The seed of
+    t-SNE is fixed, its perplexity 30, or a third of the other clients if that is less.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def plane(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Map points ``[n, dim]`` to the plane ``[n, 2]`` by t-SNE (van der Maaten & Hinton 2008)."""
     from sklearn.manifold import TSNE  # a second to load, and few reports need it
 
-    # Descriptors of little size would all be one point to the start by principal components.
+    # Tiny descriptors would all coincide in the initial layout by principal components.
     scaled = (points - points.mean(axis=0)) / points.std()
     made: NDArray[np.float64] = TSNE(
         perplexity=min(PERPLEXITY, (len(points) - 1) / 3),
@@ -96,7 +96,7 @@ def plane(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def panel_classes(frame: pd.DataFrame) -> list[int]:
-    """Name the classes with a panel: the ten of which clients hold most, in order."""
+    """List the classes with a panel: the ten that clients hold most of, in order."""
     most = frame.groupby("class")["share"].sum().nlargest(MOST_PANELS)
     return sorted(int(name) for name in most.index)
 
@@ -108,8 +108,8 @@ def descriptor_figure(
     """Draw one method's map of clients.
 
     Where classes have superclasses, a client bears the colour and mark of the one it has most of
-    (as in Figure 4 of pFedHN).  Else there is a panel a class, in which clients are the fuller the
-    more of that class they hold (after Figure 6 of OD-PFL).  Novel clients have a ring.
+    (as in Figure 4 of pFedHN).  Else there is one panel per class; the more of it a client
+    holds, the fuller its mark (after Figure 6 of OD-PFL).  Novel clients have a ring.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def _rings(axes: Axes, clients: pd.DataFrame, size: float = 8.5) -> None:
 
 
 def _bare(axes: Axes) -> None:
-    """Take off what would suggest that a place in such a map has units."""
+    """Remove what would suggest that positions in such a map have units."""
     axes.set_xticks([])
     axes.set_yticks([])
     axes.margins(0.07)
@@ -210,11 +210,11 @@ class Neighbours:
     Attributes
     ----------
     alike : float
-        Share of the clients of which it is.
+        Share of clients whose nearest neighbour is of their kind.
     chance : float
         The same share for a neighbour picked at random.
     kind : str
-        What clients are told apart by.
+        What defines a client's kind.
     """
 
     alike: float
@@ -238,7 +238,7 @@ def describe_descriptors(frame: pd.DataFrame, label: str) -> str:
 def neighbours_alike(own: pd.DataFrame) -> Neighbours:
     """Compare each client of one method's map with the client nearest to it in the map.
 
-    They are told apart by the superclass that they have most of, or else by the class.
+    A client's kind is the superclass that it has most of, or else the class.
     """
     by = "superclass" if own["superclass"].notna().any() else "class"
     if by == "superclass":

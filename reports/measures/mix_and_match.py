@@ -20,11 +20,11 @@ from latecomer.reports.frames.errors import first_record, records
 from latecomer.reports.words import DASH, count, percent, points
 
 HEAD, BODY = "client of the head", "client of the body"
-# More rows than these have no room for a name, more columns none for a number.
+# With more rows than this, names have no room; with more columns, numbers have none.
 MOST_NAMES, MOST_NUMBERS = 30, 12
-# On fuller cells white is read better than the page's own ink, in light and in dark.
+# On fuller cells white text is easier to read than the page's own ink, light or dark.
 FULL = 0.85
-# A client that holds more classes than these is not told by them.
+# A client that holds more classes than this is not named by them.
 MOST_HELD = 4
 
 
@@ -64,9 +64,9 @@ def mix_and_match_summary(frame: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``label seed n_clients own own_sd others others_sd best``: means over clients and standard
-        deviations over clients, of others' bodies after averaging over these; ``best`` counts the
-        clients to whom no other body gives more than their own.
+        ``label seed n_clients own own_sd others others_sd best``: means and standard deviations
+        over clients, the others' bodies averaged for each client first; ``best`` counts the
+        clients for whom no other body is more accurate than their own.
     """
     rows = []
     for (label, seed), part in frame.groupby(["label", "seed"], sort=False):
@@ -144,7 +144,7 @@ def mix_and_match_figure(
 
 
 def _short(value: float) -> str:
-    """Write a number in [0, 1] with two digits and no naught before the point.
+    """Write a number in [0, 1] with two digits and no zero before the point.
 
     >>> _short(0.0), _short(0.07), _short(0.5), _short(0.996)
     ('0', '.07', '.5', '1')
@@ -210,7 +210,7 @@ def mix_caption(frame: pd.DataFrame, label: str) -> str:
 
 
 def held_classes(run: RunRecord) -> Mapping[int, str]:
-    """Name the classes of every client; empty where one has more than four, or none is known."""
+    """Name the classes of every client; empty if one has more than four, or none are known."""
     counts = pd.DataFrame(next(iter(split_tables(run, "label_counts")), ()))
     if counts.empty:
         return {}

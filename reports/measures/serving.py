@@ -38,7 +38,7 @@ def serving_frame(tables: CellTables, rows: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``label seed client n_support n_query personalize_seconds predict_seconds rounds down_bytes
         up_bytes bytes error``, one row per trained model and novel client; ``bytes`` both ways
-        together.  What is not known is NaN.
+        together.  Unknown values are NaN.
     """
     frame = joined(tables, ("label", "seed", "client", *NUMBERS), NUMBERS)
     if frame.empty:
@@ -89,8 +89,8 @@ def serving_summary(frame: pd.DataFrame) -> pd.DataFrame:
 def serving_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE) -> Figure:
     """Draw the novel clients' error against the seconds and against the bytes of serving one.
 
-    A mark per method; an upright bar is the 95% interval over clients, a level one reaches from
-    the fastest to the slowest client.  Who sends nothing stands at the left edge.
+    A mark per method; a vertical bar is the 95% interval over clients, a horizontal one reaches
+    from the fastest to the slowest client.  Methods that send nothing stand at the left edge.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def duration(seconds: float) -> str:
 
 
 def _byte_axis(axes: Axes, values: pd.Series) -> None:
-    """Make a log axis on which 0 has a place left of the least amount."""
+    """Make a log axis on which 0 has a place left of the smallest amount."""
     known = values[values > 0]
     least = 10 ** np.floor(np.log10(known.min())) if len(known) else 1.0
     most = 10 ** np.ceil(np.log10(known.max() * 1.05)) if len(known) else 10.0

@@ -24,9 +24,9 @@ from latecomer.reports.words import (
     span,
 )
 
-# More names than these are no sentence.
+# Most names that one sentence lists.
 MOST_NAMED = 5
-# More answers than these are folded away: the first screen is for the best.
+# More answers than this are folded away: the first screen is for the best.
 MOST_ANSWERS = 6
 
 
@@ -61,7 +61,7 @@ def ranking(frame: pd.DataFrame) -> str:
 
 
 def shift_answers(frame: pd.DataFrame) -> list[str]:
-    """Say in a sentence per shift who serves best where it is strongest, and who loses how much.
+    """Say in one sentence per shift who serves best at its strongest, and who loses how much.
 
     Another data set is judged against its matched control, all else against no shift; ``frame`` is
     the rows' ``shift_frame``.
@@ -136,11 +136,11 @@ def _measured(row: Mapping[str, Any]) -> str:
 
 
 def _certified(own: pd.DataFrame) -> dict[str, str]:
-    """Say one model's declared certificate, a row a seed."""
+    """State one model's declared certificate, from one row per seed."""
     if own.empty:
         return {"certified": "", "terms": ""}
-    # A bound over a pool most of which was scored says little about those who were not: what it
-    # leaves for them is the answer to how a newcomer is served.
+    # A bound over a pool most of which was scored says little about the other clients: what it
+    # leaves for them tells how a newcomer is served.
     mostly, values = bool(own["mostly"].iloc[0]), own["shown"]
     left = int(own["pool"].iloc[0] - own["n_clients"].iloc[0]) if mostly else 0
     whom = f" for the {count(left, 'client')} neither trained on nor scored" if mostly else ""

@@ -32,7 +32,7 @@ def stem_of(label: str, seed: int) -> str:
 def model_command(study: Mapping[str, Any], label: str, seed: int) -> str:
     """Give the command that trains and measures one model of a run again, from ``study.yaml``.
 
-    A model that a route trains by itself comes with its method's own.
+    A model that a route trains is made together with its method's own model.
     """
     own = label
     for certificate in study.get("certificates") or ():
@@ -54,7 +54,7 @@ def certify_command(certificate: Mapping[str, Any], scores: str, *, seed: int = 
     """
     route, _, name = str(certificate["bound"]).partition(":")
     rule = rules_for("table").get(name)
-    # Rules that bet along the order in which clients were drawn, which a file does not tell, would
+    # A file does not tell the order in which clients were drawn, so rules that bet along it would
     # give another number.
     if route != "r0" or rule is None or rule.ordered or certificate["shift"] != "none":
         return ""
@@ -85,7 +85,7 @@ def cards(material: Material) -> dict[str, str]:
         label, seed = str(first["label"]), int(first["seed"])
         stem = stem_of(label, seed)
         while stem in taken:
-            stem += "_"  # two labels that differ only in signs no file name bears
+            stem += "_"  # labels may differ only in characters that stems drop
         taken.add(stem)
         scores = _score_files(scored.get((label, seed), held.iloc[:0]), stem)
         files |= scores
@@ -115,7 +115,7 @@ def cards(material: Material) -> dict[str, str]:
 
 
 def _score_files(own: pd.DataFrame, stem: str) -> dict[str, str]:
-    """Write the certification clients' scores, a file a predictor, as ``latecomer certify`` reads.
+    """Write certification clients' scores for ``latecomer certify``, one file per predictor.
 
     Clients keep their order: some rules bet along it.
     """
@@ -132,7 +132,7 @@ def _errors(errors: pd.DataFrame) -> dict[tuple[str, int], list[dict[str, Any]]]
     keys = ["predictor", "group", *CONDITION]
     groups = errors.groupby(["label", "seed", *keys], sort=False, dropna=False)
     frame = groups["error"].agg(mean="mean", half=half_width, n="size")
-    # A sum of counts one of which is not known is not known.
+    # A sum of counts is unknown if one of them is.
     frame["n_query"] = groups["n_query"].sum()
     frame["known"] = groups["n_query"].count() == frame["n"]
     measured: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -152,7 +152,7 @@ def _errors(errors: pd.DataFrame) -> dict[tuple[str, int], list[dict[str, Any]]]
 
 
 def _orders_seed(study: Mapping[str, Any], bound: str) -> int:
-    """Return the seed of the orders of one of the study's certificates; 0 where it has none."""
+    """Return the seed for the orders of one of the study's certificates; 0 if it has none."""
     asked = [
         entry.get("orders_seed", 0)
         for entry in study.get("certificates") or ()

@@ -7,7 +7,7 @@ from importlib import resources
 
 from latecomer.eval.names import bound_cites, method_facts
 
-# What a certificate's source says, to what it cites.
+# Patterns in a certificate's source, and the key that each cites.
 _SOURCES = {
     r"PeFLL": "scott2024",
     r"pFedHN": "shamsian2021",
@@ -60,7 +60,7 @@ def citations(
     tests : iterable of str
         Keys of the bibliography.
     outside : mapping, optional
-        Whom methods of other packages cite, as their run wrote it down.
+        Whom methods of other packages cite, as their run recorded it.
 
     Examples
     --------
@@ -77,6 +77,6 @@ def citations(
         key for text in sources for pattern, key in _SOURCES.items() if re.search(pattern, text)
     ]
     entries = bibliography()
-    # A whole entry stands for itself; of a method from outside, a key may not be ours.
+    # A whole entry stands for itself; an outside method's key may be missing here.
     called = [entries.get(key, key) for key in dict.fromkeys([*keys, *tests])]
     return "\n\n".join(entry.strip() for entry in called if entry.lstrip().startswith("@"))

@@ -1,7 +1,7 @@
 """One page from a run directory: ``report(directory)`` writes it, its figures and its tables.
 
-The page holds everything: figures are inline SVG, data are links that carry their content.  It
-asks the network for nothing and needs no other file.
+The page holds everything: figures are inline SVG, data are links that contain their content.  It
+loads nothing from the network and needs no other file.
 """
 
 import gc
@@ -21,7 +21,7 @@ from latecomer.reports.display.template import rendered
 from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
 from latecomer.reports.page.shown_names import under_shown_names
 
-# Objects that come to be between two searches for cycles.
+# Objects created between two searches for cycles.
 SELDOM = 200_000
 
 
@@ -31,7 +31,7 @@ Shown = Block | Picture | Grid | Fold
 def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     """Write ``report.html``, ``figures/``, ``tables/`` and ``cards/`` of a run directory.
 
-    The page of other questions than the study's is named by them: ``report-shift.html``.
+    A page for other questions than the study's is named after them: ``report-shift.html``.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def _check_answered(run: RunRecord, asks: Sequence[str]) -> None:
 
 @contextmanager
 def _seldom_searching() -> Iterator[None]:
-    """Let Python search for cycles of garbage seldom: a figure is a web of many small objects.
+    """Let the garbage collector search for cycles seldom: a figure is a web of many small objects.
 
-    A page of 100,000 rows takes 11.0 s of processor time so, and 12.6 s with Python's threshold.
+    A page of 100,000 rows takes 11.0 s of processor time this way, 12.6 s at Python's threshold.
     """
     given = gc.get_threshold()
     gc.set_threshold(max(SELDOM, given[0]) if given[0] else 0, *given[1:])
@@ -117,7 +117,7 @@ def content_of(
 
 
 def written(blocks: Iterable[Block], writer: Writer, level: int = 3) -> Iterator[tuple[Shown, int]]:
-    """Draw and write what a section lays, each block with the level that its heading has."""
+    """Draw and write a section's blocks, each with the level that its heading has."""
     for block in blocks:
         if isinstance(block, Heading):
             level = 4

@@ -23,10 +23,10 @@ class Chapter:
     sections : tuple of str
         Names of its sections from top to bottom.
     box : tuple of str
-        Names of those in the box that it opens with; such a chapter shows no heading.
+        Names of the sections in its opening box; a chapter with a box shows no heading.
     open_for : tuple of str, optional
-        Questions of a study that leave it open; asked others, it is one click away, for what does
-        not answer the question makes a page long.  None: always open.
+        Questions of a study for which it is open; for others it is folded, as what does not answer
+        the question makes a page long.  None: always open.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Chapter:
     open_for: tuple[str, ...] | None = None
 
     def is_folded(self, asked: Sequence[str]) -> bool:
-        """Say whether it is one click away in the page of a study that asks this."""
+        """Say whether it is folded in the page of a study that asks this."""
         return self.open_for is not None and not set(self.open_for) & set(asked)
 
 
@@ -78,7 +78,7 @@ CHAPTERS = (
         ("set-up", "protocol", "protocols", "failures", "commands", "bibtex", "files"),
     ),
 )
-"""A page whose sections stand by subject."""
+"""A page whose sections are grouped by subject."""
 
 
 def sections() -> dict[str, Section]:
@@ -87,7 +87,7 @@ def sections() -> dict[str, Section]:
     Raises
     ------
     ValueError
-        When two sections bear one name.
+        When two sections share a name.
 
     Examples
     --------
@@ -114,8 +114,8 @@ def placed(
 ) -> list[tuple[Chapter, list[Section], list[Section]]]:
     """List each chapter with the sections of its box and those below.
 
-    A section that no chapter lists stands at the end of its own, so that whoever adds one need
-    not say so here.
+    A section that no chapter lists stands at the end of the chapter that it names itself, so a
+    new section needs no entry here.
     """
     listed = {name for chapter in chapters for name in (*chapter.box, *chapter.sections)}
     rest = [section for name, section in known.items() if name not in listed]

@@ -50,7 +50,7 @@ def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Named:
 
 
 def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str:
-    """State the selection rule as the rows bear it out.
+    """State the selection rule as the rows show it.
 
     ``rule`` is the study's ``train.selection``: ``last`` or ``validation``.
     """
@@ -58,7 +58,7 @@ def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str
         kept = sorted({int(n) for n in rows.loc[rows["metric"] == "selected_round", "value"]})
         which = f" (round {kept[0]} to {kept[-1]} of {rounds})" if kept else ""
         return f"the round with the lowest validation error of the seen clients{which}"
-    # What is measured along a training has the round that it was measured in.
+    # What is measured during training carries the round of its measurement.
     trained = (rows["method"] != "") & (rows["personalization"] != "given")
     models = rows.loc[trained & (rows["metric"] == "error"), "round"]
     seen = sorted({int(n) for n in models.dropna()})
@@ -70,7 +70,7 @@ def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str
 
 
 def _rounds(numbers: Sequence[int]) -> str:
-    """List rounds; many at equal steps by their ends.
+    """List rounds; many at equal steps by their ends and step.
 
     >>> _rounds([100, 150]), _rounds(range(150, 351, 5))
     ('100 or 150', '150 to 350, one in 5')
@@ -208,7 +208,7 @@ def statement(
 
 
 def _given(rows: pd.DataFrame) -> list[str]:
-    """Say of systems that this run did not train what that makes of their numbers."""
+    """Say what follows for the numbers of systems that this run did not train."""
     given = [label for label, kind in personalization(rows).items() if kind == "given"]
     if not given:
         return []
@@ -240,7 +240,7 @@ def _tuned(rows: pd.DataFrame) -> list[str]:
 
 
 def _exceptions(study: Mapping[str, Any]) -> list[str]:
-    """Say which models did see certification clients, as parts of some studies do."""
+    """Say which models of a study did see certification clients, if any."""
     said = []
     if (study.get("evaluation") or {}).get("given_up"):
         said.append(
@@ -276,7 +276,7 @@ def _scored(scorings: Sequence[Mapping[str, Any]]) -> str:
 def commands(
     errors: pd.DataFrame, study: Mapping[str, Any], files: Mapping[str, Any]
 ) -> list[dict[str, str]]:
-    """List per trained model the command that makes its numbers again, and its card."""
+    """List per trained model the command that reproduces its numbers, and its card."""
     models = errors[["label", "seed"]].drop_duplicates()
     listed = []
     for label, seed in models.itertuples(index=False, name=None):

@@ -1,4 +1,4 @@
-"""Names that methods go by in a report, where the plain one would promise too much."""
+"""Names that reports give methods whose plain name would promise too much."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,8 +11,8 @@ from latecomer.reports.words import shown_names
 def under_shown_names(run: RunRecord) -> RunRecord:
     """Return the run with methods of ``shown_names`` under the names they are shown by.
 
-    Renamed are models whose label is their method's plain name, and what is trained beside them
-    (``fedma r1:tuned``); a label that the study gave stays. The run directory is not touched.
+    Models whose label is their method's plain name are renamed, and so are those trained beside
+    them (``fedma r1:tuned``); a label that the study gave stays. The run directory is not touched.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _UNPROVEN_POOLS = {
 
 
 def _asked_of(sampling: str) -> Iterator[tuple[str, bool]]:
-    """Yield the rules of held-out clients drawn so, and whether each bounds a mean."""
+    """Yield the rules for held-out clients under this sampling, and whether each bounds a mean."""
     rules = rules_for("r0").values()
     fitting = [rule for rule in rules if (rule.iid if sampling == "iid" else rule.finite_pool)]
     yield from ((rule.name, True) for rule in fitting if rule.states == "mean")
@@ -57,7 +57,7 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
     """
     for predictor in ("deterministic", "gibbs"):
         for rule, mean in _asked_of("finite-pool"):
-            # What .25 of 40 clients leaves for ten, the thirty having .15 on average.
+            # What a mean of .25 over 40 clients leaves for ten, if the other thirty have .15.
             more: dict[str, Any] = {"others": 0.55} if mean else {}
             yield (
                 f"r0:{rule}, finite pool, {predictor}",

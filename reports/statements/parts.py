@@ -1,7 +1,7 @@
 """What the sentence about a certificate names, for every route and rule.
 
-Four things: probability over what, whose error (the population), served how (the predictor), and
-whether errors are meant as measured on the clients' own points or in expectation over fresh ones.
+Four things: what the probability is over, whose error (population), how they are served (predictor)
+and whether errors are as measured on the clients' own points or expected over fresh ones.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from latecomer.eval.names import BEST_OF, RULES
 from latecomer.reports.words import count, listing, magnitude, percent
 
 REALISED = frozenset({BEST_OF, *(name for name, rule in RULES.items() if rule.realised)})
-"""Rules that, in a pool, are about scores as measured; of ``best_of`` one may be such a rule."""
+"""Rules that, in a pool, are about scores as measured; ``best_of`` may contain such a rule."""
 ORDERED = frozenset(name for name, rule in RULES.items() if rule.ordered)
 """Rules that bet along the random order of the clients."""
 AVERAGED = frozenset(name for name, rule in RULES.items() if rule.orders)
@@ -38,13 +38,13 @@ class Parts:
     population : str
         What is bounded, and over which clients.
     predictor : str
-        How these are served.
+        How these clients are served.
     scores : str
         Whether errors are realised or expected ones.
     more : str
-        What has to be said beside that; a sentence of its own.
+        What must be added, in a sentence of its own.
     verb : str
-        How the value is said of it.
+        Words between what is bounded and the value.
     """
 
     over: str
@@ -139,7 +139,7 @@ def _served(certificate: Certificate) -> str:
 
 
 def _told(certificate: Certificate, name: str) -> float | None:
-    """Return a number that a certificate may or may not hold."""
+    """Return a number of a certificate, or None where it has none."""
     value = certificate.get(name)
     return None if value is None or np.isnan(value) else float(value)
 
@@ -272,7 +272,7 @@ def _fine_tuned(certificate: Certificate) -> Parts:
 
 
 def _checkpoints(certificate: Certificate) -> Parts:
-    # A system that changes with the scores makes them a martingale, drawn from whichever law.
+    # A system that changes with the scores makes them a martingale, however clients are drawn.
     fresh = certificate.get("independent") is True
     whose = _ENVIRONMENT if fresh else "the clients not trained on by then"
     over = "choice" if fresh else "random order"
@@ -297,7 +297,7 @@ def _file_mean(certificate: Certificate, rule: str, which: str) -> Parts:
         whose = BALLS[ball].format(radius, whose)
         more = f"{more} {_ALL_RADII}".strip()
     return Parts(
-        # A table tells no order in which its clients were drawn: there a seed draws it.
+        # A table does not tell the order in which its clients were drawn: a seed draws one.
         _over(certificate, rule, own_order=False),
         f"the mean loss over {whose}",
         f"each {_BY_THE_SCORED}",
@@ -361,7 +361,7 @@ _ROUTES = {
 
 
 def states(rule: str) -> str:
-    """Return what a rule bounds; one that is not installed here, of an older run, a mean."""
+    """Return what a rule bounds; for an older run's rule that is not installed here, a mean."""
     return RULES[rule].states if rule in RULES else "mean"
 
 
@@ -379,6 +379,6 @@ def parts_of(certificate: Certificate) -> Parts | None:
     if route == "r0":
         return _HELD_OUT[states(rule)](certificate, rule, which)
     if route == FILE:
-        # A table tells nothing of draws of models.
+        # A table tells nothing about draws of models.
         return _FILE_RULES[states(rule)]({**certificate, "predictor": "any"}, rule, which)
     return _ROUTES[route](certificate) if route in _ROUTES else None

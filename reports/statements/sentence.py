@@ -1,4 +1,4 @@
-"""The sentence about a certificate: report, cards, command line and documentation take it here."""
+"""The sentence about a certificate, for report, cards, command line and documentation."""
 
 import numpy as np
 

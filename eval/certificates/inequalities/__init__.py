@@ -1,1 +1,1 @@
-"""Rules of certificates; a module of this folder declares some as its ``RULES``."""
+"""Rules of certificates; each module of this folder declares some as its ``RULES``."""

@@ -1,4 +1,4 @@
-"""What a rule says of itself: once, for studies, tables of losses, routes and reports."""
+"""The declaration of a rule, made once for studies, tables of losses, routes and reports."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ States = Literal["mean", "next", "share", "curve", "populations"]
 
 @dataclass(frozen=True)
 class Asked:
-    """What a rule is asked.
+    """The inputs of a rule.
 
     Attributes
     ----------
     losses : sequence of float
-        One score in [0, 1] a client, in the order in which the clients were drawn.
+        One score in [0, 1] per client, in the order in which the clients were drawn.
     level : float
         Failure probability.
     pool_size : int or None
         Clients of the finite pool.
     orders_seed : int
-        Draws the orders that a rule averages over.
+        Seed of the orders that a rule averages over.
     """
 
     losses: Sequence[float]
@@ -33,7 +33,7 @@ class Asked:
 
     @property
     def pool(self) -> int:
-        """Size of the pool; all of it was scored where none is given."""
+        """Size of the pool; where none is given, the number of clients scored."""
         return self.pool_size or len(self.losses)
 
 
@@ -49,7 +49,7 @@ class Rule:
     name : str
         Its name in a study.
     words : str
-        How a report names it, behind what its route does.
+        How a report names it, after the words for its route.
     certify_words : str
         How ``latecomer certify`` names it; ``words`` unless given.
     doors : tuple of str
@@ -70,11 +70,11 @@ class Rule:
     orders : int
         Random orders of the scores that it averages over, drawn by a seed fixed beforehand.
     bound : callable or None
-        For a bound of the mean or of the next score.  None: the statement is about tails.
+        Calculator of a bound of the mean or of the next score; None for other statements.
     population : str
         Whose risk it bounds when every loss is one client's score.
     least : int
-        Fewest clients.
+        Fewest clients that it needs.
     """
 
     name: str

@@ -63,7 +63,7 @@ def _betting_mixture(a: Asked) -> Certificate:
     return betting_mixture(losses=a.losses, delta=a.level)
 
 
-# Rules without replacement are for pools, and about what was measured there.
+# Rules without replacement are for finite pools, and about the scores as measured there.
 _of_pools = partial(Rule, iid=False, realised=True)
 RULES = (
     Rule(

@@ -1,8 +1,8 @@
 """Bounds of the mean over every population of clients near the one that was scored.
 
-A rule is named as its calculator in :mod:`latecomer.bounds.shift.balls`.  Its radii hold all at
-once at one delta, for bets of the product rule: these cover independent clients and pools,
-errors as measured and expected ones.
+A rule has the name of its calculator in :mod:`latecomer.bounds.shift.balls`.  Its bounds hold at
+all radii at once at one delta, with the bets of the product rule: these cover independent clients
+and pools, errors as measured and expected ones.
 """
 
 from latecomer.eval.certificates.inequalities.declaration import Rule

@@ -1,4 +1,4 @@
-"""Bounds of the mean over systems that scored clients one after another, and these alone."""
+"""Rules only for systems that score clients one after another: bounds of the mean over them."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from latecomer.bounds.unseen_clients.single_level import progressive
 from latecomer.eval.certificates.inequalities.declaration import Asked, Rule
 
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Temperatures of the rule ``progressive``, fixed here and paid for by their union."""
+"""Temperatures of the rule ``progressive``, fixed here; the bound pays for their union."""
 
 
 def _progressive(a: Asked) -> Certificate:

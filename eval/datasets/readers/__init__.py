@@ -1,1 +1,1 @@
-"""Data sets; a module of this folder declares some as its ``READERS``."""
+"""Readers of data sets; each module here declares its own in ``READERS``."""

@@ -32,9 +32,9 @@ class _Version:
     train: tuple[str, ...]
     test: str
     names: Mapping[str, str]
-    """Where the names of classes, or of superclasses, stand: file -> key ('' in a text file)."""
+    """Where the names of classes and superclasses are: key -> file."""
     labels: tuple[str, ...]
-    """Fine label key, then the superclasses' (CIFAR-100)."""
+    """Key of the fine labels, then of the superclasses (CIFAR-100)."""
 
 
 _CIFAR10 = (

@@ -10,7 +10,7 @@ def read_digits() -> Dataset:
     """Return scikit-learn's digits: float32 in [0, 1], shape [1797, 1, 8, 8], ten classes.
 
     They are the test part of the UCI "Optical Recognition of Handwritten Digits" set; each pixel
-    counts, from 0 to 16, the black dots of a 4x4 block, and is divided by 16 here.
+    is the number of black dots in a 4x4 block, 0 to 16, divided by 16 here.
 
     Examples
     --------

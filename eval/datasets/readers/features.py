@@ -1,8 +1,8 @@
-"""Feature vectors made elsewhere: iNaturalist, Landmarks, Yahoo Answers, or any other.
+"""Precomputed feature vectors: iNaturalist, Landmarks, Yahoo Answers, or any other.
 
-The papers train small dense nets on vectors from a frozen public network. The files are the
-user's to make (``latecomer data info NAME`` prints the recipe): one vector, label and, where the
-publisher says whose sample it is, client a row.
+The papers train small dense nets on vectors from a frozen public network. Users make the files
+(``latecomer data info NAME`` prints the recipe): each row has one vector, its label and, where the
+publisher names it, its client.
 """
 
 import csv
@@ -21,7 +21,7 @@ from latecomer.eval.datasets.readers.npz import read_arrays
 from latecomer.eval.errors import InputError
 
 WIDTHS = {"inaturalist": 1280, "landmarks": 1280, "yahoo_answers": 768}
-"""Length of the papers' vectors: MobileNetV2's pooled layer, BERT-base's."""
+"""Length of the papers' vectors, from MobileNetV2's pooled layer or from BERT-base."""
 _ROWS = 4096
 
 
@@ -110,7 +110,7 @@ def _read_csv(file: Path) -> dict[str, NDArray[Any]]:
     kinds = dict.fromkeys(features, "float32") | {"label": "int64", "client": "str", "test": "str"}
     try:
         with warnings.catch_warnings():
-            # pandas only warns of a row that is longer than the header, and drops its end.
+            # pandas only warns if a row is longer than the header, and drops the excess.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             parts = list(
                 pd.read_csv(

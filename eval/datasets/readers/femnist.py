@@ -1,4 +1,4 @@
-"""FEMNIST, from LEAF's JSON shards, one writer in memory at a time."""
+"""FEMNIST, from LEAF's JSON shards, parsed one writer at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _FOLDERS = ("femnist", "femnist/data", "leaf/data/femnist/data", "data", ".")
 
 @dataclass
 class _Images:
-    """Images that arrive writer by writer, kept in blocks so that they are never held twice."""
+    """Images collected writer by writer, in blocks so that they are never in memory twice."""
 
     x: list[NDArray[np.uint8]] = field(default_factory=list)
     y: list[NDArray[np.int64]] = field(default_factory=list)
@@ -44,7 +44,7 @@ class _Images:
             x = x[count:]
 
     def joined(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Move all images into one array, giving each block back as soon as it is copied."""
+        """Move all images into one array, freeing each block as soon as it is copied."""
         y = np.concatenate(self.y)
         x = np.empty((len(y), *self.x[0].shape[1:]), np.uint8)
         start = 0
@@ -59,21 +59,21 @@ class _Images:
 def read_femnist(*, root: str | Path | None = None) -> Dataset:
     """Read FEMNIST: uint8 [N, 1, 32, 32], 62 classes, every writer a natural client.
 
-    LEAF's 28x28 images in [0, 1] are rounded to whole numbers of 1/255 and padded by two pixels of
-    white paper on each side.
+    LEAF's 28x28 images in [0, 1] are rounded to multiples of 1/255 and padded by two white pixels
+    on each side.
 
     Parameters
     ----------
     root : str or Path, optional
-        Folder with LEAF's ``train`` and ``test``, or ``all_data``, each of JSON shards; or what
-        holds it as ``femnist`` or ``data/femnist/data``. Where both sets have the same writers
-        (LEAF's split by sample), the test rows are marked; where the writers of ``test`` are
-        others (its split by user), they are clients like all.
+        Folder with LEAF's ``train`` and ``test``, or ``all_data``, each of JSON shards; or one
+        that holds it as ``femnist`` or ``leaf/data/femnist/data``. If both sets share writers
+        (LEAF's split by sample), the test rows are marked; if ``test`` has other writers (its
+        split by user), they are clients like all others.
 
     Raises
     ------
     InputError
-        A shard is absent, damaged or not LEAF's; or a writer occurs twice.
+        A shard is absent, damaged or not LEAF's, or a writer occurs twice in one set.
     """
     folder = find_folder("femnist", root, _FOLDERS, ("train", "all_data"))
     has_test = (folder / "train").exists()
@@ -118,7 +118,7 @@ def _shards(folder: Path) -> list[Path]:
 
 
 def _writers(shard: Path) -> Iterator[tuple[str, NDArray[np.uint8], NDArray[np.int64]]]:
-    """Yield each writer with images and labels, streaming the shard."""
+    """Yield each writer with its images and labels, streaming the shard."""
     import ijson
 
     require_file(shard)
@@ -147,7 +147,7 @@ def _writers(shard: Path) -> Iterator[tuple[str, NDArray[np.uint8], NDArray[np.i
 
 
 def _announced(stream: BinaryIO) -> dict[str, int] | None:
-    """Return the writers and numbers of images that LEAF puts before the images themselves."""
+    """Return the number of images of each writer, which LEAF lists before the images."""
     import ijson
 
     users: list[str] = []
@@ -189,7 +189,7 @@ def _samples(writer: str, data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int6
 
 
 def _one_line(error: Exception) -> str:
-    # yajl quotes the place on lines of its own; what it says first is the cause.
+    # yajl states the cause on its first line and quotes the position after it.
     return str(error).strip().splitlines()[0][:100] if str(error).strip() else "no more bytes"
 
 

@@ -1,4 +1,4 @@
-"""A Hugging Face Dataset that save_to_disk wrote."""
+"""A Hugging Face Dataset written by ``save_to_disk``."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,21 +12,21 @@ from latecomer.eval.errors import InputError
 
 
 def read_huggingface(*, path: str | Path, split: object = None, **roles: Any) -> Dataset:
-    """Read the folder that ``Dataset.save_to_disk`` wrote; nothing is fetched.
+    """Read a folder that ``Dataset.save_to_disk`` wrote; nothing is downloaded.
 
     Parameters
     ----------
     path : str or Path
     split : str, optional
-        Which part, where ``DatasetDict.save_to_disk`` wrote several.
+        Part to read, where ``DatasetDict.save_to_disk`` wrote several.
     **roles
-        Which column is what: see :func:`~latecomer.eval.datasets.columns.from_columns`.
+        Roles of the columns: see :func:`~latecomer.eval.datasets.columns.from_columns`.
 
     Raises
     ------
     InputError
-        The folder is no such Dataset, the package datasets is not installed, or a column is absent
-        or holds something else.
+        The folder holds no such Dataset, the package datasets is not installed, or a column is
+        absent or holds something else.
     """
     folder = given_path(path, "a folder that save_to_disk wrote")
     with reading(folder, "data.path"):
@@ -46,14 +46,14 @@ def hugging_columns(dataset: Any, name: str, provenance: str, *, folder: Path = 
 
 
 class _Cells(Mapping[str, Any]):
-    """The columns of a Dataset, each read when it is asked for."""
+    """The columns of a Dataset, each read on access."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
 
     def __getitem__(self, column: str) -> Any:
         if type(self._dataset.features[column]).__name__ == "Image":
-            return self._dataset[column]  # decoded one after another
+            return self._dataset[column]  # images are decoded one at a time
         return self._dataset.select_columns([column]).to_pandas()[column]
 
     def __iter__(self) -> Iterator[str]:
@@ -73,12 +73,12 @@ def _loaded(folder: Path) -> Any:
         ) from error
     try:
         return load_from_disk(str(folder))
-    except LookupError as error:  # what datasets raises where files hold nothing, or not their keys
+    except LookupError as error:  # raised by datasets for empty files or missing keys
         raise InputError("holds no rows, or is damaged") from error
 
 
 def _part(held: Any, split: object) -> Any:
-    """Return the one Dataset that is meant."""
+    """Return the Dataset that ``split`` names."""
     parts = held if isinstance(held, dict) else {None: held}
     if split is None and len(parts) == 1:
         return next(iter(parts.values()))

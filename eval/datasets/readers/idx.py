@@ -15,7 +15,7 @@ from latecomer.eval.errors import InputError
 
 _TRAIN, _TEST = "train", "t10k"
 _KINDS = {3: "images", 1: "labels"}
-_MOST = 1 << 32  # bytes; a header can claim far more than any such set holds
+_MOST = 1 << 32  # bytes; a damaged header can claim far more than any such set holds
 _BLOCK = 1 << 24
 _FASHION = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
@@ -29,8 +29,8 @@ def read_mnist(*, root: str | Path | None = None) -> Dataset:
     Parameters
     ----------
     root : str or Path, optional
-        Folder with ``MNIST/raw/train-images-idx3-ubyte`` and its three fellows, each plain or
-        ``.gz``, or that folder itself.
+        Folder with ``MNIST/raw/train-images-idx3-ubyte`` and the other three files, each plain or
+        ``.gz``, or ``MNIST/raw`` itself.
 
     Raises
     ------
@@ -47,8 +47,8 @@ def read_fashion_mnist(*, root: str | Path | None = None) -> Dataset:
     Parameters
     ----------
     root : str or Path, optional
-        Folder with ``FashionMNIST/raw/train-images-idx3-ubyte`` and its three fellows, each plain
-        or ``.gz``, or that folder itself.
+        Folder with ``FashionMNIST/raw/train-images-idx3-ubyte`` and the other three files, each
+        plain or ``.gz``, or ``FashionMNIST/raw`` itself.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def read_idx(file: Path, n_axes: int) -> NDArray[np.uint8]:
     Raises
     ------
     InputError
-        The magic number is another one, or the length is not what the header says.
+        The magic number is wrong, or the length differs from the header's.
     """
     with reading(file):
         require_file(file)

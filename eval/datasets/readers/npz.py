@@ -17,7 +17,7 @@ from latecomer.eval.datasets.pictures import LAYOUTS, channels_first
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.errors import InputError
 
-# What zipfile, its decompressors and NumPy's header parser raise on bytes that make no sense.
+# Exceptions that zipfile, its decompressors and NumPy's header parser raise on invalid bytes.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, MemoryError),
     *(NotImplementedError, RuntimeError, TypeError, SyntaxError, OverflowError),
@@ -26,14 +26,14 @@ _DAMAGE = (
 
 
 def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
-    """Read ``x``, ``y`` and optional ``client``, ``class_names``; other arrays are not touched.
+    """Read ``x``, ``y`` and optional ``client``, ``class_names``; other arrays are not read.
 
     Parameters
     ----------
     path : str or Path
         The file; ``~`` is the home directory.
     layout : {"vector", "hw", "chw", "hwc"}, optional
-        How ``x`` is to be read: [N, D], [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3.
+        Layout of ``x``: [N, D], [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3.
         Needed only where both four-dimensional forms fit.
 
     Returns
@@ -44,7 +44,7 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
     Raises
     ------
     InputError
-        The file is absent, no npz, cut short or lacks an array; an array holds pickled objects;
+        The file is absent, not an npz, truncated or lacks an array; an array has pickled objects;
         the layout does not fit; or :func:`~latecomer.eval.datasets.make_dataset` refuses the
         arrays. Nothing in the file is ever executed.
     """
@@ -78,12 +78,12 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
 def read_arrays(
     stream: BinaryIO, required: tuple[str, ...], optional: tuple[str, ...]
 ) -> dict[str, NDArray[Any]]:
-    """Read arrays of an npz file by name; others are not touched, and nothing is executed.
+    """Read arrays of an npz file by name; others are not read, and nothing is executed.
 
     Raises
     ------
     InputError
-        It is no npz file, or a required array is absent, damaged or of Python objects.
+        It is not an npz file, or a required array is absent, damaged or holds Python objects.
     """
     if not zipfile.is_zipfile(stream):
         raise InputError("is no npz file, or one that was cut short")
@@ -104,7 +104,7 @@ def read_arrays(
 def _read_one(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     try:
         with archive.open(f"{name}.npy") as member, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # NumPy's remarks on old or odd headers
+            warnings.simplefilter("ignore")  # NumPy's warnings about old or odd headers
             array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
     except _DAMAGE as error:
         if "allow_pickle" in str(error):

@@ -28,7 +28,7 @@ def read_omniglot(
     labels: str = "global",
     size: int = 28,
 ) -> Dataset:
-    """Read Omniglot: uint8 [N, 1, size, size], white paper 255, with natural clients.
+    """Read Omniglot: uint8 [N, 1, size, size], white is 255, with natural clients.
 
     Parameters
     ----------
@@ -36,17 +36,17 @@ def read_omniglot(
         Folder with ``omniglot-py``, or one that holds ``images_background`` or
         ``images_evaluation`` (either or both) as folders or as ``.zip``.
     clients : {"alphabet", "drawer"}
-        Whose samples are one client's. Drawers are numbered 1 to 20 by the publisher.
+        What a client is: an alphabet or a drawer. The publisher numbers drawers 1 to 20.
     labels : {"global", "within"}
         ``global``: every character of every alphabet is a class of its own (1,623 in all);
         ``within``: characters are numbered from 0 within their alphabet.
     size : int in 8..105
-        Side of an image; the publisher's 105 pixels are averaged by area.
+        Side of an image in pixels; the publisher's 105 are averaged by area.
 
     Raises
     ------
     InputError
-        No image is found; one is damaged, of another size or in two places; or an option is
+        No image is found, an image is damaged, of another size or in two places, or an option is
         out of range.
     """
     _check_options(clients, labels, size)

@@ -1,4 +1,4 @@
-"""A user's own table as a Parquet file: a row a sample."""
+"""A user's own table as a Parquet file, one sample per row."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def read_parquet(*, path: str | Path, **roles: Any) -> Dataset:
     ----------
     path : str or Path
     **roles
-        Which column is what: see :func:`~latecomer.eval.datasets.columns.from_columns`. Pictures
+        Roles of the columns: see :func:`~latecomer.eval.datasets.columns.from_columns`. Pictures
         may be paths, or the bytes of files, as Hugging Face writes them.
 
     Raises

@@ -1,4 +1,4 @@
-"""STL-10, at CIFAR-10's size and with CIFAR-10's labels: its natural partner under shift."""
+"""STL-10 at CIFAR-10's image size and with its labels: a natural data-set shift of CIFAR-10."""
 
 from pathlib import Path
 
@@ -33,8 +33,8 @@ def read_stl10(*, root: str | Path | None = None, classes: str = "cifar10") -> D
     root : str or Path, optional
         Folder with ``stl10_binary``, or that folder itself.
     classes : {"cifar10", "stl10"}
-        ``cifar10``: labels are those of CIFAR-10, matched by name; monkeys, which CIFAR-10 lacks,
-        are left out, and no image is a frog. ``stl10``: the publisher's ten classes from 0.
+        ``cifar10``: CIFAR-10's labels, matched by name; monkeys, which CIFAR-10 lacks, are left
+        out, and there are no frogs. ``stl10``: the publisher's ten classes, numbered from 0.
 
     Raises
     ------

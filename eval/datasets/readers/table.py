@@ -1,4 +1,4 @@
-"""A user's own table as a CSV file: a line a sample."""
+"""A user's own table as a CSV file, one sample per line."""
 
 import csv
 import warnings
@@ -19,8 +19,8 @@ def read_table(*, path: str | Path, **roles: Any) -> Dataset:
     ----------
     path : str or Path
     **roles
-        Which column is what: see :func:`~latecomer.eval.datasets.columns.from_columns`. Labels and
-        clients that are whole numbers throughout are numbers, any others names.
+        Roles of the columns: see :func:`~latecomer.eval.datasets.columns.from_columns`. A column
+        of labels or clients is read as numbers if all are whole numbers, else as names.
 
     Raises
     ------
@@ -40,11 +40,11 @@ def _frame(file: Path, roles: dict[str, Any]) -> Any:
 
     with file.open(encoding="utf-8-sig", newline="") as stream:
         header = next(csv.reader(stream), [])
-    if len(set(header)) < len(header):  # pandas would give the second another name
+    if len(set(header)) < len(header):  # pandas would rename the second column
         raise InputError(f"has a header that names a column twice: {', '.join(header[:8])}")
     named = [roles.get("label") or "label", roles.get("client") or "client", roles.get("image")]
     with warnings.catch_warnings():
-        # pandas only warns of a row that is longer than the header, and drops its end.
+        # pandas only warns if a row is longer than the header, and drops the excess.
         warnings.simplefilter("error", pd.errors.ParserWarning)
         return pd.read_csv(
             file,

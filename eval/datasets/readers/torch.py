@@ -1,4 +1,4 @@
-"""A PyTorch Dataset that a user's own Python file or module makes."""
+"""A PyTorch Dataset made by a user's own Python file or module."""
 
 from types import ModuleType
 
@@ -10,22 +10,22 @@ from latecomer.models.outside import module_at
 
 
 def read_torch(*, path: str, layout: str | None = None) -> Dataset:
-    """Read a Dataset by ``file.py:name`` or ``package.module:name``, which runs that file.
+    """Read a Dataset from ``file.py:name`` or ``package.module:name``; this runs the file.
 
     Parameters
     ----------
     path : str
-        Names a map-style Dataset of samples ``(x, y, client)``, a pair of one with samples
-        ``(x, y)`` and its client index (see :func:`~latecomer.eval.datasets.samples.from_samples`),
-        or a function without arguments that returns either. Every process of a run calls it anew:
-        it must return the same samples each time.
+        Names a map-style Dataset of samples ``(x, y, client)``; a pair of a Dataset of ``(x, y)``
+        and its client index (see :func:`~latecomer.eval.datasets.samples.from_samples`); or a
+        function without arguments that returns either. Every process of a run calls the function
+        again: it must return the same samples each time.
     layout : {"vector", "hw", "chw", "hwc"}, optional
         As for npz.
 
     Raises
     ------
     InputError
-        There is no such name, its code fails, or what it gives is no such Dataset.
+        There is no such name, its code fails, or the result is no such Dataset.
     """
     place, _, name = path.rpartition(":") if isinstance(path, str) else ("", "", "")
     if not place or not name.isidentifier():

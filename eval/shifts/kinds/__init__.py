@@ -1,1 +1,1 @@
-"""Kinds of shift; a module of this folder declares some as its ``SHIFTS``."""
+"""Kinds of shift; each module here declares its own in ``SHIFTS``."""

@@ -1,4 +1,4 @@
-"""What a kind of shift says of itself: once, for studies, populations and figures."""
+"""Declaration of a kind of shift, used by studies, populations and figures alike."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,22 +25,22 @@ class Shift:
     unit : str
         What the severity measures.
     low, high : float
-        Legal severities, both included.
+        Lowest and highest legal severity, both included.
     above_zero : bool
-        Whether a study asks for severities above 0 alone.
+        Whether a study may ask only for severities above 0.
     function : callable or None
-        ``function(x, severity, rng)`` for inputs [n, ...]; None where the shift is one of labels.
+        ``function(x, severity, rng)`` for inputs [n, ...]; None for a shift of labels.
     images : bool
         Whether it needs images [n, C, H, W].
     joint : str
-        Why certification clients cannot be certified under it; empty where each is moved by itself.
+        Why there is no certificate under this shift; empty if each client is shifted separately.
     axis : str
-        What a figure writes at its severities; made from the name unless given.
+        Axis label of its severities in figures; made from the name unless given.
     neutral : float or None
-        Severity at which nothing happens, and from which a shift grows; None where there is none.
+        Severity that changes nothing and from which a shift grows; None where there is none.
     true_scale : bool
-        Whether a figure starts at ``neutral`` and sets severities apart as they are; else they
-        stand at equal distances, beside the unshifted control.
+        Whether a figure starts at ``neutral`` and spaces severities to scale; else they are
+        equally spaced, beside the unshifted control.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Shift:
     true_scale: bool = False
 
     def checked(self, severity: Any) -> float:
-        """Return ``severity`` as a float, refusing what the range excludes.
+        """Return ``severity`` as a float, refusing one outside the range.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class Shift:
     def apply(self, x: Any, severity: float, rng: np.random.Generator | None = None) -> Images:
         """Return shifted inputs, float32 and of the shape of ``x``.
 
-        ``rng`` matters to shifts that are random (noise); without one, seed 0 is used.
+        Only random shifts (noise) use ``rng``; without one, seed 0 is used.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Shift:
 
 
 def not_images(name: str, shape: Sequence[int]) -> InputError:
-    """Say that a shift needs images and does not get any."""
+    """Return the error for a shift that needs images but gets none."""
     return InputError(
         f"shifts.{name} needs images [C, H, W], but the data's samples have shape {list(shape)}"
     )
@@ -116,5 +116,5 @@ def unit_floats(x: Any) -> Images:
 
 
 def cut(x: Any, values: Images) -> Images:
-    """Cut to [0, 1] what was stored as bytes: a brighter white is still white."""
+    """Clip inputs that were stored as bytes to [0, 1]: a brighter white is still white."""
     return np.clip(values, 0, 1) if np.asarray(x).dtype == np.uint8 else values

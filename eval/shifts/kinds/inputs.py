@@ -1,4 +1,4 @@
-"""Shifts of inputs: what is done to the samples of a client, each by itself."""
+"""Shifts of inputs, applied to each sample of a client separately."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from latecomer.eval.shifts.kinds.declaration import Images, Shift, as_images, cu
 def blur(x: Any, sigma: float) -> Images:
     """Blur each channel of each image with a Gaussian filter.
 
-    The filter reaches four standard deviations and sees the border pixel repeated beyond the
+    The filter extends to four standard deviations, and border pixels are repeated beyond the
     edge (SciPy's ``mode="nearest", truncate=4``).
 
     Parameters
@@ -84,8 +84,8 @@ def noise(x: Any, sd: float, rng: np.random.Generator) -> Images:
     Parameters
     ----------
     x : array_like, uint8 or float, shape [n, ...]
-        uint8 is divided by 255, and the result is cut to [0, 1] as a camera would; floats are
-        taken as they are and not cut, because their scale is the user's.
+        uint8 is divided by 255, and the result is clipped to [0, 1] as by a camera; floats are
+        used as they are and not clipped, because their scale is the user's.
     sd : float, 0 to 10
         Standard deviation, after the division.
     rng : Generator
@@ -103,9 +103,9 @@ def contrast(x: Any, factor: float) -> Images:
     Parameters
     ----------
     x : array_like, uint8 or float, shape [n, C, H, W]
-        uint8 is divided by 255, and the result is cut to [0, 1]; floats are not cut.
+        uint8 is divided by 255, and the result is clipped to [0, 1]; floats are not clipped.
     factor : float, 0 to 10
-        Below 1 flatter, above 1 harder; 1 changes nothing.
+        Below 1 lowers the contrast, above 1 raises it; 1 changes nothing.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def brightness(x: Any, added: float) -> Images:
     Parameters
     ----------
     x : array_like, uint8 or float, shape [n, C, H, W]
-        uint8 is divided by 255, and the result is cut to [0, 1]; floats are not cut.
+        uint8 is divided by 255, and the result is clipped to [0, 1]; floats are not clipped.
     added : float, -1 to 1
         1 is the distance from black to white; 0 changes nothing.
     """

@@ -24,11 +24,11 @@ from latecomer.models.task.task import Clients, Samples, Task
 class ODPFLHN(DescribedClients):
     """ODPFL-HN (Amosy, Eyal, Chechik, 2021).
 
-    A set encoder sees inputs, no labels; the hypernetwork makes weights of its descriptor, whose
-    change is pulled back through both. A client is described by all its samples at once, in
+    A set encoder sees inputs but no labels; the hypernetwork makes weights from its descriptor, and
+    their change is pulled back through both. A client is described by all its samples at once, in
     training as in serving (supplement, B.1, B.2 and Algorithm 1): one forward pass over them.
 
-    Standardised descriptors, AdamW and averaged networks are defaults of ours, as its family says.
+    Standardised descriptors, AdamW and averaged networks are our defaults (see the base class).
 
     Attributes
     ----------
@@ -37,14 +37,14 @@ class ODPFLHN(DescribedClients):
     encoder_batch, undescribed
         As for :class:`~latecomer.models.families.described_clients.DescribedClients`.
     training : str
-        ``end_to_end``, or ``two_phase``: embeddings with an encoder that predicts them, trained on
-        the clients beside the hypernetwork (B.2), then fine-tuning.
+        ``end_to_end``, or ``two_phase``: first embeddings, and an encoder that clients train beside
+        the hypernetwork to predict them (B.2), then fine-tuning.
     embedding_lr, encoder_lr, encoder_steps : float, float, int
-        Of the embeddings' SGD; of a client's steps of the encoder, which look at all its samples.
+        Rate of the embeddings' SGD; rate and number of a client's encoder steps on all its samples.
     finetune_share : float
-        Rounds of fine-tuning for each of the first phase.
+        Rounds of fine-tuning for each round of the first phase.
     dp_epsilon, dp_delta : float
-        Privacy of a newcomer's descriptor by noise; ``dp_epsilon`` None: none.
+        Privacy of a newcomer's descriptor by noise; ``dp_epsilon`` None: no noise.
     """
 
     training: str = choice("end_to_end", "two_phase")
@@ -68,12 +68,12 @@ class ODPFLHN(DescribedClients):
         refuse_unbounded(self.dp_epsilon, self.encoder)
 
     def phases(self, task: Task) -> tuple[Phase, ...]:
-        """Return everything at once, or embeddings with their encoder, and fine-tuning."""
+        """Return a single phase, or embeddings with their encoder and then fine-tuning."""
         two = self.training == "two_phase"
         return turns.embedding_phases(self.finetune_share) if two else (Phase(),)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
-        """Draw both networks, and embeddings where there are some; look at the first cohort."""
+        """Draw both networks, and embeddings if used; standardise by the first cohort if set."""
         dim = self.descriptor_dim or max(1, len(clients) // 4)
         eta = nest("hyper", hypernetwork(task, dim).initial(generator))
         two = self.training == "two_phase"
@@ -110,7 +110,7 @@ class ODPFLHN(DescribedClients):
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Pull the changes back through what learns and take a step."""
+        """Pull the changes back through the parts that learn, and take a step."""
         rule = (self.embedding_lr, self.server_momentum, self.server_weight_decay)
         parts = start, uploads, self.optimizer, rule, self.clip_norm
         return self.averaged(turns.learn(state, cohort, *parts), cohort.round)

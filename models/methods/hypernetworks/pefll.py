@@ -26,8 +26,8 @@ class PeFLL(GeneratedClients):
     |theta_i|^2]``, ``theta_i = h(v(S_i; eta_v); eta_h)`` (equation 1), by Algorithm 2: local SGD
     from ``theta_i``, its change pulled back once a round. Serving is Algorithm 1.
 
-    A descriptor is a mean over samples, as in the text. The published code divides by batches, a
-    factor that standardising takes away, but shorter where a batch is partial. Not followed.
+    As in the text, a descriptor is a mean over samples. The published code instead divides by the
+    number of batches; standardising cancels this, but a partial batch shortens the descriptor.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class PeFLL(GeneratedClients):
         and ``bound_kl`` (the two-step kl form): the loss is bounded and the regularisers'
         strengths are the bound's derivatives, taken anew each round; ``lambda_*`` are not used.
     weight_radius : float, optional
-        Wherever mean target weights are made they are projected onto this ball around 0 (R2).
+        Radius of the ball around 0 that all mean target weights are projected onto (R2).
     """
 
     posterior: str = choice("none", "gaussian")
@@ -88,12 +88,12 @@ class PeFLL(GeneratedClients):
 
     @property
     def local(self) -> LocalSGD:
-        """The rule of a local step; where a bound trains, its ridge is part of the objective."""
+        """The rule of a local step; in training on a bound, the ridge is part of the objective."""
         rule = super().local
         return replace(rule, weight_decay=0.0) if self.by_bound else rule
 
     def ridges(self, start: Start) -> tuple[float, float]:
-        """Return the regularisers of hypernetwork and encoder: set, or the bound's derivatives."""
+        """Return the regularisers of hypernetwork and encoder: as set, or from the bound."""
         if not self.by_bound:
             return super().ridges(start)
         return start.shared["hyper"].item(), start.shared["encoder"].item()
@@ -110,13 +110,13 @@ class PeFLL(GeneratedClients):
         return theta if self.posterior == "none" else sample(theta, self.alpha_theta, generator)
 
     def confine(self, made: Params) -> Params:
-        """Project the weights made for clients onto the ball; as made where there is none."""
+        """Project the weights made for clients onto the ball; leave them as made without one."""
         return made if self.weight_radius is None else in_ball(made, self.weight_radius)
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
-        """Make the cohort's weights; where a bound trains, with its regularisers' strengths."""
+        """Make the cohort's weights; in training on a bound, add its regularisers' strengths."""
         begun = super().start(task, state, clients, cohort, generator)
         if not self.by_bound:
             return begun
@@ -135,7 +135,7 @@ class PeFLL(GeneratedClients):
         batches: tuple[Samples, ...],
         step: int,
     ) -> Tensor:
-        """Return the loss on the minibatch; the bounded one and its ridge where a bound trains."""
+        """Return the loss on the minibatch; in training on a bound, bounded and with a ridge."""
         x, y = batches[0].x, batches[0].labels()
         if not self.by_bound:
             return task.loss(params, x, y)

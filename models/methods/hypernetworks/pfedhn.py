@@ -34,7 +34,7 @@ class PFedHN(FittedEmbeddings):
     server_lr, server_momentum, server_weight_decay, resting_embeddings, clip_norm
         As for :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`.
     local_lr, local_momentum, local_weight_decay, embedding_dim, sizes
-        Likewise.
+        As for that class, too.
     novel_lr, novel_rounds, novel_steps, novel_batch_size, novel_size, warm
         As for :class:`~latecomer.models.families.fitted_embeddings.FittedEmbeddings`.
     """
@@ -59,7 +59,7 @@ class PFedHN(FittedEmbeddings):
                 "embedding_dim must be left out with descriptors=class_proportions, which are as "
                 f"long as there are classes, got embedding_dim={self.embedding_dim}"
             )
-        # The class tells how it serves by default; nothing is fitted to this variant's newcomers.
+        # The class attribute describes the default; this variant fits nothing to newcomers.
         object.__setattr__(self, "personalization", "forward")
 
     def fixed_embeddings(self, task: Task, clients: Clients) -> Tensor | None:

@@ -12,11 +12,11 @@ from latecomer.models.families.fitted_embeddings import FittedEmbeddings
 class PFedHNPC(FittedEmbeddings):
     """pFedHN with a personal classifier (Shamsian, Navon, Fetaya, Chechik, ICML 2021).
 
-    As pFedHN, but the last layers are trained on the client along with what the hypernetwork made,
-    and never leave it; every client's head is drawn on its own. A newcomer fits a new embedding
+    As pFedHN, but the last layers are trained on the client along with those the hypernetwork made,
+    and never leave the client; heads are drawn independently. A newcomer fits a new embedding
     through the frozen hypernetwork together with a fresh head.
 
-    ``server_lr`` is that of the published code for this variant, five times pFedHN's. It departs
+    ``server_lr`` is that of the published code for this variant, five times pFedHN's. This departs
     from that code in two ways: a head's momentum begins anew in every round, as that of all local
     weights does (there each head has an optimizer that lasts), and a local step clips the gradients
     of body and head together (there the body's alone).

@@ -17,7 +17,7 @@ class PFLEnsemble(EmbeddedClients):
     """PFL-ensemble, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
 
     A newcomer is served the mean of the logits of all seen clients' models; its own data are not
-    looked at. Training is pFedHN's, and a seen client is served the model of its own embedding.
+    used. Training is pFedHN's, and a seen client is served the model of its own embedding.
 
     Settings are those of :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`. For
     the paper's ``embedding_dim`` set a quarter of the number of all clients.

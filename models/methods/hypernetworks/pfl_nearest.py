@@ -48,7 +48,7 @@ class PFLNearest(EmbeddedClients):
     numbers_version: ClassVar[int] = 2
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
-        """Draw what pFedHN draws, and let every client keep inputs to be compared by."""
+        """Draw what pFedHN draws, and keep some inputs of every client for comparison."""
         state = super().init(task, clients, first, generator)
         kept = torch.minimum(clients.support_sizes, torch.tensor(self.n_inputs))
         places = [
@@ -80,6 +80,6 @@ class PFLNearest(EmbeddedClients):
         return min(range(len(distances)), key=distances.__getitem__)
 
     def _spaced(self, size: int, width: int) -> Tensor:
-        """Return ``width`` places below ``size``, of which the first ``n_inputs`` are spread."""
+        """Return ``width`` places below ``size``, the first ``n_inputs`` evenly spaced."""
         n_own = min(size, self.n_inputs)
         return (torch.arange(width).clamp_max(n_own - 1) * size) // n_own

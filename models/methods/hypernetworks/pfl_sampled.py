@@ -16,13 +16,13 @@ from latecomer.models.task.task import Samples, Task
 class PFLSampled(EmbeddedClients):
     """PFL-sampled, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
 
-    A newcomer is served one seen client's model, drawn uniformly. As in the paper what is measured
-    is the mean accuracy (and log-loss) of all seen clients' models on the newcomer, so nothing of
-    the result hangs on the draw: see :class:`~latecomer.models.engine.method.DrawnModel`. Averaging
+    A newcomer is served one seen client's model, drawn uniformly. As in the paper, what is measured
+    is the mean accuracy (and log-loss) of all seen clients' models on the newcomer, so the result
+    does not depend on the draw: see :class:`~latecomer.models.engine.method.DrawnModel`. Averaging
     probabilities or logits would be another, better predictor (an ensemble).
 
     Training is pFedHN's, and a seen client is served the model of its own embedding. Newcomers'
-    data are not looked at.
+    data are not used.
 
     Settings are those of :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`. For
     the paper's ``embedding_dim`` set a quarter of the number of all clients.
