@@ -33,10 +33,13 @@ CAUSES = {
 def verdicts() -> pd.DataFrame:
     """Return the papers' numbers with ``ours``, ``margin``, ``verdict``, ``run`` and ``reason``.
 
-    Of several runs the one at the paper's scale counts, else the one that trained longest.
+    Of several runs the one at the paper's scale counts, then the one that trained longest, then the
+    one with most seeds.
     """
     compared = pd.concat([_of_run(path.parent) for path in REFERENCE.glob("*/study.yaml")])
-    best = compared.sort_values(["full", "rounds"]).drop_duplicates("number", keep="last")
+    best = compared.sort_values(["full", "rounds", "n_seeds"]).drop_duplicates(
+        "number", keep="last"
+    )
     columns = ["ours", "difference", "margin", "verdict", "run", "reason"]
     numbers = paper_numbers().join(best.set_index("number")[columns])
     return numbers.fillna({"verdict": NOT_COMPARABLE, "run": "", "reason": UNTRAINED})
