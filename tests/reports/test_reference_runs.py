@@ -1,5 +1,7 @@
 """Finished runs are kept as CONTRIBUTING says: an archive of cells that add up to the rows."""
 
+import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -42,6 +44,18 @@ def test_an_archive_says_nothing_of_who_made_it_and_when(kept):
     assert names == sorted(names)
     assert {(m.uid, m.gid, m.uname, m.gname, m.mtime) for m in members} == {(0, 0, "", "", 0)}
     assert all(member.isdir() or member.isreg() for member in members)
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda path: path.name)
+def test_no_kept_cell_says_where_on_a_machine_it_lay(kept):
+    told = [
+        json.loads((cell.path / name).read_text("utf-8"))
+        for cell in load_run(kept).cells
+        for name in ("config.json", "adopted.json")
+        if (cell.path / name).is_file()
+    ]
+    told.append(json.loads((kept / "env.json").read_text("utf-8")))
+    assert not re.findall(r'["\s=]/\w[^"\s]*', json.dumps(told))
 
 
 def test_cells_lie_in_archives():
