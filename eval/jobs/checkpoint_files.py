@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _FORMAT = 1
 _KEPT = 2  # the newest, and the one before it in case the disk loses the newest
 _TABLES = ("server", "clients")
+_AT_HAND_SECONDS = 1.0
+"""Most work that is lost when a process is asked to stop, or a round if that takes longer."""
 
 
 class CellCheckpoints:
@@ -94,7 +96,7 @@ class CellCheckpoints:
         return made
 
     def write_last(self) -> None:
-        """Write the last finished round, before a process that must end exits."""
+        """Write the round last copied, before a process that must end exits."""
         for slot in self._slots[-1:]:
             slot.write_last()
 
@@ -111,8 +113,8 @@ class _FileSlot:
         self._facts = dict(facts)
         self._written = 0
         self._since = cell.clock()
-        self._latest: Checkpoint | None = None
-        self._place = Place()
+        self._copied = -float("inf")
+        self._at_hand: tuple[Checkpoint, Place] | None = None
         self._unusable: list[int] = []
 
     def load(self) -> "Checkpoint | None":
@@ -136,19 +138,22 @@ class _FileSlot:
         return None
 
     def offer(self, checkpoint: "Checkpoint") -> None:
-        """Remember a checkpoint, and write it if one is due."""
-        # If it is only written at exit, the log may already have a line about the next round.
-        self._latest, self._place = checkpoint, self._cell.progress.place()
-        every = self._cell.every
+        """Write a checkpoint if one is due; else have a copy at hand, once a second."""
+        every, now = self._cell.every, self._cell.clock()
         done = checkpoint.rounds_done
-        late = every.seconds is not None and self._cell.clock() - self._since >= every.seconds
+        late = every.seconds is not None and now - self._since >= every.seconds
         many = every.rounds is not None and done - self._written >= every.rounds
         if late or many or done >= self._rounds:
-            self._write(checkpoint)
+            self._write(checkpoint, self._cell.progress.place())
+        elif now - self._copied >= _AT_HAND_SECONDS:
+            # If it is written at exit, the log already has lines about later rounds. Both change
+            # at once: the process may be asked to stop at any point.
+            self._at_hand = checkpoint.copy(), self._cell.progress.place()
+            self._copied = now
 
     def write_last(self) -> None:
-        if self._latest is not None and self._latest.rounds_done > self._written:
-            self._write(self._latest)
+        if self._at_hand is not None and self._at_hand[0].rounds_done > self._written:
+            self._write(*self._at_hand)
 
     def _there(self) -> list[int]:
         """Return the rounds of the checkpoints that are there, oldest first."""
@@ -159,7 +164,7 @@ class _FileSlot:
     def _path(self, done: int, suffix: str) -> Path:
         return self._cell.folder / f"{self._name}-{done:08d}.{suffix}"
 
-    def _write(self, checkpoint: "Checkpoint") -> None:
+    def _write(self, checkpoint: "Checkpoint", place: Place) -> None:
         import torch
         from safetensors import SafetensorError
         from safetensors.torch import save_file
@@ -197,7 +202,7 @@ class _FileSlot:
             "tables": {name: list(table) for name, table in tables.items()},
             "torch": torch.__version__,
             "device": self._facts["device"],
-            "progress": {"size": self._place.size, "seconds": self._place.seconds},
+            "progress": {"size": place.size, "seconds": place.seconds},
             "sha256": sha256,
         }
         write_atomic(self._path(done, "json"), json.dumps(about, indent=1) + "\n")

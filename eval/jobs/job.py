@@ -130,7 +130,7 @@ def carry_out(
 
     The cell is locked meanwhile.  ``done`` is written last and holds the hash of ``rows.csv``; a
     cell without it counts as not run.  A process that is asked to end first writes a checkpoint of
-    the last finished round.
+    the round last copied: at most a second old, or one round.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class Slot(Protocol):
         """Return the newest intact checkpoint, None if there is none."""
 
     def offer(self, checkpoint: "Checkpoint") -> None:
-        """Accept a checkpoint, and write it if one is due."""
+        """Accept a checkpoint, and write it if one is due; what is kept of it is copied."""
 
 
 class Checkpoints(Protocol):

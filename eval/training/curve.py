@@ -117,7 +117,7 @@ def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> 
         latest = {"round": now, **plan.quantities(checkpoint.state, now)}
         curve = replace(curve, quantities=(*earlier, latest))
     if plan.chooses and totals["validation"].per_client < curve.error:
-        state = checkpoint.state
+        state = checkpoint.state.copy()
         return replace(curve, round=now, error=totals["validation"].per_client, state=state)
     return curve
 

@@ -1,7 +1,7 @@
 """The state of training between two rounds: all that is needed to resume it exactly."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import device
@@ -29,6 +29,10 @@ class Checkpoint:
     rounds_done: int
     state: State
     selection: Mapping[str, Any] = field(default_factory=dict)
+
+    def copy(self) -> "Checkpoint":
+        """Return a checkpoint that no later round overwrites."""
+        return replace(self, state=self.state.copy())
 
     def state_on(self, where: device) -> State:
         """Return the state on a device."""

@@ -212,7 +212,10 @@ class Method(ABC):
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Return the state after the round; ``state`` already holds what the clients kept."""
+        """Return the state after the round; ``state`` already holds what the clients kept.
+
+        If it is ``disposable``, its tensors may be overwritten and returned.
+        """
 
     def serve(
         self,

@@ -27,14 +27,17 @@ def adamw(
     *,
     lr: float,
     weight_decay: float,
+    in_place: bool = False,
 ) -> tuple[Params, Params]:
     """Take one step of AdamW (betas .9 and .999, eps 1e-8) and return weights and memory.
 
     Decay is decoupled: weights shrink by ``1 - lr * weight_decay`` whatever the gradient is
-    (Loshchilov and Hutter, 2019). ``slopes`` holds a gradient for each of ``params``.
+    (Loshchilov and Hutter, 2019). ``slopes`` holds a gradient for each of ``params``. With
+    ``in_place`` the given tensors are overwritten and returned; they must be contiguous.
     """
-    new = {key: _copy(value.detach()) for key, value in params.items()}
-    kept = {key: _copy(value) for key, value in memory.items()}
+    taken = torch.Tensor.detach if in_place else _copy
+    new = {key: taken(value) for key, value in params.items()}
+    kept = {key: taken(value) for key, value in memory.items()}
     torch_adamw.adamw(
         list(new.values()),
         # torch's fused optimizers assume one memory layout for all tensors of a weight.
@@ -58,7 +61,7 @@ def adamw(
 
 
 def _copy(value: Tensor) -> Tensor:
-    return value.clone(memory_format=torch.contiguous_format)
+    return value.detach().clone(memory_format=torch.contiguous_format)
 
 
 def sgd_memory(params: Mapping[str, Tensor]) -> Params:

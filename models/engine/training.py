@@ -102,7 +102,8 @@ def train(
     seed : int
         Training seed: initial weights, cohorts, minibatches and noise.
     on_round, on_checkpoint : callable, optional
-        Called after every round with a :class:`RoundLog`, or a :class:`Checkpoint` (no copy).
+        Called after every round with a :class:`RoundLog`, or a :class:`Checkpoint`, whose tensors
+        the next round may overwrite: keep ``checkpoint.copy()``.
     path : str
         ``serial`` (one client after another), ``vectorised`` (all at once; the same up to rounding)
         or ``auto``: serial on a CPU, vectorised elsewhere if the method can; the log says why.
@@ -118,18 +119,17 @@ def train(
     ValueError
         When an argument is out of its range, clients carry no labels or are fewer than a cohort.
     """
-    _check_labelled(clients)
+    _check(task, clients, config, resume)
     taken, reason = choose_path(path, chunk_size, method, task, clients.device)
-    check_precision(config.precision, task.dtype, clients.device)
     schedule = Schedule(seed, clients, config)
     begun = _begin(method, task, clients, schedule) if resume is None else resume
-    _check_standing(begun, config)
-    done, state = begun.rounds_done, begun.state_on(clients.device)
+    done, state = begun.rounds_done, begun.state_on(clients.device).copy()
     del begun, resume  # or every client's first state stays in memory until the end
     phases = _phase_of_each_round(method, task, config)
     drawn = schedule.cohorts(range(done, config.rounds), method.batches_per_step, task)
     for number, cohort in enumerate(drawn, done):
-        parts = state, clients, cohort, phases[number], schedule.noise(number)
+        given = replace(state, disposable=True), clients, cohort
+        parts = *given, phases[number], schedule.noise(number)
         state, loss = one_round(
             method, task, *parts, path=taken, chunk_size=chunk_size, precision=config.precision
         )
@@ -140,15 +140,13 @@ def train(
     return state
 
 
-def _check_labelled(clients: Clients) -> None:
+def _check(task: Task, clients: Clients, config: TrainConfig, resume: Checkpoint | None) -> None:
     if not clients.labelled:
         raise ValueError("clients must be labelled to train on, got clients without labels")
-
-
-def _check_standing(begun: Checkpoint, config: TrainConfig) -> None:
-    if not 0 <= begun.rounds_done <= config.rounds:
+    check_precision(config.precision, task.dtype, clients.device)
+    if resume is not None and not 0 <= resume.rounds_done <= config.rounds:
         raise ValueError(
-            f"resume must stand at round 0 to {config.rounds}, got round {begun.rounds_done}"
+            f"resume must stand at round 0 to {config.rounds}, got round {resume.rounds_done}"
         )
 
 
@@ -183,7 +181,8 @@ def one_round(
     Parameters
     ----------
     method, task, state, clients
-        What is trained, the state it starts from, and the clients.
+        What is trained, the state it starts from, and the clients. The state is left as it was,
+        unless it is ``disposable``.
     cohort : Cohort
         The round's clients and rows, as the schedule drew them.
     phase : Phase
@@ -228,8 +227,11 @@ def _aggregated(
 ) -> State:
     """Return the state that the cohort's trained weights lead to."""
     finish = method.finish(task, state, cohort, start, final)
-    state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
-    return method.aggregate(task, state, cohort, start, finish.uploads)
+    once = state.disposable
+    clients = scatter(state.clients, cohort.members, finish.kept, in_place=once)
+    state = State(state.server, clients, disposable=once)
+    after = method.aggregate(task, state, cohort, start, finish.uploads)
+    return State(after.server, after.clients)
 
 
 def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> list[Phase]:

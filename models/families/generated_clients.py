@@ -114,6 +114,7 @@ class GeneratedClients(Method, ABC):
                 part(server, f"{section}_adamw"),
                 lr=self.server_lr,
                 weight_decay=ridge_decay(strength),
+                in_place=state.disposable,
             )
             server |= nest(section, weights) | nest(f"{section}_adamw", memory)
         return State(server, state.clients)

@@ -24,10 +24,26 @@ class State:
     clients : dict of str to Tensor
         What each seen client holds, client axis first (length: number of seen clients); empty for
         methods whose clients keep nothing.
+    disposable : bool
+        Whether nobody needs the tensors any more, so that the next round may overwrite them: a
+        large state is quicker to move where it lies than to move and copy.
     """
 
     server: Params
     clients: Params = field(default_factory=dict)
+    disposable: bool = field(default=False, kw_only=True)
+
+    def copy(self) -> "State":
+        """Return the same numbers, every tensor in memory of its own.
+
+        >>> weight = torch.zeros(1)
+        >>> found = State({"w": weight, "mean.w": weight}).copy()
+        >>> found.server["w"] += 1
+        >>> found.server["mean.w"], weight
+        (tensor([0.]), tensor([0.]))
+        """
+        both = self.server, self.clients
+        return State(*({key: value.clone() for key, value in table.items()} for table in both))
 
 
 def part(table: Mapping[str, Tensor], section: str) -> Params:
@@ -61,13 +77,20 @@ def gather(table: Mapping[str, Tensor], members: Tensor) -> Params:
     return {key: value[members] for key, value in table.items()}
 
 
-def scatter(table: Mapping[str, Tensor], members: Tensor, rows: Mapping[str, Tensor]) -> Params:
+def scatter(
+    table: Mapping[str, Tensor],
+    members: Tensor,
+    rows: Mapping[str, Tensor],
+    *,
+    in_place: bool = False,
+) -> Params:
     """Return ``table`` with the rows ``members`` of the named entries replaced.
 
-    The given table is left as it was; entries that ``rows`` does not name are shared, not copied.
+    The given table is left as it was, unless ``in_place``; entries that ``rows`` does not name are
+    shared, not copied.
     """
-    changed = {key: table[key].index_copy(0, members, value) for key, value in rows.items()}
-    return {**table, **changed}
+    put = torch.Tensor.index_copy_ if in_place else torch.Tensor.index_copy
+    return {**table, **{key: put(table[key], 0, members, value) for key, value in rows.items()}}
 
 
 def stack(tables: list[Params]) -> Params:

@@ -32,7 +32,7 @@ def test_small_round(
     take_turns: Callable[..., dict[str, Turns]],
     judge: Callable[..., None],
 ) -> None:
-    """At most 1.15 times the best bare loop; PeFLL on vectors is not held to it.
+    """At most 1.15 times the best bare loop.
 
     The engine draws up to sixteen small rounds at once, so that medians do not see the draws.
     """

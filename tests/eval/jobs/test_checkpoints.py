@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.jobs import checkpoint_files
 from latecomer.eval.jobs.cell_directory import is_done
 from latecomer.eval.jobs.checkpoint_files import CellCheckpoints
 from latecomer.eval.jobs.job import Job, carry_out
@@ -86,7 +87,8 @@ ALL = [(name, {}) for name in METHODS] + VARIANTS
         for name, hyper in ALL
     ],
 )
-def test_a_stopped_cell_ends_with_the_rows_of_one_that_was_not(tmp_path, name, hyper):
+def test_a_stopped_cell_ends_with_the_rows_of_one_that_was_not(tmp_path, monkeypatch, name, hyper):
+    monkeypatch.setattr(checkpoint_files, "_AT_HAND_SECONDS", 0.0)  # rounds here take no second
     settings, every = {"name": name, **hyper}, CheckpointEvery()  # nothing but on the way out
     whole = job_of(tmp_path / "whole", settings, every=every)
     parts = job_of(tmp_path / "parts", settings, every=every)
@@ -302,6 +304,26 @@ def test_checkpoints_are_written_when_it_is_time(files, tmp_path):
     before = (tmp_path / "checkpoints/train-00000009.json").stat().st_mtime_ns
     cell.write_last()
     assert (tmp_path / "checkpoints/train-00000009.json").stat().st_mtime_ns == before
+
+
+def test_a_copy_a_second_is_at_hand_when_the_process_must_end(files, tmp_path):
+    """Rounds go on in the same memory, so that what is written at exit must be a copy."""
+    now = [0.0]
+    cell = files(tmp_path, every=CheckpointEvery(seconds=60), clock=lambda: now[0])
+    slot, weights = cell.slot("train", seed=0, rounds=99), torch.zeros(3)
+    for number in range(1, 8):
+        now[0] = number * 0.4
+        weights.fill_(number)
+        slot.offer(Checkpoint(number, State({"w": weights}, {})))
+    cell.write_last()
+    found = files(tmp_path).slot("train", seed=0, rounds=99).load()
+    # Copied after .4, 1.6 and 2.8 seconds.
+    assert (found.rounds_done, found.state.server["w"].tolist()) == (7, [7.0] * 3)
+    now[0] = 3.2
+    weights.fill_(8)
+    slot.offer(Checkpoint(8, State({"w": weights}, {})))
+    cell.write_last()
+    assert files(tmp_path).slot("train", seed=0, rounds=99).load().rounds_done == 7
 
 
 def test_the_frequency_is_checked():

@@ -354,7 +354,13 @@ def test_stopping_and_going_on_changes_nothing(device: str) -> None:
     clients, task = placed(images(), torch.device(device)), a_task()
     method, kept = make_method("pefll"), []
     whole = train(
-        method, task, clients, CONFIG, seed=0, on_checkpoint=kept.append, path="vectorised"
+        method,
+        task,
+        clients,
+        CONFIG,
+        seed=0,
+        on_checkpoint=lambda found: kept.append(found.copy()),
+        path="vectorised",
     )
     after = train(method, task, clients, CONFIG, seed=0, resume=kept[0], path="vectorised")
     for key, value in whole.server.items():

@@ -148,7 +148,7 @@ def test_clients_are_served_by_the_running_mean_of_the_networks(
     method = ODPFLHN(local_lr=0.05, averaging=0.3)
     states: list[State] = []
     last = train(
-        method, task, clients, CONFIG, seed=0, on_checkpoint=lambda c: states.append(c.state)
+        method, task, clients, CONFIG, seed=0, on_checkpoint=lambda c: states.append(c.copy().state)
     )
     mean = initial_state(method, task, clients, CONFIG, seed=0).server["hyper.trunk0.weight"]
     for number, state in enumerate(states):

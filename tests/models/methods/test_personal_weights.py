@@ -98,7 +98,7 @@ def test_alpha_moves_along_its_gradient_once_a_round_and_stays_a_share(
         clients,
         config,
         seed=0,
-        on_checkpoint=lambda found: states.append(found.state),
+        on_checkpoint=lambda found: states.append(found.copy().state),
     )
     before, state = states[1], states[2]
     cohort = Schedule(0, clients, config).cohort(2)

@@ -204,7 +204,7 @@ def test_left_out_it_changes_nothing(path: str, monkeypatch: pytest.MonkeyPatch)
 def test_resumed_training_is_uninterrupted_training(name: str, path: str) -> None:
     method, kept = make_method(name), list[Checkpoint]()
     parts = method, image_task(), images(), BF16
-    whole = train(*parts, seed=3, path=path, on_checkpoint=kept.append)
+    whole = train(*parts, seed=3, path=path, on_checkpoint=lambda found: kept.append(found.copy()))
     for stop in (1, 2):
         assert_same(train(*parts, seed=3, path=path, resume=kept[stop - 1]), whole)
     exact = train(*parts[:3], FLOAT32, seed=3, path=path)
