@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.eval.files import sync_folder, write_atomic
 from latecomer.eval.jobs.progress import Place, Progress
+from latecomer.eval.jobs.sigterm import allow_stop, put_off_stop, stop_waits
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Slot
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 _FORMAT = 1
 _KEPT = 2  # the newest, and the one before it in case the disk loses the newest
 _TABLES = ("server", "clients")
-_AT_HAND_SECONDS = 1.0
-"""Most work that is lost when a process is asked to stop, or a round if that takes longer."""
+_COPIED_EVERY = 1.0
+"""Seconds; a process that is asked to stop within a shorter round ends that round first."""
 
 
 class CellCheckpoints:
@@ -96,7 +97,7 @@ class CellCheckpoints:
         return made
 
     def write_last(self) -> None:
-        """Write the round last copied, before a process that must end exits."""
+        """Write the last finished round, before a process that must end exits."""
         for slot in self._slots[-1:]:
             slot.write_last()
 
@@ -114,6 +115,7 @@ class _FileSlot:
         self._written = 0
         self._since = cell.clock()
         self._copied = -float("inf")
+        self._copy: tuple[Checkpoint, Place] | None = None
         self._at_hand: tuple[Checkpoint, Place] | None = None
         self._unusable: list[int] = []
 
@@ -137,19 +139,25 @@ class _FileSlot:
             self._cell.note(f"{unusable}; training starts anew")
         return None
 
-    def offer(self, checkpoint: "Checkpoint") -> None:
-        """Write a checkpoint if one is due; else have a copy at hand, once a second."""
+    def offer(self, checkpoint: "Checkpoint", *, long_ahead: bool = False) -> None:
+        """Write a checkpoint if one is due; else copy it, or have a stop wait for the next."""
         every, now = self._cell.every, self._cell.clock()
         done = checkpoint.rounds_done
+        # The next round may overwrite the tensors. If it is only written at exit, the log may
+        # already have a line about that round.
+        self._at_hand = fresh = checkpoint, self._cell.progress.place()
         late = every.seconds is not None and now - self._since >= every.seconds
         many = every.rounds is not None and done - self._written >= every.rounds
-        if late or many or done >= self._rounds:
-            self._write(checkpoint, self._cell.progress.place())
-        elif now - self._copied >= _AT_HAND_SECONDS:
-            # If it is written at exit, the log already has lines about later rounds. Both change
-            # at once: the process may be asked to stop at any point.
-            self._at_hand = checkpoint.copy(), self._cell.progress.place()
+        if late or many or done >= self._rounds or stop_waits():
+            self._write(*fresh)
+        elif long_ahead or now - self._copied >= _COPIED_EVERY:
+            self._copy = self._at_hand = checkpoint.copy(), fresh[1]
             self._copied = now
+        else:
+            put_off_stop()
+            self._at_hand = self._copy  # for Ctrl-C, which does not wait
+            return
+        allow_stop()
 
     def write_last(self) -> None:
         if self._at_hand is not None and self._at_hand[0].rounds_done > self._written:

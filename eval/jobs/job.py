@@ -24,6 +24,7 @@ from latecomer.eval.jobs.cell_directory import (
 from latecomer.eval.jobs.checkpoint_files import CellCheckpoints, remove_checkpoints
 from latecomer.eval.jobs.lock import HeldError, Lock, held, owner_of
 from latecomer.eval.jobs.progress import Progress, RoundLog
+from latecomer.eval.jobs.sigterm import allow_stop
 from latecomer.eval.results.rows import Artifact, rows_to_text, write_artifact
 from latecomer.eval.studies.cells import Cell
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Checkpoints
@@ -130,7 +131,7 @@ def carry_out(
 
     The cell is locked meanwhile.  ``done`` is written last and holds the hash of ``rows.csv``; a
     cell without it counts as not run.  A process that is asked to end first writes a checkpoint of
-    the round last copied: at most a second old, or one round.
+    the last finished round.
 
     Raises
     ------
@@ -207,6 +208,7 @@ def _carry_out(
         progress.finish()
     finally:
         progress.close()
+        allow_stop()
     lock.check()
     for name, artifact in outcome.artifacts.items():
         write_artifact(folder / "artifacts", name, artifact)

@@ -4,25 +4,61 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FrameType
 
 GRACE_SECONDS = 10.0
 """How long workers may take for a last checkpoint."""
 
 
+@dataclass
+class _Stop:
+    """What this process was asked, and whether it must wait."""
+
+    code: int | None = None
+    put_off: bool = False
+    raised: bool = False
+
+    def ask(self, number: int, frame: FrameType | None) -> None:
+        if self.code is None:
+            self.code = 128 + number
+            self.leave()
+
+    def leave(self) -> None:
+        if self.waits() and not self.put_off:
+            self.raised = True
+            raise SystemExit(self.code)
+
+    def waits(self) -> bool:
+        return self.code is not None and not self.raised
+
+
+_stop = _Stop()
+
+
 def stop_on_sigterm() -> None:
-    """Let SIGTERM end this worker process with exit code 143, at any point.
+    """Let SIGTERM end this worker process with exit code 143, at any point unless put off.
 
     ``SystemExit`` is raised once; running work writes its last checkpoint as it ends.
     """
-    asked = threading.Event()
+    _stop.code, _stop.put_off, _stop.raised = None, False, False
+    signal.signal(signal.SIGTERM, _stop.ask)
 
-    def leave(number: int, frame: FrameType | None) -> None:
-        if not asked.is_set():
-            asked.set()
-            raise SystemExit(128 + number)
 
-    signal.signal(signal.SIGTERM, leave)
+def put_off_stop() -> None:
+    """Let a stop that is asked for from now on wait for :func:`allow_stop`."""
+    _stop.put_off = True
+
+
+def allow_stop() -> None:
+    """Stop here if that was asked for meanwhile, and from now on at any point."""
+    _stop.put_off = False
+    _stop.leave()
+
+
+def stop_waits() -> bool:
+    """Return whether this process was asked to stop and has not begun to."""
+    return _stop.waits()
 
 
 @contextlib.contextmanager

@@ -96,7 +96,8 @@ def _trained(
         nonlocal curve
         if plan is not None:
             curve = measured(curve, plan, checkpoint, setup.score)
-        slot.offer(stored(curve, checkpoint))
+        measured_next = plan is not None and plan.falls_on(checkpoint.rounds_done + 1)
+        slot.offer(stored(curve, checkpoint), long_ahead=measured_next)
 
     state = setup.train(
         clients, slot, on_round=on_round, resume=resume, on_checkpoint=on_checkpoint

@@ -42,8 +42,11 @@ class Slot(Protocol):
     def load(self) -> "Checkpoint | None":
         """Return the newest intact checkpoint, None if there is none."""
 
-    def offer(self, checkpoint: "Checkpoint") -> None:
-        """Accept a checkpoint, and write it if one is due; what is kept of it is copied."""
+    def offer(self, checkpoint: "Checkpoint", *, long_ahead: bool = False) -> None:
+        """Accept a checkpoint, and write it if one is due; what is kept of it is copied.
+
+        With ``long_ahead`` more than a round comes before the next, so no stop may wait for it.
+        """
 
 
 class Checkpoints(Protocol):
@@ -57,7 +60,7 @@ class _NoSlot:
     def load(self) -> None:
         return None
 
-    def offer(self, checkpoint: "Checkpoint") -> None:
+    def offer(self, checkpoint: "Checkpoint", *, long_ahead: bool = False) -> None:
         pass
 
 

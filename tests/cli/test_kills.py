@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -193,13 +192,10 @@ def test_a_run_asked_to_stop_says_how_to_continue(
     begun = [path for path in out.glob("cells/*/progress.jsonl") if path.stat().st_size]
     held_up = [path.parent for path in begun if not (path.parent / "done").is_file()]
     assert held_up
-    for place in held_up:  # a second's work is lost at most, whatever --checkpoint-rounds says
-        told = place.joinpath("progress.jsonl").read_text().splitlines()
-        ends = [json.loads(line)["seconds"] for line in told if '"round"' in line]
-        kept = json.loads(max(place.glob("checkpoints/*.json")).read_text())["round"]
-        longest = max(after - before for before, after in pairwise([0.0, *ends]))
-        # A round is told before it is copied, and the next one may be under way.
-        assert ends[-1] - ends[kept - 1] < 1.0 + 2 * longest
+    for place in held_up:  # no round is lost that was over, whatever --checkpoint-rounds says
+        told = place.joinpath("progress.jsonl").read_text().count('"round"')
+        newest = max(place.glob("checkpoints/*.json"))
+        assert json.loads(newest.read_text())["round"] >= told - 1
     again = start(tmp_path)
     with cleaned_up([again]):
         assert again.wait(timeout=600) == 0

@@ -1,6 +1,8 @@
 """Checkpoints of cells: going on from them, and from what is left when they are damaged."""
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from latecomer.eval.jobs.cell_directory import is_done
 from latecomer.eval.jobs.checkpoint_files import CellCheckpoints
 from latecomer.eval.jobs.job import Job, carry_out
 from latecomer.eval.jobs.progress import Place, Progress, last_entry
+from latecomer.eval.jobs.sigterm import allow_stop, stop_on_sigterm, stop_waits
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, CheckpointEvery
 from latecomer.models.engine.checkpoint import Checkpoint
@@ -88,7 +91,7 @@ ALL = [(name, {}) for name in METHODS] + VARIANTS
     ],
 )
 def test_a_stopped_cell_ends_with_the_rows_of_one_that_was_not(tmp_path, monkeypatch, name, hyper):
-    monkeypatch.setattr(checkpoint_files, "_AT_HAND_SECONDS", 0.0)  # rounds here take no second
+    monkeypatch.setattr(checkpoint_files, "_COPIED_EVERY", 0.0)  # rounds here take no second
     settings, every = {"name": name, **hyper}, CheckpointEvery()  # nothing but on the way out
     whole = job_of(tmp_path / "whole", settings, every=every)
     parts = job_of(tmp_path / "parts", settings, every=every)
@@ -306,24 +309,71 @@ def test_checkpoints_are_written_when_it_is_time(files, tmp_path):
     assert (tmp_path / "checkpoints/train-00000009.json").stat().st_mtime_ns == before
 
 
-def test_a_copy_a_second_is_at_hand_when_the_process_must_end(files, tmp_path):
-    """Rounds go on in the same memory, so that what is written at exit must be a copy."""
-    now = [0.0]
-    cell = files(tmp_path, every=CheckpointEvery(seconds=60), clock=lambda: now[0])
-    slot, weights = cell.slot("train", seed=0, rounds=99), torch.zeros(3)
-    for number in range(1, 8):
-        now[0] = number * 0.4
-        weights.fill_(number)
-        slot.offer(Checkpoint(number, State({"w": weights}, {})))
-    cell.write_last()
+class Clock:
+    """Rounds of four tenths of a second, which overwrite one another's weights."""
+
+    def __init__(self, files, folder):
+        self.now, self.weights = 0.0, torch.zeros(3)
+        every = CheckpointEvery(seconds=60)
+        self.cell = files(folder, every=every, clock=lambda: self.now)
+        self.slot = self.cell.slot("train", seed=0, rounds=99)
+
+    def end(self, number, **about):
+        self.now = 0.4 * number
+        self.weights.fill_(number)
+        self.slot.offer(Checkpoint(number, State({"w": self.weights}, {})), **about)
+
+
+def test_what_is_written_within_a_round_is_a_copy(files, tmp_path):
+    rounds = Clock(files, tmp_path)
+    for number in range(1, 9):
+        rounds.end(number)
+    rounds.weights.fill_(-1)
+    rounds.cell.write_last()
     found = files(tmp_path).slot("train", seed=0, rounds=99).load()
     # Copied after .4, 1.6 and 2.8 seconds.
     assert (found.rounds_done, found.state.server["w"].tolist()) == (7, [7.0] * 3)
-    now[0] = 3.2
-    weights.fill_(8)
-    slot.offer(Checkpoint(8, State({"w": weights}, {})))
-    cell.write_last()
-    assert files(tmp_path).slot("train", seed=0, rounds=99).load().rounds_done == 7
+
+
+@pytest.fixture
+def stopped():
+    """Ask this process to stop, as a worker is asked."""
+    before = signal.getsignal(signal.SIGTERM)
+    stop_on_sigterm()
+    yield lambda: os.kill(os.getpid(), signal.SIGTERM)
+    stop_on_sigterm()
+    allow_stop()
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_stop_within_a_short_round_waits_for_its_end(files, tmp_path, stopped):
+    rounds = Clock(files, tmp_path)
+    rounds.end(1)
+    rounds.end(2)
+    stopped()
+    assert stop_waits()
+    with pytest.raises(SystemExit) as ended:
+        rounds.end(3)
+    assert ended.value.code == 128 + signal.SIGTERM
+    rounds.weights.fill_(-1)
+    rounds.cell.write_last()
+    found = files(tmp_path).slot("train", seed=0, rounds=99).load()
+    assert (found.rounds_done, found.state.server["w"].tolist()) == (3, [3.0] * 3)
+    stopped()  # it is raised once
+    allow_stop()
+
+
+@pytest.mark.parametrize("number", [1, 4, 6])
+def test_a_stop_does_not_wait_where_a_copy_is_at_hand(files, tmp_path, stopped, number):
+    rounds = Clock(files, tmp_path)
+    for earlier in range(1, number + 1):
+        rounds.end(earlier, long_ahead=earlier == 6)
+    with pytest.raises(SystemExit):
+        stopped()
+    rounds.weights.fill_(-1)
+    rounds.cell.write_last()
+    found = files(tmp_path).slot("train", seed=0, rounds=99).load()
+    assert (found.rounds_done, found.state.server["w"].tolist()) == (number, [number] * 3)
 
 
 def test_the_frequency_is_checked():

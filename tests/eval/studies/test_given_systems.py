@@ -163,7 +163,7 @@ class NoSlot:
     def load(self):
         return None
 
-    def offer(self, checkpoint):
+    def offer(self, checkpoint, *, long_ahead=False):
         return None
 
 

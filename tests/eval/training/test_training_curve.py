@@ -37,13 +37,8 @@ class Slot:
     def load(self):
         return self.resume
 
-    def offer(self, checkpoint):
-        copies = [{k: v.clone() for k, v in t.items()} for t in _tables(checkpoint)]
-        self.offered.append(replace(checkpoint, state=State(*copies)))
-
-
-def _tables(checkpoint):
-    return checkpoint.state.server, checkpoint.state.clients
+    def offer(self, checkpoint, *, long_ahead):
+        self.offered.append(checkpoint.copy())
 
 
 def _config(**changes):
