@@ -1,0 +1,25 @@
+"""The page of a run of 100,000 rows against reading its rows with pandas: ``make bench``."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from contest import compare
+from large_run import write_large_run
+
+from latecomer.reports import report
+
+
+def test_page_of_100_000_rows(
+    take_turns: Callable[..., Any], judge: Callable[..., None], tmp_path: Path
+) -> None:
+    """The page comes in seconds: a known multiple of the time that reading its rows takes."""
+    write_large_run(tmp_path)
+    turns = take_turns(
+        {"page": lambda: report(tmp_path), "reading": lambda: pd.read_csv(tmp_path / "rows.csv")},
+        repeats=5,
+    )
+    judge(
+        compare("page of 100,000 rows / reading them with pandas", turns["page"], turns["reading"])
+    )
