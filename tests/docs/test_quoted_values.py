@@ -14,6 +14,7 @@ from latecomer.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "reports" / "reference" / "benchmarks" / "cpu.json"
+FIVE_RUNS = BENCHMARKS.with_name("cpu_five_runs.json")
 AT = {"delta": 0.05}
 
 
@@ -131,6 +132,36 @@ def rounds():
     yield page, f"takes 6.1: {biases} times (one run)"
 
 
+def rounds_five_times():
+    page = "docs/pages/round_time.md"
+    findings = json.loads(FIVE_RUNS.read_text("utf-8"))["findings"]
+    missed = {name: found["holds_in"] for name, found in findings.items() if "holds_in" in found}
+
+    def times(*names):
+        runs = [ratio for name in names for ratio in findings[name]["runs"]]
+        return [near(ratio, 2) for ratio in sorted(runs)]
+
+    def ends(*names):
+        return "{} to {}".format(*(times(*names)[i] for i in (0, -1)))
+
+    bare, pfl = "FedAvg round / best bare loop", "FedAvg round / pfl"
+    yield page, f"PeFLL's round {ends('PeFLL round / best bare loop')} times the best bare"
+    yield page, f"FedAvg's {ends(bare)}, {ends(pfl)} times pfl's"
+    yield page, f"and {ends('FedAvg round / Flower')} times Flower's"
+    whole = ends("60 rounds with evaluation every 30 / rounds")
+    yield page, f"a run with its evaluations {whole} times its rounds"
+    fedavg, pefll = (
+        ends(f"evaluating 1,000 clients, {name} / bare") for name in ("fedavg", "pefll")
+    )
+    yield page, f"{fedavg} (FedAvg) and {pefll} (PeFLL)"
+    newcomers = ends(*(name for name in findings if name.startswith("newcomers of ")))
+    yield page, f"newcomers side by side {newcomers}."
+    fed = "PeFLL round / plain loop fed by DataLoader"
+    assert [name for name, held in missed.items() if held < len(findings[name]["runs"])] == [fed]
+    least, *_, most, odd = times(fed)
+    yield page, f"{least} to {most} four times and {odd} once"
+
+
 @pytest.mark.parametrize(
     "quotes",
     [
@@ -142,6 +173,7 @@ def rounds():
         domain_adaptation,
         losses_of_five_and_thirty,
         rounds,
+        rounds_five_times,
     ],
 )
 def test_pages_quote_what_is_computed(quotes):
