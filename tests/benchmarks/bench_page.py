@@ -14,7 +14,7 @@ from latecomer.reports import report
 def test_page_of_100_000_rows(
     take_turns: Callable[..., Any], judge: Callable[..., None], tmp_path: Path
 ) -> None:
-    """The page comes in seconds: a known multiple of the time that reading its rows takes."""
+    """At most 225 times the reading: 15 s where it takes 67 ms. Most of it is drawing pictures."""
     write_large_run(tmp_path)
     turns = take_turns(
         {
