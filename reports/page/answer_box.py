@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from latecomer.reports.answers import answers as asked_answers
 from latecomer.reports.answers.certificate import declared_certificates
+from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
 from latecomer.reports.errors.sameness import sameness_frame, say_sameness
 from latecomer.reports.frames.comparison import MODEL
@@ -43,8 +44,12 @@ def ranking(frame: pd.DataFrame) -> str:
         return "No novel client was measured."
     best = min(records(frame), key=lambda row: float(row["mean"]))
     clients = count(int(best["n_clients"]), "novel client")
-    text = f"Lowest error on {clients}: {best['label']} with {percent(best['mean'])}"
-    tied = list(frame.loc[frame["tied"].astype(bool), "label"].loc[lambda x: x != best["label"]])
+    text = f"Lowest error on {clients}: {model_called(best['label'])} with {percent(best['mean'])}"
+    tied = [
+        model_called(row["label"])
+        for row in records(frame)
+        if row["tied"] and row["label"] != best["label"]
+    ]
     others = len(frame) - 1
     if len(tied) > MOST_NAMED and len(tied) == others:
         text += f"; none of the {others} others is significantly worse"
@@ -80,12 +85,12 @@ def shift_answers(frame: pd.DataFrame) -> list[str]:
             continue
         best = min(records(own), key=lambda row: float(row["mean"]))
         verb = "serves best, with" if len(lost) > 1 else "has"
-        ends = [f"{label} {points(lost[label])}" for label in lost.index[[0, -1]]]
+        ends = [f"{model_called(label)} {points(lost[label])}" for label in lost.index[[0, -1]]]
         change = f"{ends[0]} to {ends[1]}" if len(lost) > 1 else points(lost.iloc[0])
         said.append(
-            f"{sentence_case(shift_name(shift, severity))}: {best['label']} {verb} "
-            f"{percent(best['mean'])} error; against {'the control' if matched else 'no shift'}, "
-            f"{change} points."
+            f"{sentence_case(shift_name(shift, severity))}: {model_called(best['label'])} "
+            f"{verb} {percent(best['mean'])} error; "
+            f"against {'the control' if matched else 'no shift'}, {change} points."
         )
     return said
 
@@ -104,8 +109,9 @@ def answers(
     Returns
     -------
     list of dict
-        ``label``, ``measured`` (about the measured error), ``certified`` (about its certificate,
-        empty when there is none) and ``terms`` (what the certificate is about and what it cost).
+        ``label``, ``name`` (what sentences call it), ``measured`` (about the measured error),
+        ``certified`` (about its certificate, empty when there is none) and ``terms`` (what the
+        certificate is about and what it cost).
     """
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
     declared = declared_certificates(bounds, study)
@@ -113,6 +119,7 @@ def answers(
     return [
         {
             "label": str(row["label"]),
+            "name": model_called(str(row["label"])),
             "measured": _measured(row),
             **_certified(of.get((row["label"], row["predictor"]), declared.iloc[:0])),
         }
@@ -206,7 +213,7 @@ def _each_method(material: Material) -> Iterator[Block]:
 
 
 def _line(answer: Mapping[str, str], shared: str) -> Markup:
-    line = Markup("<strong>{label}</strong> {measured}").format(**answer)
+    line = Markup("<strong>{name}</strong> {measured}").format(**answer)
     if answer["certified"]:
         line += Markup('; <span class="certified">{certified}</span>').format(**answer)
     line += "."

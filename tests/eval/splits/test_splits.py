@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
@@ -439,14 +437,12 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("change", "words"), IMPOSSIBLE)
-def test_impossible_splits_are_refused_at_once_in_one_line(change, words):
+def test_impossible_splits_are_refused_in_one_line(change, words):
     options = {"kind": "by_class", "clients": 60, "classes_per_client": 2} | change
-    began = time.perf_counter()
     with pytest.raises(InputError) as caught:
         make_split(DIGITS, **options)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert time.perf_counter() - began < 2
 
 
 def test_extrapolation_without_a_reserve_is_refused():

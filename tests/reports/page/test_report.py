@@ -241,7 +241,7 @@ def drop(test):
         (drop(lambda r: r["group"] == "seen"), "Lowest error on 12 novel clients"),
         (drop(lambda r: r["client"] != ""), "No client was measured"),
         (drop(lambda r: r["seed"] not in (0, "")), "12 clients \N{MULTIPLICATION SIGN} 1 seed)"),
-        (drop(lambda r: r["label"] not in ("pfedhn", "")), "12 novel clients: pfedhn with"),
+        (drop(lambda r: r["label"] not in ("pfedhn", "")), "12 novel clients: pFedHN with"),
         (drop(lambda r: r["client"] not in (48, "")), "1 client \N{MULTIPLICATION SIGN} 2 seeds"),
         (drop(lambda r: r["term"] != ""), "Held-out clients, product rule"),
         (lambda rows: [], "No novel client was measured"),

@@ -80,3 +80,15 @@ def test_the_command_that_makes_it_again_asks_for_the_method(
 
 def test_it_is_drawn_as_ever() -> None:
     assert looks(["pefll", SHOWN])[SHOWN] == looks(["fedma", "pefll"])["fedma"]
+
+
+def test_sentences_beside_the_answer_call_models_by_their_names(
+    tmp_path: Path, run_writer: Writer
+) -> None:
+    folder = run_writer(tmp_path, labels=("pfedhn", "pefll-stochastic"), seeds=(0,))
+    page = report(folder).read_text("utf-8")
+    assert "<strong>pFedHN</strong> serves clients" in page
+    assert "<strong>PeFLL-stochastic</strong> serves clients" in page
+    (lead,) = (line for line in page.splitlines() if "Lowest error on" in line)
+    assert "PeFLL-stochastic" in lead
+    assert not {"pfedhn", "pefll-stochastic"} & set(lead.replace(";", " ").split())
