@@ -78,3 +78,12 @@ def test_no_kept_cell_says_where_on_a_machine_it_lay(kept):
 def test_cells_lie_in_archives():
     assert KEPT
     assert {path.parent.name for path in REFERENCE.glob("*/cells")} <= IN_USE
+
+
+def test_of_a_reports_pictures_and_cards_those_that_pages_show_are_kept():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    told = "\n".join(page.read_text("utf-8") for page in pages)
+    shown = set(re.findall(r"reports/reference/([\w./-]+\.(?:svg|png))", told))
+    kept = {path.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("*.*")}
+    made = re.compile(r"/(?:cards|figures)/|\.(?:svg|png|pdf|html|bib)$")
+    assert {path for path in kept if made.search(path)} == shown
