@@ -25,7 +25,7 @@ GALLERY = (
     "population-shift-dirichlet",
     "certificates-cifar10-50",
     "without-labels-digits",
-    "pefll-table1-reduced",
+    "pefll-table1-5000-rounds",
     "odpfl-figure3b-500-rounds",
 )
 

@@ -15,7 +15,7 @@ RUNS = {
     "bounds": "bound-vs-accuracy-digits",
     "certificate": "certificates-cifar10-50",
     "gap": "generalization-gap-digits",
-    "paper": "pefll-table1-reduced",
+    "paper": "pefll-table1-5000-rounds",
     "shift": "shift-robustness-digits",
 }
 
