@@ -273,6 +273,11 @@ def pfedhn_at_length():
     yield f"{rate(own)} of their samples right (paper {rate(pfedhn_paper('pFedHN'))})"
 
 
+def pfedhn_pc_at_length():
+    own = right("pfedhn-table1-pfedhn-pc", "pfedhn_pc", "seen")
+    yield f"{rate(own)} of their samples right (paper {rate(pfedhn_paper('pFedHN-PC'))})"
+
+
 def pfedhn_local():
     own, paper = right("pfedhn-table1-local-2000-steps", "local", "seen"), pfedhn_paper("Local")
     yield f"one seed: {rate(own)}, and the paper {rate(paper)}."
@@ -539,6 +544,7 @@ QUOTES = {
     "- `pefll-table1-5000-rounds`": pefll_table1_at_length,
     "- `pefll-table1-local-200-epochs`": local_at_length,
     "- `pfedhn-table1-5000-steps`": pfedhn_at_length,
+    "- `pfedhn-table1-pfedhn-pc`": pfedhn_pc_at_length,
     "- `pfedhn-table1-local-2000-steps`": pfedhn_local,
     "- `odpfl-table1-500-rounds`": odpfl_table1_at_length,
     "- `odpfl-table1-500-rounds-fedavg`": odpfl_fedavg_at_length,
