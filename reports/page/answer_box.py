@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from latecomer.reports.answers import answers as asked_answers
 from latecomer.reports.answers.certificate import declared_certificates
-from latecomer.reports.display.naming import model_called
+from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
 from latecomer.reports.errors.sameness import sameness_frame, say_sameness
 from latecomer.reports.frames.comparison import MODEL
@@ -56,7 +56,8 @@ def ranking(frame: pd.DataFrame) -> str:
     elif len(tied) > MOST_NAMED:
         text += f"; {len(tied)} of the {others} others are not significantly worse"
     elif tied:
-        text += f"; {listing(tied)} {'is' if len(tied) == 1 else 'are'} not significantly worse"
+        subject = listing([*tied[:-1], as_subject(tied[-1])])
+        text += f"; {subject} {'is' if len(tied) == 1 else 'are'} not significantly worse"
     elif len(frame) > 1:
         text += "; all others are significantly worse"
     models = "these models of one seed each, " if int(frame["n_seeds"].max()) == 1 else ""
@@ -88,8 +89,8 @@ def shift_answers(frame: pd.DataFrame) -> list[str]:
         ends = [f"{model_called(label)} {points(lost[label])}" for label in lost.index[[0, -1]]]
         change = f"{ends[0]} to {ends[1]}" if len(lost) > 1 else points(lost.iloc[0])
         said.append(
-            f"{sentence_case(shift_name(shift, severity))}: {model_called(best['label'])} "
-            f"{verb} {percent(best['mean'])} error; "
+            f"{sentence_case(shift_name(shift, severity))}: "
+            f"{as_subject(model_called(best['label']))} {verb} {percent(best['mean'])} error; "
             f"against {'the control' if matched else 'no shift'}, {change} points."
         )
     return said
@@ -109,7 +110,7 @@ def answers(
     Returns
     -------
     list of dict
-        ``label``, ``name`` (what sentences call it), ``measured`` (about the measured error),
+        ``label``, ``subject`` (its name before a verb), ``measured`` (about the measured error),
         ``certified`` (about its certificate, empty when there is none) and ``terms`` (what the
         certificate is about and what it cost).
     """
@@ -119,7 +120,7 @@ def answers(
     return [
         {
             "label": str(row["label"]),
-            "name": model_called(str(row["label"])),
+            "subject": as_subject(model_called(str(row["label"]))),
             "measured": _measured(row),
             **_certified(of.get((row["label"], row["predictor"]), declared.iloc[:0])),
         }
@@ -213,7 +214,7 @@ def _each_method(material: Material) -> Iterator[Block]:
 
 
 def _line(answer: Mapping[str, str], shared: str) -> Markup:
-    line = Markup("<strong>{name}</strong> {measured}").format(**answer)
+    line = Markup("<strong>{subject}</strong> {measured}").format(**answer)
     if answer["certified"]:
         line += Markup('; <span class="certified">{certified}</span>').format(**answer)
     line += "."

@@ -6,12 +6,13 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from latecomer.eval.jobs.cell_directory import is_done
 from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.results.rows import COLUMNS, load_run, read_records
+from latecomer.eval.runs import runner
 from latecomer.eval.runs.reissue import MARK
-from latecomer.eval.runs.runner import run
 from latecomer.eval.runs.status import run_status
 from latecomer.eval.studies.loading import load_study
 
@@ -20,7 +21,9 @@ REFERENCE = ROOT / "reports" / "reference"
 KEPT = sorted(path.parent for path in REFERENCE.glob(f"*/{ARCHIVE}"))
 # Their data come with scikit-learn; the others' are read from the publishers' files.
 OF_DIGITS = [
-    kept for kept in KEPT if "  name: digits\n" in (kept / "study.yaml").read_text("utf-8")
+    kept
+    for kept in KEPT
+    if yaml.safe_load((kept / "study.yaml").read_text("utf-8"))["data"]["name"] == "digits"
 ]
 # Runs that another one still takes its finished cells from.
 IN_USE = {"certificates-independent-cifar10", "certificates-no-holdout-cifar10"}
@@ -28,18 +31,18 @@ IN_USE = {"certificates-independent-cifar10", "certificates-no-holdout-cifar10"}
 
 @pytest.mark.parametrize("kept", KEPT, ids=lambda path: path.name)
 def test_an_archive_holds_the_cells_that_the_rows_come_from(kept):
-    there = load_run(kept)
-    assert there.cells
-    assert all(cell.status == "done" and is_done(cell.path) for cell in there.cells)
-    packed = [record for cell in there.cells for record in read_records(cell.path / "rows.csv")]
+    run = load_run(kept)
+    assert run.cells
+    assert all(cell.status == "done" and is_done(cell.path) for cell in run.cells)
+    packed = [record for cell in run.cells for record in read_records(cell.path / "rows.csv")]
     merged = read_records(kept / "rows.csv")
     if (kept / MARK).is_file():  # made from rows alone: the split's own cell may not be there
-        ids = {cell.id for cell in there.cells}
+        ids = {cell.id for cell in run.cells}
         merged = [record for record in merged if record[COLUMNS.index("cell")] in ids]
     assert sorted(packed) == sorted(merged)
-    assert all(file.load().kind == file.kind for file in there.artifacts)
+    assert all(file.load().kind == file.kind for file in run.artifacts)
     status = run_status(kept)
-    assert status.count("done") == len(status.cells) == len(there.cells)
+    assert status.count("done") == len(status.cells) == len(run.cells)
 
 
 @pytest.mark.slow
@@ -47,7 +50,9 @@ def test_an_archive_holds_the_cells_that_the_rows_come_from(kept):
 def test_an_empty_directory_takes_every_cell_over_and_has_the_same_rows(kept, tmp_path):
     """A cell that had to be computed would fail: nothing there does the work."""
     study, out = load_study(kept / "study.yaml"), tmp_path / "again"
-    found = run(study, out=out, workers=1, adopt=[kept], evaluate="latecomer.nowhere:nothing")
+    found = runner.run(
+        study, out=out, workers=1, adopt=[kept], evaluate="latecomer.nowhere:nothing"
+    )
     assert found.n_adopted == found.n_cells
     assert found.n_failed == 0
     assert (out / "rows.csv").read_bytes() == (kept / "rows.csv").read_bytes()

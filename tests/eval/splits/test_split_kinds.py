@@ -10,6 +10,7 @@ from latecomer.eval.errors import InputError
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.splits.dealing import log_dirichlet, stable_order
 from latecomer.eval.splits.dirichlet import draw_labels
+from latecomer.eval.splits.kinds import SPLITS
 
 DIGITS = load_dataset({"name": "digits"})
 
@@ -145,3 +146,21 @@ def test_a_client_without_test_rows_is_refused():
     ):
         with pytest.raises(InputError, match="0 test samples"):
             make_split(data, kind=kind, clients=10, **more)
+
+
+def test_classes_without_samples_are_never_given():
+    y = np.repeat([1, 4, 5], 30)
+    data = make_dataset("gaps", np.zeros((90, 1)), y, provenance="")
+    split = make_split(data, kind="by_class", clients=9, classes_per_client=3)
+    assert (label_counts(data.y, split.clients, 6) > 0).sum(axis=0).tolist() == [0, 9, 0, 0, 9, 9]
+
+
+def test_dirichlet_keeps_min_samples():
+    split = make_split(DIGITS, kind="dirichlet", clients=60, alpha=0.05, min_samples=15)
+    assert min(len(client.rows("all")) for client in split.clients) >= 15
+
+
+def test_every_kind_says_what_it_is():
+    for kind in SPLITS.values():
+        assert kind.description
+        assert "\n" not in kind.description

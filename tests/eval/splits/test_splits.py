@@ -6,8 +6,6 @@ from hypothesis import strategies as st
 from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.errors import InputError
 from latecomer.eval.splits.build import deal_extrapolated, label_counts, make_split
-from latecomer.eval.splits.dealing import balanced_classes, log_dirichlet, share_counts
-from latecomer.eval.splits.kinds import SPLITS
 
 DIGITS = load_dataset({"name": "digits"})
 
@@ -171,54 +169,6 @@ def test_by_class_gives_every_class_to_as_many_clients_in_equal_shares():
         assert np.ptp(column[column > 0]) <= 1
 
 
-@given(
-    clients=st.integers(1, 30),
-    n_classes=st.integers(1, 12),
-    data=st.data(),
-    seed=st.integers(0, 100),
-)
-def test_balanced_classes(clients, n_classes, data, seed):
-    per_client = data.draw(st.integers(1, n_classes))
-    chosen = balanced_classes(clients, n_classes, per_client, np.random.default_rng(seed))
-    assert (chosen.sum(axis=1) == per_client).all()
-    assert np.ptp(chosen.sum(axis=0)) <= 1
-
-
-def test_classes_are_drawn_at_random_among_the_least_given():
-    rng = np.random.default_rng(0)
-    pairs = {tuple(np.flatnonzero(balanced_classes(1, 4, 2, rng)[0])) for _ in range(200)}
-    assert len(pairs) == 6
-
-
-def test_classes_without_samples_are_never_given():
-    y = np.repeat([1, 4, 5], 30)
-    data = make_dataset("gaps", np.zeros((90, 1)), y, provenance="")
-    split = make_split(data, kind="by_class", clients=9, classes_per_client=3)
-    assert (label_counts(data.y, split.clients, 6) > 0).sum(axis=0).tolist() == [0, 9, 0, 0, 9, 9]
-
-
-@given(st.integers(1, 20), st.integers(1, 5), st.integers(0, 30))
-def test_share_counts_are_within_one_of_the_shares(clients, n_classes, seed):
-    rng = np.random.default_rng(seed)
-    weights = rng.random((clients, n_classes))
-    totals = rng.integers(0, 50, n_classes)
-    counts = share_counts(weights, totals)
-    assert counts.min() >= 0
-    np.testing.assert_array_equal(counts.sum(axis=0), totals)
-    assert np.abs(counts - weights / weights.sum(axis=0) * totals).max() < 1
-
-
-@pytest.mark.parametrize("alpha", [1e-4, 0.1, 1.0, 1e6])
-def test_log_dirichlet_has_the_moments_of_a_dirichlet(alpha):
-    k, n = 4, 20_000
-    pi = np.exp(log_dirichlet(n, k, alpha, np.random.default_rng(0)))
-    np.testing.assert_allclose(pi.sum(axis=1), 1)
-    variance = (1 / k) * (1 - 1 / k) / (k * alpha + 1)
-    # Four standard errors of the mean; the variance of a bounded variable is as well known.
-    assert np.abs(pi.mean(axis=0) - 1 / k).max() < 4 * np.sqrt(variance / n) + 1e-12
-    np.testing.assert_allclose(pi.var(axis=0), variance, rtol=0.05)
-
-
 def test_samples_are_dealt_in_random_order():
     data = make_dataset("ordered", np.zeros((1000, 1)), np.repeat([0, 1], 500), provenance="")
     split = make_split(data, kind="by_class", clients=2, classes_per_client=2)
@@ -237,11 +187,6 @@ def test_small_alpha_makes_one_sided_clients_and_large_alpha_even_ones():
 
     assert spread(0.01) > 0.8 > spread(1.0) > spread(1000.0)
     assert spread(1000.0) < 0.15
-
-
-def test_dirichlet_keeps_min_samples():
-    split = make_split(DIGITS, kind="dirichlet", clients=60, alpha=0.05, min_samples=15)
-    assert min(len(client.rows("all")) for client in split.clients) >= 15
 
 
 def test_roles_have_the_same_proportions_in_every_class():
@@ -353,108 +298,3 @@ def test_reserve_holds_a_share_of_each_class_and_is_dealt_whole():
         counts = label_counts(DIGITS.y, new, 10)
         shares.append((counts.max(axis=1) / counts.sum(axis=1)).mean())
     assert shares == sorted(shares, reverse=True)
-
-
-IMPOSSIBLE = [
-    ({"kind": "by_clas"}, "did you mean 'by_class'?"),
-    ({"kind": None}, "split.kind must be one of by_class, pathological, dirichlet, coarse, iid"),
-    ({"classes_per_client": 11}, "split.classes_per_client must be a whole number in 1..10"),
-    ({"classes_per_client": 0}, "got 0"),
-    ({"classes_per_client": 2.0}, "got 2.0"),
-    ({"classes_per_client": None}, "split.classes_per_client must be given"),
-    ({"clients": None}, "split.clients must be given"),
-    ({"clients": 2000}, "in 1..898 (1797 samples, at least 2 for each client), got 2000"),
-    ({"clients": 0}, "got 0"),
-    ({"clients": True}, "got True"),
-    ({"clients": 890, "classes_per_client": 10}, "gives class 0 to 890 clients"),
-    ({"clients": 60, "min_samples": 40}, "in 1..44"),
-    ({"clients": 44, "min_samples": 40, "classes_per_client": 10}, "would hold"),
-    ({"alpha": 1}, "split.alpha is no setting of split.kind=by_class"),
-    ({"classes_per_clients": 1}, "did you mean 'classes_per_client'?"),
-    ({"certify": 30, "novel": 30}, "leave no seen client: 30 + 30 of 60"),
-    ({"certify": 0.5, "novel": 0.5}, "leave no seen client"),
-    ({"novel": 61}, "split.novel must be a whole number in 0..60"),
-    ({"novel": 1.0}, "split.novel: must be a count of at least 0 or a fraction in [0, 1), got 1.0"),
-    ({"novel": 0.001}, "is not one client"),
-    ({"novel": -1}, "got -1"),
-    ({"certify": float("nan")}, "got nan"),
-    ({"query": 0}, "split.query: must be greater than 0, got 0"),
-    ({"query": 1.0}, "got 1.0"),
-    ({"validation": 1}, "split.validation: must be less than 1, got 1"),
-    ({"reserve": 1.0}, "split.reserve: must be less than 1, got 1.0"),
-    ({"reserve": "0.2"}, "got '0.2'"),
-    ({"seed": -1}, "split.seed: must be greater than or equal to 0, got -1"),
-    ({"kind": "dirichlet", "classes_per_client": None}, "split.alpha must be given"),
-    (
-        {"kind": "dirichlet", "classes_per_client": None, "alpha": 0},
-        "split.alpha: must be greater than 0, got 0",
-    ),
-    (
-        {"kind": "dirichlet", "classes_per_client": None, "alpha": 1, "clients": 500},
-        "in 1..449 (1797 samples, at least 4 for each client)",
-    ),
-    (
-        {"kind": "dirichlet", "classes_per_client": None, "alpha": 0.001, "clients": 440},
-        "after 100 draws",
-    ),
-    ({"shares": "unequal"}, "split.shares: must be 'equal' or 'uniform', got 'unequal'"),
-    ({"kind": "pathological", "classes_per_client": None}, "shards_per_client must be given"),
-    (
-        {"kind": "pathological", "classes_per_client": None, "shards_per_client": 30},
-        "split.shards_per_client must be a whole number in 1..29 (1797 samples for 60 clients)",
-    ),
-    (
-        {"kind": "dirichlet", "classes_per_client": None, "alpha": 1, "form": "draw"},
-        "did you mean 'draws'?",
-    ),
-    (
-        {"kind": "dirichlet", "classes_per_client": None, "alpha": 1, "samples_per_client": 9},
-        "split.samples_per_client is for form=draws",
-    ),
-    (
-        {
-            **{"kind": "dirichlet", "classes_per_client": None, "alpha": 1, "form": "draws"},
-            "samples_per_client": 30,
-        },
-        "split.samples_per_client must be a whole number in 2..29",
-    ),
-    ({"kind": "coarse", "classes_per_client": None}, "needs data with superclasses"),
-    ({"kind": "iid", "classes_per_client": None, "min_samples": 40}, "in 1..44"),
-    ({"kind": "environment", "clients": 900}, "split.clients must be a whole number in 1..898"),
-    ({"kind": "environment", "clients": 890, "novel": 0.5}, "training clients leave 0 samples"),
-    ({"kind": "environment", "classes_per_client": 11}, "in 1..10"),
-    ({"kind": "environment", "samples_per_client": 5}, "multiple of classes_per_client=2, got 5"),
-    ({"kind": "environment", "samples_per_client": 900}, "split.samples_per_client must be a"),
-    ({"kind": "environment", "held_out": 1.0}, "split.held_out: must be less than 1, got 1.0"),
-    ({"kind": "environment", "novel": 5, "held_out": 0.001}, "leave 0 samples of some class"),
-    (
-        {"kind": "environment", "min_samples": 5},
-        "split.min_samples is no setting of",
-    ),
-    ({"kind": "natural", "classes_per_client": None}, "needs data with an array client"),
-    ({"kind": "natural", "classes_per_client": None, "reserve": 0.2}, "split.reserve must be 0"),
-]
-
-
-@pytest.mark.parametrize(("change", "words"), IMPOSSIBLE)
-def test_impossible_splits_are_refused_in_one_line(change, words):
-    options = {"kind": "by_class", "clients": 60, "classes_per_client": 2} | change
-    with pytest.raises(InputError) as caught:
-        make_split(DIGITS, **options)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_extrapolation_without_a_reserve_is_refused():
-    split = make_split(DIGITS, kind="by_class", clients=60, classes_per_client=2)
-    with pytest.raises(InputError, match=r"split\.reserve must be above 0"):
-        deal_extrapolated(DIGITS, split, alpha=0.1, seed=0, n_clients=12)
-    split = make_split(DIGITS, kind="by_class", clients=60, classes_per_client=2, reserve=0.05)
-    with pytest.raises(InputError, match="at least 4 for each client"):
-        deal_extrapolated(DIGITS, split, alpha=0.1, seed=0, n_clients=50)
-
-
-def test_every_kind_says_what_it_is():
-    for kind in SPLITS.values():
-        assert kind.description
-        assert "\n" not in kind.description

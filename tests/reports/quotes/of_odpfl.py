@@ -1,0 +1,204 @@
+"""What the README quotes of OD-PFL's tables and of newcomers without labels, made from rows."""
+
+import csv
+import json
+import tarfile
+
+import pytest
+from kept_rows import REFERENCE, ROOT, error, errors, half_width, rate, rates, read, right
+
+
+def odpfl_without_labels():
+    runs = [f"odpfl-150-rounds-split{split}" for split in range(3)]
+    novel = [right(run, "odpfl_hn", "novel") for run in runs]
+    yield f"{rates(novel, ' and ')} (mean {rate(sum(novel) / 3)}) of newcomers' samples right"
+    fedavg, nearest = (
+        right(f"odpfl-150-rounds-{run}-split0", label, "novel")
+        for run, label in (("fedavg", "fedavg"), ("nearest", "pfl_nearest"))
+    )
+    assert novel[0] >= 0.60
+    assert novel[0] > max(fedavg, nearest)
+    yield f"FedAvg has {rate(fedavg)} and PFL-nearest {rate(nearest)}"
+    wide = [
+        100 * half_width(errors(run)[("odpfl_hn", "0", "novel", "deterministic", "none", "")])
+        for run in runs
+    ]
+    yield f"95% intervals are {min(wide):.0f} to {max(wide):.0f} points wide on either side"
+
+    def mean(label, group, data="digits", seeds=range(3)):
+        run = f"without-labels-{data}"
+        return sum(right(run, label, group, seed=str(seed)) for seed in seeds) / len(seeds)
+
+    own, fedavg = mean("odpfl_hn", "novel"), mean("fedavg", "novel")
+    yield f"ODPFL-HN has {rate(own)} and FedAvg {rate(fedavg)}, too near"
+    assert own > fedavg > mean("odpfl_hn slow", "novel")
+    # Seen clients choose the rate that newcomers do better with.
+    seen, slow = mean("odpfl_hn", "seen"), mean("odpfl_hn slow", "seen")
+    assert seen > slow
+    yield f"({rate(seen)} against {rate(slow)})"
+    for data, name in (("cifar10", "CIFAR-10"), ("mnist", "MNIST")):
+        # The rate that seen clients choose.
+        label = max(("odpfl_hn", "odpfl_hn slow"), key=lambda one: mean(one, "seen", data))
+        assert label == "odpfl_hn slow"
+        own, fedavg = (mean(one, "novel", data) for one in (label, "fedavg"))
+        yield f"{rate(own)} and {rate(fedavg)}, {'seen' if name == 'CIFAR-10' else 'where'}"
+    for data, told in (
+        ("mnist", " on MNIST"),
+        ("cifar10", ", CIFAR-10"),
+        ("photographs", ", other"),
+    ):
+        where = (f"{data}-200", range(3) if data == "mnist" else range(1))
+        label = max(("odpfl_hn", "odpfl_hn slow"), key=lambda one: mean(one, "seen", *where))
+        own, fedavg = (mean(one, "novel", *where) for one in (label, "fedavg"))
+        assert own > fedavg
+        yield f"{rate(own)} and {rate(fedavg)}{told}"
+
+
+def odpfl_figure3b():
+    run = "odpfl-figure3b-500-rounds"
+
+    def both(shift, severity):
+        at = (shift, severity)
+        return [error(run, label, "novel", at=at) for label in ("odpfl_hn", "fedavg")]
+
+    def told(*at):
+        return " and ".join(map(rate, both(*at)))
+
+    angles = ("15.0", "30.0", "45.0", "60.0", "90.0")
+    assert all(own < fedavg for own, fedavg in (both("rotation", angle) for angle in angles))
+    yield f"({told('rotation', '15.0')} at 15 degrees, {told('rotation', '90.0')} at 90)"
+    effects = {row["label"]: float(row["effect"]) for row in read(run, "tables/shift-effect.csv")}
+    themselves = f"{rate(effects['odpfl_hn'])} and {rate(effects['fedavg'])}"
+    yield f"({told('photographs', '')}, of which the photographs themselves make {themselves})"
+    blurred = {width: both("blur", width) for width in ("0.5", "1.0", "1.5", "2.0", "3.0")}
+    ahead = [width for width, (own, fedavg) in blurred.items() if own < fedavg]
+    assert ahead == ["0.5", "1.0", "3.0"]
+    yield f"half a pixel ({told('blur', '0.5')}), one ({told('blur', '1.0')}) and three "
+    yield f"({told('blur', '3.0')}), behind at one and a half ({told('blur', '1.5')}) and at two "
+    yield f"({told('blur', '2.0')}); sharp, it is {told('none', '')}."
+    own = {
+        shift: [
+            float(row["value"])
+            for row in read(run, "rows.csv")
+            if (row["label"], row["group"], row["metric"]) == ("odpfl_hn", "novel", "error")
+            if row["client"] and (row["shift"], row["severity"]) == shift
+        ]
+        for shift in (("blur", "1.0"), ("none", ""))
+    }
+    assert {len(each) for each in own.values()} == {10}
+    span, sharp = ((min(each), max(each)) for each in own.values())
+    yield f"from {span[0]:.2f} to {span[1]:.2f} ".replace("0.00", ".00")
+    yield f"(sharp, from {sharp[0]:.2f} to {sharp[1]:.2f})".replace("0.", ".")
+    # The same trainings as in the table.
+    for label in ("odpfl_hn", "fedavg"):
+        assert error(run, label, "novel") == error("odpfl-table1-500-rounds", label, "novel")
+
+
+def classes_of_nearest(run):
+    """Classes of every newcomer, and of the seen client that PFL-nearest finds for it."""
+    with tarfile.open(REFERENCE / run / "cells.tar.xz") as cells:
+        (name,) = (one for one in cells.getnames() if one.endswith("/label_counts.csv"))
+        counts = list(csv.DictReader(cells.extractfile(name).read().decode("utf-8").splitlines()))
+    group = {row["client"]: row["group"] for row in counts}
+    classes = {
+        row["client"]: {key for key in row if key.startswith("class_") and int(row[key])}
+        for row in counts
+    }
+    pairs = [(row["novel"], row["nearest"]) for row in read(run, "nearest.csv")]
+    assert [one for one, _ in pairs] == [one for one in group if group[one] == "novel"]
+    assert {group[found] for _, found in pairs} == {"seen"}
+    return [(classes[novel], classes[found]) for novel, found in pairs]
+
+
+def odpfl_paper():
+    """OD-PFL's Table 1, CIFAR-10, pathological split, by method."""
+    with (ROOT / "reports" / "paper_results.csv").open(encoding="utf-8", newline="") as file:
+        return {
+            row["method"]: rate(float(row["mean"]) / 100)
+            for row in csv.DictReader(file)
+            if row["source"] == "odpfl" and row["dataset"] == "cifar10"
+            if row["item"] == "Table 1" and row["setting"].startswith("pathological")
+        }
+
+
+def odpfl_table1_at_length():
+    run = "odpfl-table1-500-rounds"
+    paper = odpfl_paper()
+    own, fedavg = (right(run, label, "novel") for label in ("odpfl_hn", "fedavg"))
+    row = errors(run)[("odpfl_hn", "0", "novel", "deterministic", "none", "")]
+    low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
+    yield f"ODPFL-HN {rate(own)}, 95% interval {low} to {high} over these ten (paper "
+    yield f"{paper['ODPFL-HN']})"
+    yield f"FedAvg {rate(fedavg)} (paper {paper['FedAvg']})"
+    yield f"{rate(right(run, 'odpfl_hn', 'seen'))} of seen ones' samples right"
+    rest = ("fedprox", "fedma", "pfl_ensemble", "pfl_nearest")
+    fedprox, fedma, ensemble, nearest = (right(run, label, "novel") for label in rest)
+    sampled = right(run, "pfl_sampled", "novel", predictor="gibbs")
+    yield f"FedProx {rate(fedprox)} (paper {paper['FedProx']})"
+    yield f"FedMA {rate(fedma)} (paper {paper['FedMA']})"
+    yield f"PFL-ensemble {rate(ensemble)} (paper {paper['PFL-ensemble']})"
+    yield f"PFL-sampled {rate(sampled)} (paper {paper['PFL-sampled']})"
+    assert round(100 * (float(paper["PFL-ensemble"]) - ensemble)) == 3
+    yield f"PFL-nearest has {rate(nearest)}, and the paper {paper['PFL-nearest']}"
+    (pair,) = (
+        row
+        for row in read(run, "tables/pairs.csv")
+        if (row["label"], row["other"]) == ("odpfl_hn", "pfl_nearest")
+    )
+    behind, low, high = (
+        f"{100 * float(pair[name]):.1f}" for name in ("difference", "lower", "upper")
+    )
+    assert 100 * (nearest - own) == pytest.approx(float(behind))
+    assert all(served <= found for served, found in classes_of_nearest(run))
+    yield "finds all ten newcomers a client that has every class of theirs"
+    yield f"behind it here by {behind} points, 95% interval {low} to {high}"
+    # In points, as the README has them above.
+    assert round(100 * (fedma - float(paper["FedMA"]))) == 9
+    assert round(100 * (sampled - float(paper["PFL-sampled"]))) == 1
+    assert round(100 * (float(paper["FedProx"]) - fedprox)) == 13
+    assert round(100 * (nearest - float(paper["PFL-nearest"]))) == 53
+
+
+def odpfl_fedavg_at_length():
+    run = "odpfl-table1-500-rounds-fedavg"
+    own = [right(run, "fedavg", "novel", seed=seed) for seed in "012"]
+    assert own[0] == right("odpfl-table1-500-rounds", "fedavg", "novel")
+    mean = sum(own) / 3
+    yield f"{rates(own, ' and ')} of newcomers' samples right, mean {rate(mean)} (paper "
+    yield f"{odpfl_paper()['FedAvg']})."
+    # In points, as the README has it above.
+    assert round(100 * (float(odpfl_paper()["FedAvg"]) - mean)) == 1
+
+
+def minutes(run, seed):
+    """How long a seed's only model took."""
+    archive = REFERENCE / run / "cells.tar.xz"
+    cells = {row["seed"]: row["cell"] for row in read(run, "rows.csv") if row["method"]}
+    with tarfile.open(archive) as packed:
+        told = json.load(packed.extractfile(f"cells/{cells[seed]}/timing.json"))
+    return f"{told['seconds'] / 60:.0f}"
+
+
+def odpfl_hn_at_length():
+    run, paper = "odpfl-table1-500-rounds-odpfl-hn", odpfl_paper()["ODPFL-HN"]
+    own, seen = (
+        [right(run, "odpfl_hn", group, seed=seed) for seed in "012"] for group in ("novel", "seen")
+    )
+    assert own[0] == right("odpfl-table1-500-rounds", "odpfl_hn", "novel") == max(own)
+    mean = sum(own) / 3
+    yield f"{rates(own, ' and ')} of newcomers' samples right, mean {rate(mean)} (paper {paper}),"
+    yield f"{rates(seen, ' and ')} of seen ones'"
+    yield f"in {minutes(run, '1')} and {minutes(run, '2')} minutes"
+    yield f"lose {100 * (own[0] - own[1]):.0f} points"
+    single = [
+        1 - float(row["value"])
+        for row in read(run, "rows.csv")
+        if (row["seed"], row["group"], row["metric"]) == ("1", "novel", "error") and row["client"]
+    ]
+    assert len(single) == 10
+    yield f"from {min(single):.2f} to {max(single):.2f} right".replace("0.", ".")
+    fedavg = right("odpfl-table1-500-rounds-fedavg", "fedavg", "novel", seed="1")
+    assert own[1] < fedavg
+    yield f"FedAvg's {rate(fedavg)} with that seed"
+    # In points, as the README has it above.
+    assert round(100 * (float(paper) - mean)) == 1
