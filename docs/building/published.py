@@ -33,11 +33,11 @@ CAUSES = {
 def verdicts() -> pd.DataFrame:
     """Return the papers' numbers with ``ours``, ``margin``, ``verdict``, ``run`` and ``reason``.
 
-    Of several runs the one at the paper's scale counts, then the one that trained longest, then the
-    one with most seeds.
+    Of several runs the one at the paper's scale counts, then the one in which all classes compete,
+    then the one that trained longest, then the one with most seeds.
     """
     compared = pd.concat([_of_run(path.parent) for path in REFERENCE.glob("*/study.yaml")])
-    best = compared.sort_values(["full", "rounds", "n_seeds"]).drop_duplicates(
+    best = compared.sort_values(["full", "all_compete", "rounds", "n_seeds"]).drop_duplicates(
         "number", keep="last"
     )
     columns = ["ours", "difference", "margin", "verdict", "run", "reason"]
@@ -62,6 +62,7 @@ def _of_run(folder: Path) -> pd.DataFrame:
     causes = frame["label"].map(lambda label: known.get(label, UNKNOWN))
     return frame.assign(
         **{"run": folder.name, "rounds": rounds, "full": full},
+        all_compete=study["evaluation"]["classes"] == "all",
         reason=seeds.where(told, causes) if full else short,
     )
 
