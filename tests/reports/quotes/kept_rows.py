@@ -1,7 +1,9 @@
 """What rows of kept runs hold, and how the README writes it."""
 
 import csv
+import json
 import math
+import tarfile
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +25,27 @@ def errors(run):
         for row in read(run, "rows.csv")
         if (row["metric"], row["aggregation"], row["client"]) == ("error", "per-client", "")
     }
+
+
+@cache
+def trained(run, label, seed=0):
+    """Losses of a cell's rounds, in turn, and its errors by group and round."""
+    with tarfile.open(REFERENCE / run / "cells.tar.xz") as cells:
+        texts = {
+            one.name: cells.extractfile(one).read().decode("utf-8")
+            for one in cells
+            if one.name.endswith(("config.json", "progress.jsonl", "training_curve.csv"))
+        }
+    configs = {name: json.loads(text) for name, text in texts.items() if name.endswith(".json")}
+    (at,) = (
+        name.removesuffix("config.json")
+        for name, config in configs.items()
+        if config["kind"] == "method"
+        if (config["method"]["label"], config["seed"]) == (label, seed)
+    )
+    losses = [json.loads(line)["loss"] for line in texts[f"{at}progress.jsonl"].splitlines()]
+    points = csv.DictReader(texts[f"{at}artifacts/training_curve.csv"].splitlines())
+    return losses, {(each["group"], int(each["round"])): float(each["error"]) for each in points}
 
 
 def error(run, label, group, *, seed="0", predictor="deterministic", at=("none", "")):

@@ -3,7 +3,7 @@
 import csv
 
 import yaml
-from kept_rows import REFERENCE, ROOT, error, errors, percents, rate, read, right
+from kept_rows import REFERENCE, ROOT, error, errors, percents, rate, read, right, trained
 
 
 def newcomers_of_pfedhn():
@@ -58,15 +58,29 @@ def pefll_table1_at_length():
         yield f"(paper {rate(paper['novel'])})"
         # Better than published, as the README has it above.
         assert (float(novel) > paper["novel"]) == (label != "pefll")
-        if label in ("fedrep", "fedavg"):
-            assert float(seen) > paper["seen"]
+        assert (float(seen) > paper["seen"]) == (label in ("fedrep", "fedavg"))
+        if label == "fedrep":
             yield f"validation picked round {int(row['round']):,}"
+    after = [value for at, value in checks(run, "pefll", "novel").items() if at > 2000]
+    yield f"from {rate(min(after))} to {rate(max(after))} at the checks after round 2,000"
+    assert max(trained(run, "fedavg")[0][2000:]) < 0.001
+    yield "a loss below .001 in every round after 2,000"
+    own = checks(run, "fedavg", "seen")
+    after = [value for at, value in own.items() if at > 2000]
+    yield f"at {rate(min(after))} to {rate(max(after))} of seen clients' samples"
+    paper = published_pefll("FedAvg")["seen"]
+    yield f"was last in round {max(at for at, value in own.items() if value <= paper)}."
     behind = {row["label"]: row for row in read(run, "tables/pairs.csv") if row["other"] == "pefll"}
     told = ("difference", "lower", "upper")
     ahead, high, low = (f"{-100 * float(behind['fedrep'][column]):.1f}" for column in told)
     yield f"PeFLL is behind FedRep by {ahead} points, interval {low} to {high}: not told apart"
     less, low, high = (f"{100 * float(behind['fedavg'][column]):.1f}" for column in told)
     yield f"FedAvg is behind PeFLL by {less}, interval {low} to {high}"
+
+
+def checks(run, label, group):
+    """Return the share that is right at every check of a training, by round."""
+    return {at: 1 - value for (who, at), value in trained(run, label)[1].items() if who == group}
 
 
 def local_at_length():
