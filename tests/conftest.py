@@ -1,6 +1,7 @@
 """What tests of the whole package share."""
 
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("bounds", "models", "eval", "reports")
+
+# A shell's background job starts with SIGINT ignored, and the commands that tests interrupt would
+# inherit that and never stop.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
