@@ -5,6 +5,9 @@ import csv
 import yaml
 from kept_rows import REFERENCE, ROOT, error, errors, percents, rate, read, right, trained
 
+TABLE, LOCAL = "pefll-table1-5000-rounds", "pefll-table1-local-200-epochs"
+NAMED = {"pefll": "PeFLL", "fedrep": "FedRep", "pfedhn": "pFedHN", "fedavg": "FedAvg"}
+
 
 def newcomers_of_pfedhn():
     run = "pfedhn-newcomers"
@@ -45,9 +48,8 @@ def published_pefll(method="PeFLL"):
 
 
 def pefll_table1_at_length():
-    run = "pefll-table1-5000-rounds"
-    named = {"pefll": "PeFLL", "fedrep": "FedRep", "pfedhn": "pFedHN", "fedavg": "FedAvg"}
-    for label, name in named.items():
+    run = TABLE
+    for label, name in NAMED.items():
         paper = published_pefll(name)
         seen, novel = (rate(right(run, label, group)) for group in ("seen", "novel"))
         row = errors(run)[(label, "0", "novel", "deterministic", "none", "")]
@@ -84,11 +86,23 @@ def checks(run, label, group):
 
 
 def local_at_length():
-    run = "pefll-table1-local-200-epochs"
-    seen, novel = (right(run, "local", group) for group in ("seen", "novel"))
+    seen, novel = (right(LOCAL, "local", group) for group in ("seen", "novel"))
     paper = rate(published_pefll("Local")["seen"])
     yield f"one seed: {rate(seen)} of their samples right (paper {paper})"
     yield f"who train for 200 epochs too, {rate(novel)}."
+
+
+def per_fedavg_at_length():
+    run, paper = "pefll-table1-per-fedavg", published_pefll("Per-FedAvg")
+    seen, novel = (right(run, "per_fedavg", group) for group in ("seen", "novel"))
+    row = errors(run)[("per_fedavg", "0", "novel", "deterministic", "none", "")]
+    low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
+    yield f"{rate(seen)} of seen clients' samples right (paper {rate(paper['seen'])})"
+    yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
+    table = (*((TABLE, label) for label in NAMED), (LOCAL, "local"))
+    assert novel > max(right(*each, "novel") for each in table)
+    own = checks(run, "per_fedavg", "seen")
+    yield f"at round {min(at for at, value in own.items() if value >= paper['seen'])};"
 
 
 def pfedhn_paper(method, clients="50"):
