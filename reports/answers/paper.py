@@ -65,6 +65,14 @@ def _best(about: pd.DataFrame) -> str:
 
 
 def _sentence(about: pd.DataFrame, n_judged: int, reproduced: int, whom: str) -> str:
+    if n_judged == 1:
+        found, either = (
+            ("reproduced: within", "or") if reproduced else ("not reproduced: not within", "nor")
+        )
+        return (
+            f"The published number on {whom} is {found} 2 points, {either} two standard errors of "
+            "both together."
+        )
     if n_judged:
         return (
             f"{reproduced} of {count(n_judged, 'published number')} on {whom} "
@@ -75,7 +83,7 @@ def _sentence(about: pd.DataFrame, n_judged: int, reproduced: int, whom: str) ->
     lie = f"lies {low}" if len(about) == 1 else f"lie {low} to {high}"
     return (
         f"Beside {count(len(about), 'published number')} on {whom}, ours {lie} points of accuracy: "
-        "not comparable, for this run is shorter than the paper's."
+        "not comparable, for this run is not at the paper's settings."
     )
 
 

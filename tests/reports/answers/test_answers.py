@@ -204,6 +204,23 @@ def test_published_numbers_beside_ours() -> None:
 
 
 @pytest.mark.parametrize(
+    ("run", "scale", "told"),
+    [
+        ("pefll-table1-5000-rounds", "paper", "1 of 4 published numbers on new clients is repr"),
+        ("pefll-table1-per-fedavg", "paper", "The published number on new clients is not repr"),
+        ("pfedhn-table1-5000-steps", "paper", "The published number on clients is reproduced: "),
+        ("pefll-table1-per-fedavg", "reduced", "Beside 1 published number on new clients, ours l"),
+    ],
+)
+def test_the_sentence_about_published_numbers(run: str, scale: str, told: str) -> None:
+    kept = load_run(REFERENCE / run)
+    answer = ASKS["paper"](Material.of(replace(kept, study={**kept.study, "scale": scale})))
+    assert answer is not None
+    assert answer.sentence.startswith(told)
+    assert ("not at the paper's settings" in answer.sentence) == (scale != "paper")
+
+
+@pytest.mark.parametrize(
     ("study", "kinds"),
     [
         ({"asks": ["bounds", "gap"]}, ("bounds", "gap")),
