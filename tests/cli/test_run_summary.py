@@ -11,7 +11,7 @@ from latecomer.run_summary import summary_lines
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "endings"
 RUNS = {
-    "accuracy": "without-labels-digits",
+    "accuracy": "digits-all-methods",
     "bounds": "bound-vs-accuracy-digits",
     "certificate": "certificates-cifar10-50",
     "gap": "generalization-gap-digits",

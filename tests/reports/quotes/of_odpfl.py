@@ -31,7 +31,8 @@ def odpfl_without_labels():
 
     own, fedavg = mean("odpfl_hn", "novel"), mean("fedavg", "novel")
     yield f"ODPFL-HN has {rate(own)} and FedAvg {rate(fedavg)}, too near"
-    assert own > fedavg > mean("odpfl_hn slow", "novel")
+    assert abs(own - fedavg) < 0.01
+    assert min(own, fedavg) > mean("odpfl_hn slow", "novel")
     # Seen clients choose the rate that newcomers do better with.
     seen, slow = mean("odpfl_hn", "seen"), mean("odpfl_hn slow", "seen")
     assert seen > slow
