@@ -3,7 +3,7 @@
 import csv
 
 import yaml
-from kept_rows import REFERENCE, ROOT, error, errors, percents, rate, read, right, trained
+from kept_rows import REFERENCE, ROOT, error, errors, percents, rate, rates, read, right, trained
 
 TABLE, LOCAL = "pefll-table1-5000-rounds", "pefll-table1-local-200-epochs"
 NAMED = {"pefll": "PeFLL", "fedrep": "FedRep", "pfedhn": "pFedHN", "fedavg": "FedAvg"}
@@ -83,6 +83,15 @@ def pefll_table1_at_length():
 def checks(run, label, group):
     """Return the share that is right at every check of a training, by round."""
     return {at: 1 - value for (who, at), value in trained(run, label)[1].items() if who == group}
+
+
+def pefll_of_two_seeds():
+    run, paper = "pefll-table1-5000-rounds-pefll", published_pefll()
+    for group, whose in (("seen", "seen clients'"), ("novel", "novel ones'")):
+        own = [right(run, "pefll", group, seed=seed) for seed in "01"]
+        assert own[0] == right(TABLE, "pefll", group)
+        mean = f"mean {rate(sum(own) / 2)} (paper {rate(paper[group])})"
+        yield f"{rates(own, ' and ')} of {whose} samples right, {mean}"
 
 
 def local_at_length():
