@@ -26,11 +26,11 @@ CAUSES = {
         "pfl_nearest": "ours finds each newcomer a seen client that has all of its classes"
     },
     "pefll-table1-5000-rounds": {
-        "fedavg": "ours fits all its training data within 2,000 rounds and then stands still, "
-        "far above where it passed the published figure"
+        "fedavg": "ours fits all its training data within 2,000 rounds and then stands still; "
+        "why the paper's does not is unknown"
     },
 }
-"""Why numbers are off, by run and label, where an experiment found the cause."""
+"""What is known of why numbers are off, by run and label."""
 
 
 @cache

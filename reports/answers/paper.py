@@ -65,19 +65,14 @@ def _best(about: pd.DataFrame) -> str:
 
 
 def _sentence(about: pd.DataFrame, n_judged: int, reproduced: int, whom: str) -> str:
+    rule = "within 2 points, or two standard errors of both together"
     if n_judged == 1:
-        found, either = (
-            ("reproduced: within", "or") if reproduced else ("not reproduced: not within", "nor")
-        )
-        return (
-            f"The published number on {whom} is {found} 2 points, {either} two standard errors of "
-            "both together."
-        )
+        verdict = "reproduced" if reproduced else "not reproduced"
+        return f"The published number on {whom} is {verdict} ({rule})."
     if n_judged:
         return (
             f"{reproduced} of {count(n_judged, 'published number')} on {whom} "
-            f"{'is' if reproduced == 1 else 'are'} reproduced: within 2 points, or two standard "
-            "errors of both together."
+            f"{'is' if reproduced == 1 else 'are'} reproduced: {rule}."
         )
     low, high = points(about["difference"].min()), points(about["difference"].max())
     lie = f"lies {low}" if len(about) == 1 else f"lie {low} to {high}"

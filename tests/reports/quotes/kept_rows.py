@@ -3,17 +3,22 @@
 import csv
 import json
 import math
-import tarfile
 from functools import cache
 from pathlib import Path
+
+from latecomer.eval.results.kept_cells import cells_of
 
 ROOT = Path(__file__).resolve().parents[3]
 REFERENCE = ROOT / "reports" / "reference"
 
 
-def read(run, name):
-    with (REFERENCE / run / name).open(encoding="utf-8", newline="") as file:
+def table(path):
+    with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def read(run, name):
+    return table(REFERENCE / run / name)
 
 
 @cache
@@ -28,24 +33,39 @@ def errors(run):
 
 
 @cache
-def trained(run, label, seed=0):
-    """Losses of a cell's rounds, in turn, and its errors by group and round."""
-    with tarfile.open(REFERENCE / run / "cells.tar.xz") as cells:
-        texts = {
-            one.name: cells.extractfile(one).read().decode("utf-8")
-            for one in cells
-            if one.name.endswith(("config.json", "progress.jsonl", "training_curve.csv"))
-        }
-    configs = {name: json.loads(text) for name, text in texts.items() if name.endswith(".json")}
-    (at,) = (
-        name.removesuffix("config.json")
-        for name, config in configs.items()
-        if config["kind"] == "method"
-        if (config["method"]["label"], config["seed"]) == (label, seed)
-    )
-    losses = [json.loads(line)["loss"] for line in texts[f"{at}progress.jsonl"].splitlines()]
-    points = csv.DictReader(texts[f"{at}artifacts/training_curve.csv"].splitlines())
-    return losses, {(each["group"], int(each["round"])): float(each["error"]) for each in points}
+def cell_of(run, label, seed="0"):
+    """Return the folder of a trained model's cell, as a kept run's archive has it."""
+    (cell,) = {
+        row["cell"] for row in read(run, "rows.csv") if (row["label"], row["seed"]) == (label, seed)
+    }
+    return cells_of(REFERENCE / run) / cell
+
+
+def checks(run, label, group):
+    """Return the share that is right at every check of a training, by round."""
+    return {
+        int(row["round"]): 1 - float(row["error"])
+        for row in table(cell_of(run, label) / "artifacts" / "training_curve.csv")
+        if row["group"] == group
+    }
+
+
+def losses(run, label):
+    """Return the mean loss of a training's rounds, in turn."""
+    lines = (cell_of(run, label) / "progress.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["loss"] for line in lines]
+
+
+def minutes(run, label, seed="0"):
+    """Return how long a model took."""
+    timing = json.loads((cell_of(run, label, seed) / "timing.json").read_text("utf-8"))
+    return round(timing["seconds"] / 60)
+
+
+def hours(run, label, seed="0"):
+    """Return how long a model took, as the README writes it."""
+    whole, rest = divmod(minutes(run, label, seed), 60)
+    return f"{whole} hour{'' if whole == 1 else 's'} {rest} minutes"
 
 
 def error(run, label, group, *, seed="0", predictor="deterministic", at=("none", "")):

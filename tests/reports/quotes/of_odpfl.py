@@ -1,11 +1,23 @@
 """What the README quotes of OD-PFL's tables and of newcomers without labels, made from rows."""
 
 import csv
-import json
-import tarfile
 
 import pytest
-from kept_rows import REFERENCE, ROOT, error, errors, half_width, rate, rates, read, right
+from kept_rows import (
+    REFERENCE,
+    ROOT,
+    error,
+    errors,
+    half_width,
+    minutes,
+    rate,
+    rates,
+    read,
+    right,
+    table,
+)
+
+from latecomer.eval.results.kept_cells import cells_of
 
 
 def odpfl_without_labels():
@@ -31,8 +43,7 @@ def odpfl_without_labels():
 
     own, fedavg = mean("odpfl_hn", "novel"), mean("fedavg", "novel")
     yield f"ODPFL-HN has {rate(own)} and FedAvg {rate(fedavg)}, too near"
-    assert abs(own - fedavg) < 0.01
-    assert min(own, fedavg) > mean("odpfl_hn slow", "novel")
+    assert fedavg > own > max(fedavg - 0.01, mean("odpfl_hn slow", "novel"))
     # Seen clients choose the rate that newcomers do better with.
     seen, slow = mean("odpfl_hn", "seen"), mean("odpfl_hn slow", "seen")
     assert seen > slow
@@ -97,9 +108,8 @@ def odpfl_figure3b():
 
 def classes_of_nearest(run):
     """Classes of every newcomer, and of the seen client that PFL-nearest finds for it."""
-    with tarfile.open(REFERENCE / run / "cells.tar.xz") as cells:
-        (name,) = (one for one in cells.getnames() if one.endswith("/label_counts.csv"))
-        counts = list(csv.DictReader(cells.extractfile(name).read().decode("utf-8").splitlines()))
+    (found,) = cells_of(REFERENCE / run).glob("*/artifacts/label_counts.csv")
+    counts = table(found)
     group = {row["client"]: row["group"] for row in counts}
     classes = {
         row["client"]: {key for key in row if key.startswith("class_") and int(row[key])}
@@ -171,15 +181,6 @@ def odpfl_fedavg_at_length():
     assert round(100 * (float(odpfl_paper()["FedAvg"]) - mean)) == 1
 
 
-def minutes(run, seed):
-    """How long a seed's only model took."""
-    archive = REFERENCE / run / "cells.tar.xz"
-    cells = {row["seed"]: row["cell"] for row in read(run, "rows.csv") if row["method"]}
-    with tarfile.open(archive) as packed:
-        told = json.load(packed.extractfile(f"cells/{cells[seed]}/timing.json"))
-    return f"{told['seconds'] / 60:.0f}"
-
-
 def odpfl_hn_at_length():
     run, paper = "odpfl-table1-500-rounds-odpfl-hn", odpfl_paper()["ODPFL-HN"]
     own, seen = (
@@ -189,7 +190,8 @@ def odpfl_hn_at_length():
     mean = sum(own) / 3
     yield f"{rates(own, ' and ')} of newcomers' samples right, mean {rate(mean)} (paper {paper}),"
     yield f"{rates(seen, ' and ')} of seen ones'"
-    yield f"in {minutes(run, '1')} and {minutes(run, '2')} minutes"
+    second, third = (minutes(run, "odpfl_hn", seed) for seed in "12")
+    yield f"in {second} and {third} minutes"
     yield f"lose {100 * (own[0] - own[1]):.0f} points"
     single = [
         1 - float(row["value"])

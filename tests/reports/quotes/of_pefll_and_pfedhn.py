@@ -3,7 +3,21 @@
 import csv
 
 import yaml
-from kept_rows import REFERENCE, ROOT, error, errors, percents, rate, rates, read, right, trained
+from kept_rows import (
+    REFERENCE,
+    ROOT,
+    checks,
+    error,
+    errors,
+    hours,
+    losses,
+    minutes,
+    percents,
+    rate,
+    rates,
+    read,
+    right,
+)
 
 TABLE, LOCAL = "pefll-table1-5000-rounds", "pefll-table1-local-200-epochs"
 NAMED = {"pefll": "PeFLL", "fedrep": "FedRep", "pfedhn": "pFedHN", "fedavg": "FedAvg"}
@@ -48,11 +62,10 @@ def published_pefll(method="PeFLL"):
 
 
 def pefll_table1_at_length():
-    run = TABLE
     for label, name in NAMED.items():
         paper = published_pefll(name)
-        seen, novel = (rate(right(run, label, group)) for group in ("seen", "novel"))
-        row = errors(run)[(label, "0", "novel", "deterministic", "none", "")]
+        seen, novel = (rate(right(TABLE, label, group)) for group in ("seen", "novel"))
+        row = errors(TABLE)[(label, "0", "novel", "deterministic", "none", "")]
         low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
         yield f"{seen} (paper {rate(paper['seen'])}), "
         yield f"{novel}, "
@@ -63,26 +76,23 @@ def pefll_table1_at_length():
         assert (float(seen) > paper["seen"]) == (label in ("fedrep", "fedavg"))
         if label == "fedrep":
             yield f"validation picked round {int(row['round']):,}"
-    after = [value for at, value in checks(run, "pefll", "novel").items() if at > 2000]
+    after = [value for at, value in checks(TABLE, "pefll", "novel").items() if at > 2000]
     yield f"from {rate(min(after))} to {rate(max(after))} at the checks after round 2,000"
-    assert max(trained(run, "fedavg")[0][2000:]) < 0.001
+    assert max(losses(TABLE, "fedavg")[2000:]) < 0.001
     yield "a loss below .001 in every round after 2,000"
-    own = checks(run, "fedavg", "seen")
+    own = checks(TABLE, "fedavg", "seen")
     after = [value for at, value in own.items() if at > 2000]
     yield f"at {rate(min(after))} to {rate(max(after))} of seen clients' samples"
     paper = published_pefll("FedAvg")["seen"]
-    yield f"was last in round {max(at for at, value in own.items() if value <= paper)}."
-    behind = {row["label"]: row for row in read(run, "tables/pairs.csv") if row["other"] == "pefll"}
+    yield f"was last in round {max(at for at, value in own.items() if value <= paper)},"
+    behind = {
+        row["label"]: row for row in read(TABLE, "tables/pairs.csv") if row["other"] == "pefll"
+    }
     told = ("difference", "lower", "upper")
     ahead, high, low = (f"{-100 * float(behind['fedrep'][column]):.1f}" for column in told)
     yield f"PeFLL is behind FedRep by {ahead} points, interval {low} to {high}: not told apart"
     less, low, high = (f"{100 * float(behind['fedavg'][column]):.1f}" for column in told)
     yield f"FedAvg is behind PeFLL by {less}, interval {low} to {high}"
-
-
-def checks(run, label, group):
-    """Return the share that is right at every check of a training, by round."""
-    return {at: 1 - value for (who, at), value in trained(run, label)[1].items() if who == group}
 
 
 def pefll_of_two_seeds():
@@ -92,6 +102,7 @@ def pefll_of_two_seeds():
         assert own[0] == right(TABLE, "pefll", group)
         mean = f"mean {rate(sum(own) / 2)} (paper {rate(paper[group])})"
         yield f"{rates(own, ' and ')} of {whose} samples right, {mean}"
+    yield f"The second took {hours(run, 'pefll', '1')} beside other work."
 
 
 def local_at_length():
@@ -106,7 +117,8 @@ def per_fedavg_at_length():
     seen, novel = (right(run, "per_fedavg", group) for group in ("seen", "novel"))
     row = errors(run)[("per_fedavg", "0", "novel", "deterministic", "none", "")]
     low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
-    yield f"{rate(seen)} of seen clients' samples right (paper {rate(paper['seen'])})"
+    yield f"{minutes(run, 'per_fedavg')} minutes on a shared core: {rate(seen)} of seen clients' "
+    yield f"samples right (paper {rate(paper['seen'])})"
     yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
     table = (*((TABLE, label) for label in NAMED), (LOCAL, "local"))
     assert novel > max(right(*each, "novel") for each in table)
