@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
 
-__all__ = ["betting_mixture", "wsr", "wsr_wor"]
+__all__ = ["betting_mixture", "product_mixture", "wsr", "wsr_wor"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -194,7 +194,9 @@ def wsr_wor(
         "the model, the rule and n_bets were fixed before the first score was seen",
         "one score in [0, loss_max] per held-out client",
         "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
-        "then what is bounded, or scores whose conditional means drift, whose average it is then",
+        "then what is bounded, or independent scores with means of their own, whose average it is "
+        "then",
+        "not for scores whose conditional means react to earlier ones (use product_mixture)",
     ),
     vacuous_when="too few clients for any bet to win n_bets/delta",
 )
@@ -225,3 +227,72 @@ def betting_mixture(
     won = fixed_bets(unit, n_fixed)
     value = top * first_refused(won, zero, zero + 1.0, failure, unit.shape[-1])
     return priced("betting_mixture", value, scores.mean(axis=-1), {"clients": failure}, top)
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean of scores whose means may react to earlier scores, by a mixture of products.",
+    source="this project: prod (1 - b x_t) / (1 - b mu_t) is a martingale; Markov's inequality and "
+    "that of arithmetic and geometric means",
+    population="unseen-client",
+    predictor="any",
+    sampling="iid or finite-pool",
+    assumptions=(
+        "the rule and n_bets were fixed before the first score was seen",
+        "one score in [0, loss_max] per held-out client",
+        "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
+        "then what is bounded, or scores whose conditional means drift, whose average it is then",
+    ),
+    vacuous_when="too few clients for any bet to win n_bets/delta",
+)
+def product_mixture(
+    *, losses: ArrayLike, delta: ArrayLike, n_bets: int = 5, loss_max: float = 1.0
+) -> Certificate:
+    r"""Smallest R with (1/J) sum_b prod_t (1 - b L_t) / (1 - b R) > 1/delta, or ``loss_max``.
+
+    The bets b are 1/J, 2/J, ..., 1, and losses are divided by ``loss_max`` first.  The bet 1 alone
+    is :func:`latecomer.bounds.held_out.losses.product`; the others survive a score of 1.
+
+    Let :math:`\mu_t` be the mean of score t given those before it.  Whatever it depends on,
+    :math:`\prod_t (1 - b L_t) / (1 - b \mu_t)` has mean 1, and :math:`\prod_t (1 - b \mu_t)` is
+    at most :math:`(1 - b \mu)^k` for the average :math:`\mu` of the :math:`\mu_t`: the mixture at
+    :math:`R = \mu` has mean at most 1, although that average is itself random.  The bets of
+    :func:`betting_mixture` are :math:`b / (1 + b R)` in this form and so depend on the average.
+
+    Parameters
+    ----------
+    losses : array_like, shape [..., k], in [0, loss_max]
+    delta : array_like, in (0, 1)
+    n_bets : int
+        Number J of bets, at least 1.
+    loss_max : float, positive
+
+    Examples
+    --------
+    >>> round(float(product_mixture(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
+    0.2069763062
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    scores = checks.losses_in("losses", losses, loss_max=top)
+    failure = checks.failure_probability("delta", delta)
+    n_fixed = int(checks.count("n_bets", n_bets))
+    bets = np.arange(1, n_fixed + 1) / n_fixed
+    unit = scores / top
+    k = unit.shape[-1]
+    with np.errstate(divide="ignore"):
+        # Wealth is rounded down.  A sum of k terms of one sign is off by at most k roundings.
+        staked = [np.minimum(bet * unit * (1.0 + 2.0 * _EPS), 1.0) for bet in bets]
+        kept = [np.log1p(-each).sum(axis=-1) * (1.0 + (k + 8) * _EPS) for each in staked]
+
+    def log_wealth(risk: Array) -> Array:
+        each = [
+            logs - k * np.log1p(-bet * risk * (1.0 - 2.0 * _EPS)) * (1.0 - 4.0 * _EPS)
+            for bet, logs in zip(bets, kept, strict=True)
+        ]
+        mixed = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(bets.size)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(mixed - 16.0 * _EPS * (1.0 + np.abs(mixed)))
+
+    zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
+    value = top * first_refused(log_wealth, zero, zero + 1.0, failure, k)
+    return priced("product_mixture", value, scores.mean(axis=-1), {"clients": failure}, top)

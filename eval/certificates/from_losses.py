@@ -133,9 +133,10 @@ def certify_losses(
         Failure probability of the mean's bound, in (0, 1).
     rule : str
         Chosen before looking.  One of ``FILE_RULES``: ``product`` for up to about 150 clients with
-        low, even losses, ``wsr_averaged`` and ``betting_mixture`` for more or spread ones,
-        ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for the next alone;
-        or ``best_of`` for the tightest of the rules in ``best_of``, which share ``delta``.
+        low, even losses, ``product_mixture`` where some may be 1, ``wsr_averaged`` for more or
+        spread ones, ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for
+        the next alone; or ``best_of`` for the tightest of the rules in ``best_of``, which share
+        ``delta``.
     alpha : float
         Failure probability of the next client's bound, in (0, 1).
     pool_size : int, optional

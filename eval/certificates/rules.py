@@ -40,7 +40,7 @@ def rules_for(door: str) -> Mapping[str, Rule]:
     Examples
     --------
     >>> list(rules_for("r4"))
-    ['product', 'betting_mixture', 'progressive']
+    ['product', 'product_mixture', 'progressive']
     """
     fitting = {name: rule for name, rule in RULES.items() if door in rule.doors}
     return MappingProxyType(fitting)

@@ -8,7 +8,7 @@ Let x_t be the score of client t and mu_t its mean given everything before its b
 ``product``, prod (1 - x_t) / (1 - mu_t) has mean at most 1: step by step, and within a block drawn
 without replacement by negative association.  By Markov's and the arithmetic-geometric inequality,
 1 - (delta prod (1 - x_t))^(1/T) is with probability 1 - delta no smaller than the mean of the mu_t.
-The rules ``betting_mixture`` and ``progressive`` rest on the same argument for other decreasing
+The rules ``product_mixture`` and ``progressive`` rest on the same argument for other decreasing
 functions of x_t.  mu_t is the mean error of the system that scored client t over the clients not
 trained on by then (a finite pool), or over fresh clients of the environment (independent clients).
 So the mean of the errors of the systems that scored is bounded: the expected error when one of them

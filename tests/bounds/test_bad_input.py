@@ -57,6 +57,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "subgroup": {"losses": [0.1, 0.2], "share": 0.5, "delta": 0.05, "thresholds": [0.0, 0.1]},
     "tv_ball": {"losses": [0.1, 0.2], "radius": 0.1, "delta": 0.05, "thresholds": [0.0, 0.1]},
     "betting_mixture": {"losses": [0.1, 0.2], "delta": 0.05, "n_bets": 4},
+    "product_mixture": {"losses": [0.1, 0.2], "delta": 0.05, "n_bets": 4},
     "catoni": {"empirical_risk": 0.1, "kl": 1.0, "n_samples": 50, "delta": 0.05, "c": 1.0},
     "catoni_grid": {
         "empirical_risk": 0.1,

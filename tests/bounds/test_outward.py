@@ -174,7 +174,7 @@ def test_product() -> None:
             assert value == top or true <= value <= true * (1 + TIGHT)
 
 
-@pytest.mark.parametrize("rule", ["wsr", "wsr_wor", "betting_mixture"])
+@pytest.mark.parametrize("rule", ["wsr", "wsr_wor", "betting_mixture", "product_mixture"])
 def test_betting(rule: str) -> None:
     """The exact wealth at the reported risk exceeds 1/delta, a hair below it does not."""
     rng, pool = np.random.default_rng(33), 90
@@ -200,6 +200,10 @@ def wealth(rule: str, losses: Any, delta: float, risk: Any, pool: int) -> Any:
     if rule == "betting_mixture":
         bets = [mpf(2) ** -j for j in range(10)]
         return mp.log(sum(mp.fprod(1 - bet * (x - risk) for x in exact) for bet in bets) / 10)
+    if rule == "product_mixture":
+        bets = [mpf(float(place)) for place in np.arange(1, 6) / 5]
+        ratios = [mp.fprod((1 - bet * x) / (1 - bet * risk) for x in exact) for bet in bets]
+        return mp.log(sum(ratios) / 5)
     k, gained, best = len(exact), mpf(0), mpf("-inf")
     total, squares, spread = mpf(0), mpf(0), mpf("0.25")
     for i, x in enumerate(exact, start=1):

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.held_out.betting import betting_mixture, wsr_wor
+from latecomer.bounds.held_out.betting import betting_mixture, product_mixture, wsr_wor
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.losses import chernoff_kl, emp_bernstein, product
 from latecomer.bounds.held_out.pool_betting import betting_wor, product_wor, product_wor_averaged
@@ -61,6 +61,10 @@ def _betting_wor(a: Asked) -> Certificate:
 
 def _betting_mixture(a: Asked) -> Certificate:
     return betting_mixture(losses=a.losses, delta=a.level)
+
+
+def _product_mixture(a: Asked) -> Certificate:
+    return product_mixture(losses=a.losses, delta=a.level)
 
 
 # Rules without replacement are for finite pools, and about the scores as measured there.
@@ -125,7 +129,13 @@ RULES = (
         name="betting_mixture",
         words="mixture of bets",
         certify_words="mixture of fixed bets",
-        doors=("r0", "table", "r4"),
         bound=_betting_mixture,
+    ),
+    Rule(
+        name="product_mixture",
+        words="mixture of products",
+        certify_words="mixture of product rules",
+        doors=("r0", "table", "r4"),
+        bound=_product_mixture,
     ),
 )

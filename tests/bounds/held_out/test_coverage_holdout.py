@@ -28,6 +28,7 @@ from latecomer.bounds import (
     pool_band,
     pool_fraction,
     product,
+    product_mixture,
     wsr,
     wsr_wor,
 )
@@ -308,6 +309,7 @@ RULES: dict[str, Callable[[Array], Array]] = {
     "product": lambda x: product(losses=x, delta=DELTA).value,
     "wsr": lambda x: wsr(losses=x, delta=DELTA).value,
     "betting_mixture": lambda x: betting_mixture(losses=x, delta=DELTA).value,
+    "product_mixture": lambda x: product_mixture(losses=x, delta=DELTA).value,
 }
 
 
@@ -375,7 +377,7 @@ def drifting(
     return losses, np.asarray(means.mean(axis=1))
 
 
-@pytest.mark.parametrize("rule", ["product", "betting_mixture"])
+@pytest.mark.parametrize("rule", ["product", "product_mixture"])
 @pytest.mark.parametrize("drift", DRIFTS, ids=lambda drift: drift.__name__)
 def test_drifting_means(rule: str, drift: Callable[[Array, int], Array]) -> None:
     trials = 4000

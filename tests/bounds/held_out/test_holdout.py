@@ -22,6 +22,7 @@ from latecomer.bounds import (
     kl,
     pool_fraction,
     product,
+    product_mixture,
     wsr,
     wsr_wor,
 )
@@ -38,6 +39,9 @@ SCORE_RULES = {
         losses=losses, delta=delta, pool_size=90, loss_max=top
     ),
     "betting_mixture": lambda losses, delta, top=1.0: betting_mixture(
+        losses=losses, delta=delta, loss_max=top
+    ),
+    "product_mixture": lambda losses, delta, top=1.0: product_mixture(
         losses=losses, delta=delta, loss_max=top
     ),
 }
@@ -96,7 +100,7 @@ def test_emp_bernstein_grows_with_the_variance_and_the_risk() -> None:
 
 
 # The bets of wsr follow delta and the scores, so that nothing forces it to be monotone in them.
-@pytest.mark.parametrize("rule", ["product", "betting_mixture"])
+@pytest.mark.parametrize("rule", ["product", "betting_mixture", "product_mixture"])
 @given(losses=scores, delta=deltas, other=deltas, raised=st.floats(0.0, 1.0))
 @settings(max_examples=40)
 def test_order_free_rules_are_monotone(
@@ -195,7 +199,7 @@ def test_clopper_pearson_grows_with_errors() -> None:
 def test_order_free_rules(losses: Any, delta: float, random: Any) -> None:
     shuffled = losses.copy()
     random.shuffle(shuffled)
-    for rule in ("product", "betting_mixture"):
+    for rule in ("product", "betting_mixture", "product_mixture"):
         one, other = SCORE_RULES[rule](losses, delta), SCORE_RULES[rule](shuffled, delta)
         assert float(one) == pytest.approx(float(other), rel=1e-11)
 

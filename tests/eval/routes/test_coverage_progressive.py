@@ -190,7 +190,7 @@ def test_the_whole_pipeline_covers_the_successive_pools() -> None:
     start = TrainConfig(rounds=2, cohort=2, local_steps=2, batch_size=8)
     further = TrainConfig(rounds=1, cohort=2, local_steps=2, batch_size=8)
     plan = Plan(FIRST, ARRIVE, 2, POOL, independent=False)
-    failures = {"product": 0, "betting_mixture": 0}
+    failures = {"product": 0, "product_mixture": 0}
     for trial in range(RUNS):
         clients = federation(rng)
 

@@ -219,7 +219,7 @@ def test_independent_clients_come_from_the_certification_group() -> None:
         "classes_per_client": 2,
         "samples_per_client": 24,
     }
-    given = config(split=split, certificates=[{**WANTED, "first": 12, "rule": "betting_mixture"}])
+    given = config(split=split, certificates=[{**WANTED, "first": 12, "rule": "product_mixture"}])
     rows, artifacts = run(given)
     federation = setup.federation_of(read_cell(given))
     expected = {str(client.id) for client in federation.split.certification}
