@@ -238,7 +238,7 @@ def betting_mixture(
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
-        "the rule and n_bets were fixed before the first score was seen",
+        "the model, the rule and n_bets were fixed before the first score was seen",
         "one score in [0, loss_max] per held-out client",
         "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
         "then what is bounded, or scores whose conditional means drift, whose average it is then",
@@ -289,9 +289,8 @@ def product_mixture(
             logs - k * np.log1p(-bet * risk * (1.0 - 2.0 * _EPS)) * (1.0 - 4.0 * _EPS)
             for bet, logs in zip(bets, kept, strict=True)
         ]
-        mixed = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(bets.size)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(mixed - 16.0 * _EPS * (1.0 + np.abs(mixed)))
+        mixed = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_fixed)
+        return np.asarray(mixed - 16.0 * _EPS * (1.0 + np.abs(mixed)))
 
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
     value = top * first_refused(log_wealth, zero, zero + 1.0, failure, k)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from latecomer.eval.names import IID_SPLITS
+from latecomer.eval.names import IID_SPLITS, WITHDRAWN
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, client_errors, first_record, group_sizes
 from latecomer.reports.statements.sentence import AS_NAMED, statement
@@ -60,7 +60,10 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     ]
     frame = totals[[*keys, *facts]].rename(columns={"message": "reason"}).reset_index(drop=True)
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
-    frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True).astype(bool)
+    # A run keeps what was believed of its certificates when they were issued.
+    withdrawn = frame["bound"].map(WITHDRAWN)
+    frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True) & withdrawn.isna()
+    frame["reason"] = frame["reason"].where(withdrawn.isna(), withdrawn)
     frame = frame.astype({"seed": "int64"})
     frame["vacuous"] = ~(frame["value"] < 1.0)
     errors = client_errors(rows)

@@ -75,6 +75,8 @@ def test_check_values() -> None:
     assert float(wsr(losses=losses, delta=0.05)) == pytest.approx(0.1995426893, abs=1e-10)
     mixture = betting_mixture(losses=losses, delta=0.05)
     assert float(mixture) == pytest.approx(0.2586384373, abs=1e-10)
+    of_products = product_mixture(losses=losses, delta=0.05)
+    assert float(of_products) == pytest.approx(0.2069763062, abs=1e-10)
 
 
 @pytest.mark.parametrize("rule", SUMMARY_RULES)

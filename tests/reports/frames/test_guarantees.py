@@ -214,3 +214,18 @@ def test_the_headline_is_the_bound_where_most_were_not_scored_or_clients_are_ind
     told = headline(tmp_path, 1, sampling="iid")
     assert told["certified"] == "certified at most 40.0%"
     assert "fresh clients of the same environment" in told["terms"]
+
+
+def test_a_certificate_whose_proof_was_withdrawn_is_shown_as_none(tmp_path):
+    arriving = {**PRODUCT, "group": "arriving", "sampling": "martingale", "value": 0.6}
+    bounds = bound_frame(
+        rows_of(
+            tmp_path,
+            error("arriving", 0, 0.1),
+            {**arriving, "bound": "r4:product"},
+            {**arriving, "bound": "r4:betting_mixture"},
+        )
+    ).set_index("bound")
+    assert bounds["rigorous"].to_dict() == {"r4:betting_mixture": False, "r4:product": True}
+    assert "known only in the end" in bounds.loc["r4:betting_mixture", "reason"]
+    assert not bounds.loc["r4:product", "reason"]

@@ -93,5 +93,10 @@ def percents(*values):
     return [f"{100 * value:.1f}" for value in values]
 
 
+def interval(row):
+    """Return the ends of the interval of the share that is right, as the README writes them."""
+    return tuple(rate(1 - float(row[end])) for end in ("upper", "lower"))
+
+
 def half_width(row):
     return (float(row["upper"]) - float(row["lower"])) / 2

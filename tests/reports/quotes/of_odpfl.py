@@ -9,6 +9,7 @@ from kept_rows import (
     error,
     errors,
     half_width,
+    interval,
     minutes,
     rate,
     rates,
@@ -137,7 +138,7 @@ def odpfl_table1_at_length():
     paper = odpfl_paper()
     own, fedavg = (right(run, label, "novel") for label in ("odpfl_hn", "fedavg"))
     row = errors(run)[("odpfl_hn", "0", "novel", "deterministic", "none", "")]
-    low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
+    low, high = interval(row)
     yield f"ODPFL-HN {rate(own)}, 95% interval {low} to {high} over these ten (paper "
     yield f"{paper['ODPFL-HN']})"
     yield f"FedAvg {rate(fedavg)} (paper {paper['FedAvg']})"

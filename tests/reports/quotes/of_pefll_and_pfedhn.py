@@ -10,6 +10,7 @@ from kept_rows import (
     error,
     errors,
     hours,
+    interval,
     losses,
     minutes,
     percents,
@@ -66,7 +67,7 @@ def pefll_table1_at_length():
         paper = published_pefll(name)
         seen, novel = (rate(right(TABLE, label, group)) for group in ("seen", "novel"))
         row = errors(TABLE)[(label, "0", "novel", "deterministic", "none", "")]
-        low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
+        low, high = interval(row)
         yield f"{seen} (paper {rate(paper['seen'])}), "
         yield f"{novel}, "
         yield f"interval {low} to {high} "
@@ -101,16 +102,16 @@ def pefll_of_three_seeds():
         own = [right(run, "pefll", group, seed=seed) for seed in "012"]
         assert own[0] == right(TABLE, "pefll", group)
         mean = f"mean {rate(sum(own) / 3)} (paper {rate(paper[group])})"
-        yield f"{rates(own[:2])} and {rate(own[2])} of {whose} samples right, {mean}"
-    took = [hours(run, "pefll", seed) for seed in "12"]
-    yield f"The second took {took[0]} and the third {took[1]}, beside other work."
+        yield f"{rates(own, ' and ')} of {whose} samples right, {mean}"
+    second, third = (hours(run, "pefll", seed) for seed in "12")
+    yield f"The second took {second} and the third {third}, beside other work."
 
 
 def pefll_masked_at_length():
     run, paper = "pefll-table1-5000-rounds-masked", published_pefll()
     seen, novel = (right(run, "pefll", group) for group in ("seen", "novel"))
     row = errors(run)[("pefll", "0", "novel", "deterministic", "none", "")]
-    low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
+    low, high = interval(row)
     yield f"{hours(run, 'pefll')} beside other work: {rate(seen)} of seen clients' samples right "
     yield f"(paper {rate(paper['seen'])}), {rate(novel)} of novel ones', interval {low} to {high} "
     yield f"(paper {rate(paper['novel'])})"
@@ -134,7 +135,7 @@ def per_fedavg_at_length():
     run, paper = "pefll-table1-per-fedavg", published_pefll("Per-FedAvg")
     seen, novel = (right(run, "per_fedavg", group) for group in ("seen", "novel"))
     row = errors(run)[("per_fedavg", "0", "novel", "deterministic", "none", "")]
-    low, high = (rate(1 - float(row[end])) for end in ("upper", "lower"))
+    low, high = interval(row)
     yield f"{minutes(run, 'per_fedavg')} minutes on a shared core: {rate(seen)} of seen clients' "
     yield f"samples right (paper {rate(paper['seen'])})"
     yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
