@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Sampling
-from latecomer.bounds.held_out.betting import fixed_bets
+from latecomer.bounds.held_out.betting import fixed_bets, fixed_products
 from latecomer.bounds.held_out.betting_orders import averaged_bets
 from latecomer.bounds.held_out.pool_betting import averaged_product, bets_path, product_path
 
@@ -22,6 +22,7 @@ __all__ = [
     "betting_mixture_bets",
     "betting_wor_bets",
     "product_bets",
+    "product_mixture_bets",
     "product_wor_averaged_bets",
     "product_wor_bets",
     "wsr_averaged_bets",
@@ -85,6 +86,24 @@ def betting_mixture_bets(n_bets: int = 10) -> Bets:
         "iid or finite-pool",
         False,
         lambda scores, delta: _once(fixed_bets(scores, fixed)),
+    )
+
+
+def product_mixture_bets(n_bets: int = 5) -> Bets:
+    """Bets of ``product_mixture``: the average of prod (1 - b L_i) / (1 - b R) over b = 1/J ... 1.
+
+    Examples
+    --------
+    >>> won = product_mixture_bets(2).wealth(np.array([0.5, 1.0]), np.array(0.05))
+    >>> round(float(np.exp(won(np.array(0.8)))[0]), 6)
+    0.520833
+    """
+    fixed = int(checks.count("n_bets", n_bets))
+    return Bets(
+        "product_mixture",
+        "iid or finite-pool",
+        False,
+        lambda scores, delta: _once(fixed_products(scores, fixed)),
     )
 
 

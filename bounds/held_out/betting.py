@@ -58,6 +58,26 @@ def fixed_bets(scores: Array, n_bets: int) -> Callable[[Array], Array]:
     return log_wealth
 
 
+def fixed_products(scores: Array, n_bets: int) -> Callable[[Array], Array]:
+    """Return R -> log of the average of prod (1 - b L) / (1 - b R) for b = 1/J, ..., 1."""
+    bets = np.arange(1, n_bets + 1) / n_bets
+    k = scores.shape[-1]
+    with np.errstate(divide="ignore"):
+        # Wealth is rounded down.  A sum of k terms of one sign is off by at most k roundings.
+        staked = [np.minimum(bet * scores * (1.0 + 2.0 * _EPS), 1.0) for bet in bets]
+        kept = [np.log1p(-each).sum(axis=-1) * (1.0 + (k + 8) * _EPS) for each in staked]
+
+    def log_wealth(risk: Array) -> Array:
+        each = [
+            logs - k * np.log1p(-bet * risk * (1.0 - 2.0 * _EPS)) * (1.0 - 4.0 * _EPS)
+            for bet, logs in zip(bets, kept, strict=True)
+        ]
+        mixed = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_bets)
+        return np.asarray(mixed - 16.0 * _EPS * (1.0 + np.abs(mixed)))
+
+    return log_wealth
+
+
 _ORDER = (
     "the model, the rule and the order of the clients were fixed before the first score was seen"
 )
@@ -276,22 +296,8 @@ def product_mixture(
     scores = checks.losses_in("losses", losses, loss_max=top)
     failure = checks.failure_probability("delta", delta)
     n_fixed = int(checks.count("n_bets", n_bets))
-    bets = np.arange(1, n_fixed + 1) / n_fixed
     unit = scores / top
-    k = unit.shape[-1]
-    with np.errstate(divide="ignore"):
-        # Wealth is rounded down.  A sum of k terms of one sign is off by at most k roundings.
-        staked = [np.minimum(bet * unit * (1.0 + 2.0 * _EPS), 1.0) for bet in bets]
-        kept = [np.log1p(-each).sum(axis=-1) * (1.0 + (k + 8) * _EPS) for each in staked]
-
-    def log_wealth(risk: Array) -> Array:
-        each = [
-            logs - k * np.log1p(-bet * risk * (1.0 - 2.0 * _EPS)) * (1.0 - 4.0 * _EPS)
-            for bet, logs in zip(bets, kept, strict=True)
-        ]
-        mixed = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_fixed)
-        return np.asarray(mixed - 16.0 * _EPS * (1.0 + np.abs(mixed)))
-
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
-    value = top * first_refused(log_wealth, zero, zero + 1.0, failure, k)
+    won = fixed_products(unit, n_fixed)
+    value = top * first_refused(won, zero, zero + 1.0, failure, unit.shape[-1])
     return priced("product_mixture", value, scores.mean(axis=-1), {"clients": failure}, top)

@@ -19,6 +19,7 @@ from latecomer.bounds.held_out.bets import (
     betting_mixture_bets,
     betting_wor_bets,
     product_bets,
+    product_mixture_bets,
     product_wor_averaged_bets,
     product_wor_bets,
     wsr_averaged_bets,
@@ -40,6 +41,7 @@ from latecomer.eval.errors import InputError, nearest
 _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
     {
         "product": lambda given: product_bets(),
+        "product_mixture": lambda given: product_mixture_bets(),
         "betting_mixture": lambda given: betting_mixture_bets(),
         "wsr_averaged": lambda given: wsr_averaged_bets(seed=given.seed),
         "product_wor": lambda given: product_wor_bets(given.pool),

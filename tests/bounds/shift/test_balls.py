@@ -18,6 +18,7 @@ from latecomer.bounds import (
     chi2_ball,
     kl,
     kl_ball,
+    product_mixture,
     product_wor,
     reference_price,
     subgroup,
@@ -30,6 +31,7 @@ from latecomer.bounds.held_out.bets import (
     betting_mixture_bets,
     betting_wor_bets,
     product_bets,
+    product_mixture_bets,
     product_wor_averaged_bets,
     product_wor_bets,
     wsr_averaged_bets,
@@ -61,6 +63,7 @@ def union(ball: str, **given: Any) -> Array:
     ("bets", "rule"),
     [
         (product_bets(), None),
+        (product_mixture_bets(), product_mixture),
         (betting_mixture_bets(), betting_mixture),
         (wsr_averaged_bets(16, 3), partial(wsr_averaged, n_orders=16, seed=3)),
         (product_wor_bets(60), partial(product_wor, pool_size=60)),
@@ -180,8 +183,9 @@ def test_a_score_of_1_and_hopeless_radii_say_nothing() -> None:
     hopeless = np.append(SCORES, 1.0)
     assert float(ball_mixture(losses=hopeless, radius=0.1, delta=0.05)) == 1.0
     assert float(ball_mixture(losses=SCORES, radius=50.0, delta=0.05)) == pytest.approx(1.0)
-    survives = ball_mixture(losses=hopeless, radius=0.1, delta=0.05, bets=betting_mixture_bets())
-    assert float(survives) < 0.7
+    asked: dict[str, Any] = {"losses": hopeless, "radius": 0.1, "delta": 0.05}
+    products = ball_mixture(bets=product_mixture_bets(), **asked)
+    assert float(products) < float(ball_mixture(bets=betting_mixture_bets(), **asked)) < 0.7
 
 
 def test_a_pool_scored_whole_is_certified_by_itself(worst_mean: Any) -> None:
@@ -201,13 +205,18 @@ def log_wealth(bets: str, losses: Any, value: Any, radius: Any) -> Any:
         mean = max(mpf(0), mp.expm1(temperature * value - radius) / mp.expm1(temperature))
         if bets == "product":
             total += mp.fprod((1 - z) / (1 - mean) for z in scores)
+        elif bets == "product_mixture":
+            for b in (mpf(j) / 5 for j in range(1, 6)):
+                total += mp.fprod((1 - b * z) / (1 - b * mean) for z in scores) / 5
         else:
             levels = [mpf(2) ** -j for j in range(10)]
             total += mp.fsum(mp.fprod(1 - b * (z - mean) for z in scores) for b in levels) / 10
     return mp.log(total / len(DUALS["kl"].points))
 
 
-@pytest.mark.parametrize("bets", [product_bets(), betting_mixture_bets()], ids=lambda b: b.rule)
+@pytest.mark.parametrize(
+    "bets", [product_bets(), product_mixture_bets(), betting_mixture_bets()], ids=lambda b: b.rule
+)
 def test_values_are_rounded_outward(bets: Bets) -> None:
     """The exact wealth at the value passes 1/delta, a hair below the value it does not."""
     rng = np.random.default_rng(41)

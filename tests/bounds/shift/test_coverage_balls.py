@@ -28,6 +28,7 @@ from latecomer.bounds.held_out.bets import (
     Bets,
     betting_mixture_bets,
     product_bets,
+    product_mixture_bets,
     product_wor_averaged_bets,
     product_wor_bets,
     wsr_averaged_bets,
@@ -52,6 +53,7 @@ LAWS = {
 UNIONS = {"tv": tv_ball, "kl": kl_ball, "chi2": chi2_ball, "subgroup": subgroup}
 BETS: dict[str, Bets] = {
     "product": product_bets(),
+    "product_mixture": product_mixture_bets(),
     "betting_mixture": betting_mixture_bets(5),
     "wsr_averaged": wsr_averaged_bets(2, 7),
 }

@@ -16,6 +16,7 @@ from latecomer.bounds import (
     pool_fraction,
     product,
 )
+from latecomer.bounds.held_out.bets import product_mixture_bets
 from latecomer.eval import (
     certify_above,
     certify_against,
@@ -58,6 +59,10 @@ def test_values_are_those_of_the_calculators() -> None:
         ball_mixture(losses=VALUES, radius=0.05, delta=0.05)
     )
     assert found.breaking == float(breaking_radius(losses=VALUES, target=0.4, delta=0.05))
+    mixed = certify_shifted(LOSSES, ball="kl", radii=[0.05], rule="product_mixture")
+    assert float(mixed.certificate.value[0]) == float(
+        ball_mixture(losses=VALUES, radius=0.05, delta=0.05, bets=product_mixture_bets())
+    )
 
     def counted(*, losses, delta):
         return chernoff_kl(empirical_risk=losses.mean(-1), n_samples=42, delta=delta)
