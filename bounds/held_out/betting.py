@@ -238,15 +238,7 @@ def betting_mixture(
     >>> round(float(betting_mixture(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
     0.2586384373
     """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
-    n_fixed = int(checks.count("n_bets", n_bets))
-    unit = scores / top
-    zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
-    won = fixed_bets(unit, n_fixed)
-    value = top * first_refused(won, zero, zero + 1.0, failure, unit.shape[-1])
-    return priced("betting_mixture", value, scores.mean(axis=-1), {"clients": failure}, top)
+    return _mixture("betting_mixture", fixed_bets, losses, delta, n_bets, loss_max)
 
 
 @catalogued(
@@ -292,12 +284,23 @@ def product_mixture(
     >>> round(float(product_mixture(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
     0.2069763062
     """
+    return _mixture("product_mixture", fixed_products, losses, delta, n_bets, loss_max)
+
+
+def _mixture(
+    rule: str,
+    wealth: Callable[[Array, int], Callable[[Array], Array]],
+    losses: ArrayLike,
+    delta: ArrayLike,
+    n_bets: int,
+    loss_max: float,
+) -> Certificate:
+    """Refuse every risk against which a fixed number of fixed bets wins more than 1/delta."""
     top = checks.largest_loss("loss_max", loss_max)
     scores = checks.losses_in("losses", losses, loss_max=top)
     failure = checks.failure_probability("delta", delta)
-    n_fixed = int(checks.count("n_bets", n_bets))
     unit = scores / top
+    won = wealth(unit, int(checks.count("n_bets", n_bets)))
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
-    won = fixed_products(unit, n_fixed)
     value = top * first_refused(won, zero, zero + 1.0, failure, unit.shape[-1])
-    return priced("product_mixture", value, scores.mean(axis=-1), {"clients": failure}, top)
+    return priced(rule, value, scores.mean(axis=-1), {"clients": failure}, top)
