@@ -139,7 +139,7 @@ def vc_dev(
 @catalogued(
     family="domain adaptation",
     claim="Risk on a target domain of every hypothesis of a class, from its source risk.",
-    source="Ben-David et al. (2010), Theorem 2",
+    source="Ben-David et al. (2010), Theorem 2; Vapnik (1998), Theorem 4.1, for the root",
     population="one-client",
     predictor="deterministic",
     sampling="iid",
@@ -158,8 +158,11 @@ def ben_david(
 ) -> Certificate:
     r"""Bound the target risk: :math:`\epsilon_S + \hat d/2 + c\sqrt{\cdot} + \lambda`.
 
-    The root is :func:`vc_dev` with ``coefficient`` c: 4 as published; the lemma gives 2, which is
-    valid and half as large. The bound holds for several classes with 0/1 loss.
+    The root is :func:`vc_dev` with ``coefficient`` c: 4 as published; half of the lemma's 4 is 2.
+    What either covers is the largest deviation on both samples together, over the sets on which
+    two hypotheses disagree.  By Vapnik's inequality for each sample 4 does so for every dimension,
+    2 for dimensions from 3 on, wherever the root is below 1; for 1 and 2 it rests on the lemma.
+    With several classes and 0/1 loss ``dimension`` is half the VC dimension of those sets.
 
     Parameters
     ----------
@@ -167,6 +170,7 @@ def ben_david(
     divergence : array_like, in [0, 2]
         Empirical HdeltaH-divergence.
     dimension : array_like, at least 0
+        VC dimension d of the hypotheses (two classes).
     n_samples : array_like of int, at least 1
         Unlabelled points of each domain.
     delta : array_like, in (0, 1)

@@ -1,12 +1,15 @@
 """Relations of the domain-adaptation calculators; the capacity bounds are not simulated."""
 
 import math
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import gammaln
 
 from latecomer.bounds.shift.adaptation import ben_david, hdiv_from_counts, odpfl, proxy_a, vc_dev
 
@@ -70,6 +73,48 @@ def test_the_lemma_gives_half_of_the_published_deviation() -> None:
     assert float(published.terms["deviation"]) == 2 * float(halved.terms["deviation"])
     assert published.rigorous
     assert published.population == "one-client"
+
+
+def log_sauer(points: int, dimension: int) -> float:
+    """Log of the most subsets of so many points that sets of a VC dimension can cut out."""
+    i = np.arange(min(dimension, points) + 1)
+    each = gammaln(points + 1) - gammaln(i + 1) - gammaln(points - i + 1)
+    return float(np.logaddexp.reduce(each))
+
+
+def deviation_of_two_samples(log_sets: float, m: int, delta: float) -> float:
+    """Twice the width that one sample's frequencies leave with probability delta/2 at most.
+
+    A second sample is within 1/m of the probability on the right side half the time, and the two
+    halves of 2m points differ by eps with probability at most 2 exp(-eps^2 m^2 / (m + 1)) (Serfling
+    1974), for every set that cuts the 2m points differently.
+    """
+    return float(2 / m + 2 * np.sqrt((m + 1) * (log_sets + np.log(8 / delta))) / m)
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "dimensions"), [(4.0, (1, 2, 3, 10, 200)), (2.0, (3, 4, 10, 200))]
+)
+def test_the_root_covers_both_samples(coefficient: float, dimensions: tuple[int, ...]) -> None:
+    def missing(d: int, log_sets: Callable[[int], float]) -> Iterator[float]:
+        for m in np.unique(np.geomspace(2, 1e8, 120).astype(int)).tolist():
+            for delta in (0.5, 0.05, 1e-6):
+                root = vc_dev(dimension=d, n_samples=m, delta=delta, coefficient=coefficient)
+                if root < 1:
+                    yield deviation_of_two_samples(log_sets(2 * m), m, delta) - float(root)
+
+    def pairs(points: int, d: int) -> float:
+        """Log of the sets on which two of the hypotheses of two classes can disagree."""
+        one = log_sauer(points, d)
+        return float(np.logaddexp(2 * one + np.log1p(-np.exp(-one)) - np.log(2), 0))
+
+    for d in dimensions:
+        assert max(missing(d, partial(pairs, d=d))) < 0
+        assert max(missing(d, partial(log_sauer, dimension=2 * d))) < 0
+    if coefficient == 2:
+        # Not shown below that: the lemma's constant is taken on trust.
+        assert max(missing(1, partial(pairs, d=1))) > 0
+        assert max(missing(2, partial(pairs, d=2))) > 0
 
 
 @SETTINGS
