@@ -1,7 +1,8 @@
 """How far a client's label counts are from those of the training clients.
 
 Counts are smoothed, ``p = (c + smoothing) / (sum c + smoothing * K)``. Plug-in divergences of few
-samples are biased upward: report the sample sizes beside them.
+samples are biased: without smoothing kl, tv and js upward, with it downward where clients are far
+apart.  Report the sample sizes beside them.
 """
 
 from typing import NamedTuple
@@ -60,7 +61,10 @@ def _between(p: Array, q: Array, kind: str) -> Array:
     family="client shift",
     claim="Divergence of a novel client's class frequencies from those of a training client.",
     source="textbook definitions",
-    assumptions=("plug-in estimates of few samples are biased upward: state the sample sizes",),
+    assumptions=(
+        "plug-in estimates of few samples are biased (kl, tv, js upward without smoothing; with it "
+        "downward for clients far apart): state the sample sizes",
+    ),
 )
 def divergence(
     *,

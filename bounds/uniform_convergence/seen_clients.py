@@ -124,12 +124,17 @@ def _weights(
     return np.asarray(shared + count("n_clients", n_clients) * per_client)
 
 
-def _lipschitz(loss: ArrayLike, weight: ArrayLike, descriptor: ArrayLike) -> Array:
+def _lipschitz(
+    loss: ArrayLike, weight: ArrayLike, descriptor: ArrayLike, head_dim: ArrayLike
+) -> Array:
+    """Return by how much a step of length 1 in every covered ball can move the loss."""
     through = nonnegative("weight_lipschitz", weight) + nonnegative(
         "descriptor_lipschitz", descriptor
     )
     positive("weight_lipschitz + descriptor_lipschitz", through)
-    return np.asarray(positive("loss_lipschitz", loss) * through)
+    # A head is weights of the target itself: its own step moves the loss as well.
+    headed = count("head_dim", head_dim, minimum=0) > 0
+    return np.asarray(positive("loss_lipschitz", loss) * (through + headed))
 
 
 @catalogued(
@@ -155,9 +160,10 @@ def pfedhn_M(
     r"""Return the samples per client of pFedHN's Theorem 1 (through :func:`baxter_thm4_m`).
 
     .. math:: \ln C \le (N + n(k + q)) \ln(1 + 2R/\rho), \qquad
-              \rho = \frac{\epsilon/16}{L(L_h + L_V)}
+              \rho = \frac{\epsilon/16}{L(L_h + L_V + 1_{q > 0})}
 
-    The paper halves :math:`\rho` once more without need.
+    The paper halves :math:`\rho` once more without need.  With heads the loss is Lipschitz in the
+    weights of the target and of the head together.
 
     Parameters
     ----------
@@ -180,7 +186,7 @@ def pfedhn_M(
     5630328
     """
     eps = positive("epsilon", epsilon)
-    through = _lipschitz(loss_lipschitz, weight_lipschitz, descriptor_lipschitz)
+    through = _lipschitz(loss_lipschitz, weight_lipschitz, descriptor_lipschitz, head_dim)
     capacity = log_cover_ball(
         dimension=_weights(n_clients, hypernetwork_dim, descriptor_dim, head_dim),
         ball_radius=positive("radius", radius),
@@ -248,7 +254,7 @@ def pfedhn_eps(
         clients=clients,
         weights=_weights(clients, hypernetwork_dim, descriptor_dim, head_dim),
         balls=positive("radius", radius),
-        through=_lipschitz(loss_lipschitz, weight_lipschitz, descriptor_lipschitz),
+        through=_lipschitz(loss_lipschitz, weight_lipschitz, descriptor_lipschitz, head_dim),
         failure=failure,
         scale=scale,
     )

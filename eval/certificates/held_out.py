@@ -171,10 +171,11 @@ class Scored:
         return tuple(about)
 
     def _scores_meant(self, rule: Rule) -> str:
+        # Also where no posterior is drawn from: fine-tuning draws minibatches, privacy noise.
         said = "errors are meant as measured on these clients' own points"
-        if self.predictor == "gibbs" and rule.realised:
+        if rule.realised:
             return f"{said}, with the draws made"
-        return said if rule.realised else f"{said}; expected errors are covered too"
+        return f"{said}; expected errors are covered too"
 
     def tagged(self, issued: Certificate, rule: Rule) -> Certificate:
         """Give a calculator's result the tags of these clients."""

@@ -44,7 +44,9 @@ class LabelDivergence:
 
 
 def label_divergence(counts: ArrayLike, train_counts: ArrayLike) -> LabelDivergence:
-    """Return plug-in KL and TV to the nearest training client, biased upward for few samples.
+    """Return plug-in KL and TV to the nearest training client, biased for few samples.
+
+    KL is of counts smoothed by 1/2, which brings clients far apart nearer; TV is of plain counts.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ def label_distances(counts: ArrayLike, others: ArrayLike) -> dict[str, NDArray[n
     Returns
     -------
     dict of str to ndarray, shape [n, m]
-        ``kl``, ``tv``, ``js``, ``hellinger``; plug-in estimates, biased upward if samples are few.
+        ``kl``, ``tv``, ``js``, ``hellinger``; plug-in estimates, biased if samples are few.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from latecomer.eval.certificates.rules import (
     sampling_of,
 )
 from latecomer.eval.errors import InputError
-from latecomer.eval.routes.r3_personal_cut import measured_samples
+from latecomer.eval.routes.r3_personal_cut import check_classes, measured_samples
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES, Compressed, Progressive, Tuned
 from latecomer.eval.schema import Count, Number, Positive, Probability, Seed, one_of, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
@@ -292,7 +292,10 @@ class PersonalPrior(RouteSettings):
                 f"split.kind={split.kind} hold unequally many classes"
             )
         n_classes = law.classes_per_client if law else None
-        measured_samples(key, self.measured, self.measured_share, sizes, n_classes)
+        size = measured_samples(key, self.measured, self.measured_share, sizes, n_classes)
+        if law and n_classes:
+            supports = [client.support for client in split.certification]
+            check_classes(key, supports, law.pools, size, n_classes)
 
 
 class TwoLevel(RouteSettings):

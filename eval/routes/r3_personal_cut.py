@@ -63,6 +63,58 @@ def measured_samples(
     return measured
 
 
+def check_classes(
+    key: str, supports: Sequence[Ints], pools: Sequence[Ints], n_measured: int, n_classes: int
+) -> None:
+    """Refuse certification clients who hold fewer samples of a class than measure it.
+
+    Parameters
+    ----------
+    key : str
+        Name of the entry, for messages.
+    supports, pools : sequence of ndarray
+        Rows of every client's support; rows of every class.
+    n_measured, n_classes : int
+        As for :func:`cut_support`.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> pools = [np.arange(5), np.arange(5, 9)]
+    >>> check_classes("certificates.0", [np.array([0, 2, 7])], pools, n_measured=2, n_classes=2)
+    """
+    each = n_measured // n_classes
+    short = []
+    for rows in supports:
+        held = sorted((int(np.isin(rows, pool).sum()) for pool in pools), reverse=True)
+        if held[n_classes - 1] < each:
+            short.append(held[n_classes - 1])
+    if short:
+        raise InputError(
+            f"{key}.measured must leave every certification client {each} support samples of each "
+            f"of its {n_classes} classes, and {len(short)} of {len(supports)} hold fewer "
+            f"({min(short)} at least): ask for fewer, or for more samples_per_client"
+        )
+
+
+def can_be_cut(labels: Ints, n_measured: int, n_classes: int | None) -> bool:
+    """Whether a support is larger than what measures it, and holds enough of all its classes.
+
+    Examples
+    --------
+    >>> can_be_cut(np.array([0, 0, 0, 1]), 2, 2), can_be_cut(np.array([0, 0, 0, 0]), 2, 2)
+    (True, False)
+    """
+    if len(labels) <= n_measured or n_classes is None:
+        return len(labels) > n_measured
+    counts = np.bincount(labels)
+    held = counts[counts > 0]
+    return len(held) == n_classes and int(held.min()) >= n_measured // n_classes
+
+
 def cut_support(
     labels: Ints, n_measured: int, n_classes: int | None, rng: np.random.Generator
 ) -> tuple[Ints, Ints]:
@@ -71,7 +123,7 @@ def cut_support(
     Raises
     ------
     InputError
-        When a class has fewer samples than are measured of it.
+        When fewer than ``n_measured`` samples would measure it: of a class too few, or none.
 
     Examples
     --------
@@ -80,17 +132,16 @@ def cut_support(
     ([0, 1], 4)
     """
     order = rng.permutation(len(labels))
+    if not can_be_cut(labels, n_measured, n_classes):
+        raise InputError(
+            f"a client whose {len(labels)} support samples have {np.bincount(labels).tolist()} of "
+            f"the classes cannot be measured on {n_measured} of them: ask for fewer (measured)"
+        )
     if n_classes is None:
         return order[n_measured:], order[:n_measured]
     each = n_measured // n_classes
-    counts = np.bincount(labels)
-    if counts[counts > 0].min() < each:
-        raise InputError(
-            f"a certification client holds {counts[counts > 0].min()} support samples of a class, "
-            f"and route r3 measures {each} of each: ask for fewer (measured)"
-        )
     rank = np.empty(len(labels), dtype=np.int64)
-    for label in np.flatnonzero(counts):
+    for label in np.unique(labels):
         own = order[labels[order] == label]
         rank[own] = np.arange(len(own))
     held = rank[order] < each

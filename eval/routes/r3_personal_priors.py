@@ -35,7 +35,7 @@ from latecomer.eval.certificates.rules import sampling_of
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
 from latecomer.eval.routes.entries import PersonalPrior
-from latecomer.eval.routes.r3_personal_cut import cut_support, measured_samples
+from latecomer.eval.routes.r3_personal_cut import can_be_cut, cut_support, measured_samples
 from latecomer.eval.scoring.serving import MASKS, client_generator
 from latecomer.eval.splits.split import Split
 from latecomer.models.engine.method import FixedWeights
@@ -281,10 +281,10 @@ def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
     tuned: list[_Tuned] = []
     for index, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(index)
-        if len(support) <= n_measured:
+        labels = support.labels().cpu().numpy()
+        if group.name == "novel" and not can_be_cut(labels, n_measured, n_classes):
             continue  # Novel clients may be smaller than all certified ones.
         key = np.random.SeedSequence([model.federation.split.seed, client, 0x9A, _CUT])
-        labels = support.labels().cpu().numpy()
         cut = cut_support(labels, n_measured, n_classes, np.random.default_rng(key))
         kept, held = (sent(torch.from_numpy(part), support.x.device) for part in cut)
         models = []

@@ -79,6 +79,8 @@ _ALL_RADII = "It holds for all radii at once."
 _ALL_THRESHOLDS = "exceeds that of the clients scored, for all thresholds at once, by at most"
 _FRESH = "expected errors, over fresh clients, their points and any draws"
 _MEASURED = "errors as measured on these clients' own points"
+# Whatever serves them: fine-tuning draws minibatches, some methods first weights or noise.
+_AS_MADE = f"{_MEASURED}, with the draws made"
 _BOTH = (
     f"{_MEASURED}; it holds for their expected errors, over points and draws of each client's own, "
     "too"
@@ -114,11 +116,7 @@ def _over(certificate: Certificate, rule: str, *, own_order: bool = True) -> str
 def _scores(certificate: Certificate, rule: str) -> str:
     if _independent(certificate):
         return _FRESH
-    return _measured(certificate) if rule in REALISED else _BOTH
-
-
-def _measured(certificate: Certificate) -> str:
-    return f"{_MEASURED}, with the draws made" if _drawn(certificate) else _MEASURED
+    return _AS_MADE if rule in REALISED else _BOTH
 
 
 def _of_losses(text: str) -> str:
@@ -191,7 +189,7 @@ def _fraction(certificate: Certificate, rule: str, which: str) -> Parts:
         _over(certificate, rule),
         f"the share of {_whose(certificate)}, whose error is above {above}",
         _served(certificate),
-        _measured(certificate),
+        _AS_MADE,
     )
 
 

@@ -26,7 +26,8 @@ def statement(certificate: Certificate, value: str | None = None) -> str:
     ...     "reason": "", "value": 0.25, "delta": 0.05, "n_clients": 12, "pool": 24}))
     With probability at least 95% over the choice of these 12 clients and their order, the mean \
 error over the 24 clients not trained on, these 12 included, each served by the one model that the \
-trained system makes for it, is at most 25.0%: errors as measured on these clients' own points.
+trained system makes for it, is at most 25.0%: errors as measured on these clients' own points, \
+with the draws made.
     """
     value = value or magnitude(certificate["value"])
     parts = parts_of(certificate)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from latecomer.bounds.shift.client_shift import KINDS, divergence, nearest
 
@@ -17,6 +18,22 @@ SMOOTHING = st.sampled_from([0.0, 0.5, 1.0, 3.0])
 
 def between(p: Any, q: Any, kind: str, smoothing: float) -> float:
     return float(divergence(novel_counts=p, train_counts=q, kind=kind, smoothing=smoothing))
+
+
+def test_few_samples_bias_divergences_both_ways() -> None:
+    """Exact means for five samples each of (.9, .1) and (.1, .9)."""
+    k = np.arange(6)
+    counts = np.stack([k, 5 - k], axis=-1)
+    weight = np.outer(binom.pmf(k, 5, 0.9), binom.pmf(k, 5, 0.1))
+
+    def mean(kind: str, smoothing: float) -> float:
+        pair = {"novel_counts": counts[:, None], "train_counts": counts[None]}
+        return float((weight * divergence(**pair, kind=kind, smoothing=smoothing)).sum())
+
+    truth = {kind: between([9, 1], [1, 9], kind, 0.0) for kind in KINDS}
+    for kind in ("tv", "js"):
+        assert mean(kind, 0.5) < truth[kind] < mean(kind, 0.0)
+    assert (round(mean("kl", 0.5), 2), round(truth["kl"], 2)) == (1.28, 1.76)
 
 
 @SETTINGS

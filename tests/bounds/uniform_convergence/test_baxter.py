@@ -141,8 +141,12 @@ def test_a_constant_descriptor_is_legitimate() -> None:
     both = PFEDHN | {"weight_lipschitz": 1.0, "descriptor_lipschitz": 1.0}
     assert float(pfedhn_M(**none, epsilon=0.1)) == float(pfedhn_M(**both, epsilon=0.1))
     assert float(pfedhn_eps(**none, n_samples=10**6)) == float(pfedhn_eps(**both, n_samples=10**6))
+    # A head has weights of its own to cover, and they move the loss beside the generated ones.
+    larger = PFEDHN | {"descriptor_dim": PFEDHN["descriptor_dim"] + 5}
+    through = PFEDHN["weight_lipschitz"] + PFEDHN["descriptor_lipschitz"]
+    larger["loss_lipschitz"] = PFEDHN["loss_lipschitz"] * (through + 1) / through
     assert float(pfedhn_M(**PFEDHN, epsilon=0.1, head_dim=5)) == pytest.approx(
-        float(pfedhn_M(**PFEDHN | {"descriptor_dim": 30}, epsilon=0.1))
+        float(pfedhn_M(**larger, epsilon=0.1))
     )
     # The paper's radius is half as large as needed; at twice the epsilon inside it would agree.
     halved = log_cover_ball(dimension=3250, ball_radius=1.0, cover_radius=0.1 / 64)
@@ -152,6 +156,26 @@ def test_a_constant_descriptor_is_legitimate() -> None:
     gap = pfedhn_eps(**PFEDHN, n_samples=10**7)
     assert float(risk) == pytest.approx(0.1 + float(gap), rel=1e-12)
     assert risk.population == "seen-clients"
+
+
+def test_heads_that_learn_by_heart_are_not_certified() -> None:
+    """One of 10^9 unit vectors, a coin as its label: a head of length 100 has them all by heart.
+
+    40,000 samples, all different but for some: training loss 0, true loss 1/2.
+    """
+    bound = pfedhn_eps(
+        n_samples=40_000,
+        n_clients=1,
+        descriptor_dim=1,
+        hypernetwork_dim=1,
+        radius=1000.0,
+        loss_lipschitz=1.0,
+        weight_lipschitz=1e-9,
+        descriptor_lipschitz=0.0,
+        delta=0.05,
+        head_dim=10**9,
+    )
+    assert float(bound) > 0.5
 
 
 def test_losses_on_another_scale() -> None:

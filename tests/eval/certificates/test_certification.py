@@ -64,12 +64,14 @@ def test_rules_over_drawn_orders_look_at_no_order_but_at_their_seed() -> None:
 
 
 def test_scores_as_measured_are_named_in_a_pool_and_draws_where_asked() -> None:
+    """Draws are named whatever serves: fine-tuning and privacy draw as well as a posterior."""
+    meant = "errors are meant as measured on these clients' own points"
     for rule, said in (
-        ("product", "errors are meant as measured on these clients' own points; expected errors"),
-        ("product_wor", "errors are meant as measured on these clients' own points"),
+        ("product", f"{meant}; expected errors are covered too"),
+        ("product_wor", f"{meant}, with the draws made"),
     ):
         found = certify_scores(scored(), rule=rule, level=0.05)
-        assert any(text.startswith(said) for text in found.assumptions)
+        assert said in found.assumptions
     drawn = certify_scores(replace(DRAWN, realised=True), rule="product_wor", level=0.05)
     assert any(text.endswith("own points, with the draws made") for text in drawn.assumptions)
     assert float(certify_scores(DRAWN, rule="product", level=0.05)) > 0, "covers both readings"

@@ -10,11 +10,13 @@ import torch
 from scipy.stats import binom
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes import r3_personal_priors as personal_priors
-from latecomer.eval.routes.r3_personal_cut import cut_support, measured_samples
+from latecomer.eval.routes.r3_personal_cut import can_be_cut, cut_support, measured_samples
 from latecomer.eval.routes.r3_personal_priors import pooled_certificate
+from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.checking import parse_study
 
 STUDY: dict[str, Any] = {
@@ -133,9 +135,27 @@ def test_what_cannot_be_measured_is_refused(
         measured_samples("certificates.0", measured, share, sizes, classes)
 
 
-def test_a_class_with_too_few_samples_is_refused() -> None:
-    with pytest.raises(InputError, match="holds 1 support samples of a class, and route r3"):
-        cut_support(np.array([0, 0, 0, 1]), 4, 2, np.random.default_rng(0))
+@pytest.mark.parametrize("labels", [[0, 0, 0, 1], [0, 0, 0, 0, 0], [0, 0, 1, 1]])
+def test_a_support_without_enough_of_every_class_is_refused(labels: list[int]) -> None:
+    """Of every class, those that it lacks as well: all clients are measured on equally many."""
+    assert not can_be_cut(np.array(labels), 4, 2)
+    with pytest.raises(InputError, match="cannot be measured on 4 of them"):
+        cut_support(np.array(labels), 4, 2, np.random.default_rng(0))
+
+
+def test_clients_that_lack_a_class_are_refused_before_anything_is_trained() -> None:
+    """Two samples of each of five classes: six make a support, often of four classes only."""
+    few = {"clients": 80, "certify": 40, "novel": 20, "classes_per_client": 5}
+    split = {**STUDY["split"], **few, "samples_per_client": 10, "validation": 0.2}
+    asked = {"split": split, "certificates": [{"route": "r3", "measured": 5}]}
+    study = parse_study({**STUDY, **asked, "methods": [TUNING]})
+    dealt = build_federation(federation_settings(study)).split
+    with pytest.raises(InputError, match=r"1 support samples of each of its 5 classes, and \d+ of"):
+        study.certificates[0].check_split("certificates.0", dealt)
+    enough = {**split, "classes_per_client": 2}
+    study = parse_study({**STUDY, "split": enough, "methods": [TUNING]})
+    fine = build_federation(federation_settings(study)).split
+    study.certificates[0].check_split("certificates.0", fine)
 
 
 def test_methods_that_do_not_fine_tune_get_none() -> None:
