@@ -79,7 +79,8 @@ def fixed_products(scores: Array, n_bets: int) -> Callable[[Array], Array]:
 
 
 _ORDER = (
-    "the model, the rule and the order of the clients were fixed before the first score was seen"
+    "the model, the rule, the number of clients and their order were fixed before the first score "
+    "was seen"
 )
 REALISED = (
     "the pool's mean is of the scores as they were measured, on these points with these draws, "

@@ -40,7 +40,8 @@ def averaged_bets(
     predictor="any",
     sampling="iid",
     assumptions=(
-        "the model, the rule, n_orders and the seed were fixed before the first score was seen",
+        "the model, the rule, the number of clients, n_orders and the seed were fixed before the "
+        "first score was seen",
         "one score in [0, 1] per held-out client, clients i.i.d., in any order",
         "not for a finite pool (use product_wor_averaged) nor for scores whose conditional means "
         "drift",

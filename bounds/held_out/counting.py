@@ -27,7 +27,7 @@ __all__ = ["clopper_pearson", "conformal", "dkw_band", "pool_fraction"]
     predictor="any",
     sampling="iid",
     assumptions=(
-        "the model and the rule were fixed before the first of these losses was seen",
+        "the model, the rule and how many losses to take were fixed before the first was seen",
         "losses are 0 or 1 and i.i.d.",
         "never for unseen clients by pooling the samples of several clients: at delta .05 that "
         "failed in 15-39% of simulations",
@@ -80,7 +80,7 @@ def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLi
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
-        "the model was fixed before the first score was seen",
+        "the model and the number of clients were fixed before the first score was seen",
         "held-out clients and the next one are exchangeable",
         "the probability is over all of them together, not given these held-out clients",
     ),
@@ -131,7 +131,8 @@ def conformal(*, losses: ArrayLike, alpha: ArrayLike, loss_max: float = 1.0) -> 
     predictor="any",
     sampling="finite-pool",
     assumptions=(
-        "the model and the threshold were fixed before the first score was seen",
+        "the model, the threshold and the number of clients were fixed before the first score was "
+        "seen",
         "the sampled clients are a uniform sample without replacement from the pool",
         "the share is of the scores as they were measured, on these points with these draws, not "
         "of expected scores over fresh ones",

@@ -35,7 +35,10 @@ __all__ = [
     "wsr_wor",
 ]
 
-_FIXED = "the model, the rule and its order were fixed before the first of these losses was seen"
+_FIXED = (
+    "the model, the rule, its order and how many losses to take were fixed before the first of "
+    "these losses was seen"
+)
 _WHOSE = (
     "one client's samples make it about that client, one score per held-out client about unseen "
     "clients, never the pooled samples of several clients"

@@ -225,7 +225,8 @@ def betting_wor(
     predictor="any",
     sampling="finite-pool",
     assumptions=(
-        "the model, the rule, n_orders and the seed were fixed before the first score was seen",
+        "the model, the rule, the number of clients, n_orders and the seed were fixed before the "
+        "first score was seen",
         f"{_SAMPLED}; their own order does not matter",
         "scores lie in [0, 1]",
         REALISED,

@@ -15,7 +15,7 @@ __all__ = ["pool_band"]
     "once.",
     source="this project: exact law of the largest deviation, by counting lattice paths",
     assumptions=(
-        "the model was fixed before the first score was seen",
+        "the model and the number of clients were fixed before the first score was seen",
         "the sampled clients are a uniform sample without replacement from the pool",
         "shares are of the scores as they were measured, on these points with these draws, not of "
         "expected scores over fresh ones",

@@ -15,8 +15,9 @@ probability 1 - delta it never passes 1/delta.  Bounds rise with the mean and f(
 m_j(f(r), r) <= m*_j for all j and **every r at once**.  Wealth rises with the mean, so f(r) is not
 refused, and the values not refused form a half-line.
 
-The result is never above the union over the same grid, which needs one wealth to pass J/delta by
-itself.  Means are clipped to [0, 1], where the true ones lie.
+For bets that do not depend on delta (all but those of ``wsr_averaged``) the result is never above
+the union over the same grid, which needs one wealth to pass J/delta by itself.  Means are clipped
+to [0, 1], where the true ones lie.
 """
 
 from collections.abc import Callable

@@ -24,7 +24,7 @@ __all__ = ["MeanRule", "chi2_ball", "kl_ball", "subgroup", "tv_ball"]
 
 MeanRule = Callable[..., Certificate]
 _ASSUMED = (
-    "the model, the rule and the grid were fixed before the first score was seen",
+    "the model, the rule, the grid and the number of clients were fixed before the first score",
     "one score in [0, 1] per held-out client, clients drawn as the rule asks",
 )
 _SOURCE = "this project; weak duality of {}"

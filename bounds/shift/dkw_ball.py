@@ -27,7 +27,7 @@ _POINTS = {
     predictor="any",
     sampling="iid",
     assumptions=(
-        "the model was fixed before the first score was seen",
+        "the model and the number of clients were fixed before the first score was seen",
         "one score in [0, 1] per held-out client, clients i.i.d.",
         "the two laws of clients differ by at most radius, as ball measures",
     ),

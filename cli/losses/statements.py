@@ -211,7 +211,8 @@ def tails(certified: "CertifiedLosses") -> Topic:
             about, note = f"share above {threshold:g}", f"sampled {sampled:.3f}"
             said.append(Said(about, upper, shown_up(upper), note))
         closing = _sentence(width, "error_curve", shown_up(width), n, pool)
-    return Topic("tails", "Clients with large losses:", tuple(said), closing)
+    settled = ", at thresholds settled before any was looked at" if certified.above else ""
+    return Topic("tails", f"Clients with large losses{settled}:", tuple(said), closing)
 
 
 def _groups(certified: "CertifiedLosses") -> Topic:

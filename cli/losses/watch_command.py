@@ -40,7 +40,10 @@ def watch(
     ] = None,
     run_length: Annotated[
         int | None,
-        whole_option("--run-length", "Clients between false alarms of the restarted alarm; 1000."),
+        whole_option(
+            "--run-length",
+            "Mean clients to the restarted alarm's first false ring, at least; 1000.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -45,7 +45,7 @@ class WatchPlan:
     alpha : float
         Largest probability that the alarm ever rings falsely.
     run_length : int
-        Least average number of clients between two false alarms of the restarted alarm.
+        Least average number of clients until the first false alarm of the restarted alarm.
     bets : tuple of float
         What the alarms stake on each client.
     trained_on : str

@@ -21,6 +21,7 @@ from latecomer.eval.errors import InputError
 Step = tuple[float, float, float]
 """A threshold, the sampled share of clients above it, and the bound of that share."""
 _COUNTED = RULES["fraction_above"]
+_THRESHOLDS_FIRST = "so were the thresholds that shares above are asked of"
 
 
 def _sample(losses: Source, delta: float, pool_size: int | None, loss_max: float) -> Sample:
@@ -75,18 +76,18 @@ def certify_above(
             sizes = {"n_sampled": given.n_clients, "pool_size": given.pool_size}
             issued = pool_fraction(n_exceeding=bad, delta=share, **sizes)
         about = replace(issued, population="unseen-client", loss_max=1.0)
-        certificates[level] = _counted(about, given)
+        certificates[level] = _counted(about, given, _THRESHOLDS_FIRST)
     return certificates
 
 
-def _counted(issued: Certificate, given: Sample) -> Certificate:
+def _counted(issued: Certificate, given: Sample, *more: str) -> Certificate:
     ledger = {"clients": issued.delta_total}
     sampling = "iid" if given.pool_size is None else "finite-pool"
     told = tagged(
         replace(issued, delta=ledger, sampling=sampling), _COUNTED, given.pool_size, given.seed
     )
     scale = f"losses lie in [0, {given.loss_max:g}]"
-    return replace(told, assumptions=(*told.assumptions[:3], scale, *told.assumptions[4:]))
+    return replace(told, assumptions=(*told.assumptions[:3], *more, scale, *told.assumptions[4:]))
 
 
 def certify_curve(

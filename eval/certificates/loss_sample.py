@@ -28,13 +28,12 @@ FILE_RULES = tuple(rules_for("table"))
 
 _ALIKE = "the next client is drawn like these"
 _UNTRAINED = "these clients played no part in training or in choosing the model"
-_RULE_FIRST = "the rule was chosen before looking at their losses"
+_RULE_FIRST = "the rule and how many clients to score were settled before looking at their losses"
 _DRAWN = {
     "iid": "the clients were drawn independently, from those the bound is about",
-    "iid or finite-pool": "the clients were drawn at random, independently or without replacement"
-    " from the untrained ones",
     "finite-pool": "the clients were drawn at random without replacement from the pool",
 }
+_OWN_DRAWS = "whatever is drawn to serve a client (noise, minibatches) is drawn for it alone"
 _REALISED = "losses are meant as measured on these clients' own points, with the draws made"
 
 
@@ -214,11 +213,11 @@ def n_orders(rule: Rule) -> int:
 
 def tagged(certificate: Certificate, rule: Rule, pool_size: int | None, seed: int) -> Certificate:
     """State what must hold of these clients in place of a calculator's general assumptions."""
-    sampling = certificate.sampling if pool_size is None else "finite-pool"
+    # Drawn without replacement, clients certify the pool's mean with their own losses in it.
+    sampling = "iid" if pool_size is None else "finite-pool"
     drawn = _ALIKE if certificate.population == "next-client" else _DRAWN[sampling]
     assumed = [drawn, _UNTRAINED, _RULE_FIRST, f"losses lie in [0, {certificate.loss_max:g}]"]
     if n_orders(rule):
         assumed.insert(3, f"so was seed {seed}, which draws the {n_orders(rule)} order(s)")
-    if rule.realised:
-        assumed.append(_REALISED)
+    assumed.append(_REALISED if rule.realised and pool_size is not None else _OWN_DRAWS)
     return replace(certificate, sampling=sampling, assumptions=tuple(assumed))

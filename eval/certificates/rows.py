@@ -59,10 +59,11 @@ def price_rows(
     n_clients: int,
     pool_size: int | None,
 ) -> list[Row]:
-    """Rows of a mean certificate's price, and of the least for deterministic rules on equal scores.
+    """Rows of a mean certificate's price, and of what deterministic rules pay on equal scores.
 
-    Terms ``paid`` (bound minus mean score), ``reference`` and, for finite pools,
-    ``reference_pool``: the calculators ``reference_price`` and ``reference_price_pool`` at the
+    Terms ``paid`` (bound minus mean score), ``reference``, the calculator ``reference_price`` for
+    independent clients, and for finite pools ``reference_pool``, the share of the calculator
+    ``reference_price_pool``: times one minus the mean score it is a price.  Both are at the
     certificate's own delta.
     """
     mean = float(issued.terms["empirical_risk"])

@@ -64,7 +64,8 @@ def fractions_above(
                 issued,
                 terms=MappingProxyType(terms),
                 assumptions=(
-                    "the model and the threshold were fixed before the first score was seen",
+                    "the model, the threshold and the number of clients were fixed before the "
+                    "first score was seen",
                     "a client's error exceeds the threshold or not: one 0/1 draw a client",
                 ),
             )

@@ -107,14 +107,23 @@ def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``label predictor seed bound shift severity paid reference reference_pool n_clients``;
         ``reference`` is what no deterministic rule for independent clients goes below when all have
-        the same error, ``reference_pool`` the same for a finite pool; NaN where not given.
+        the same error, ``reference_pool`` the same for a finite pool; NaN for the other.
     """
     chosen = rows[rows["metric"] == "certificate_price"]
     keys = [*MODEL, "seed", "bound", *CONDITION, "n_clients"]
+    if chosen.empty:
+        return pd.DataFrame(columns=[*keys, "paid", "reference", "reference_pool"])
     prices = chosen.assign(shift=chosen["shift"].where(chosen["shift"] != "", "none"))
-    frame = prices.set_index([*keys, "term"])["value"].unstack("term").reset_index()
+    frame = prices.set_index([*keys, "delta", "term"])["value"].unstack("term").reset_index()
     frame.columns.name = None
-    return frame.reindex(columns=[*keys, "paid", "reference", "reference_pool"])
+    frame = frame.reindex(columns=[*keys, "delta", "paid", "reference", "reference_pool"])
+    # Rows hold a pool's share of clients that may go unseen; each adds one minus the mean error,
+    # as does the share 1 - delta^(1/n) of independent clients, which the reference beside it has.
+    unseen = 1 - frame["delta"] ** (1 / frame["n_clients"])
+    pool = frame["reference_pool"].notna()
+    frame["reference_pool"] *= frame["reference"] / unseen
+    frame["reference"] = frame["reference"].mask(pool)
+    return frame.drop(columns="delta")
 
 
 def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
@@ -144,7 +153,8 @@ def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     caption = (
         "Paid: the certificate minus the certification clients' mean error, lowest to highest over "
         "seeds. Reference: what no deterministic rule could pay less than if every client had that "
-        "mean error; rules that use that errors differ can."
+        "mean error, clients being independent draws or those of a finite pool; rules that use "
+        "that errors differ can."
     )
     words = ("method", "certificate", "condition")
     cells, label = pd.DataFrame(shown), "Prices of certificates"

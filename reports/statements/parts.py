@@ -77,7 +77,7 @@ BALLS: Mapping[str, str] = MappingProxyType(
 """What a certificate is about when a ball of populations is asked for."""
 _ALL_RADII = "It holds for all radii at once."
 _ALL_THRESHOLDS = "exceeds that of the clients scored, for all thresholds at once, by at most"
-_FRESH = "expected errors, over fresh clients, their points and any draws"
+_FRESH = "expected errors, over fresh clients, their points and any draws made for each of them"
 _MEASURED = "errors as measured on these clients' own points"
 # Whatever serves them: fine-tuning draws minibatches, some methods first weights or noise.
 _AS_MADE = f"{_MEASURED}, with the draws made"

@@ -190,14 +190,16 @@ def test_certify_on_five_clients(five: str) -> None:
         " at this alpha",
         "With probability at least 95% over the choice of these 5 clients, the mean loss over the"
         " population that these clients were drawn from, each served by the model that was scored,"
-        " is at most 0.503: expected losses, over fresh clients, their points and any draws.",
+        " is at most 0.503: expected losses, over fresh clients, their points and any draws made"
+        " for each of them.",
         "With probability at least 90% over these clients and the next one together, the loss of"
         " the next client, drawn like these, served by the model that was scored, is at most"
         " 1.000: its loss as measured on its own points.",
-        "Holds if: the clients were drawn at random, independently or without replacement from the"
-        " untrained ones; these clients played no part in training or in choosing the model; the"
-        " rule was chosen before looking at their losses; losses lie in [0, 1]; the next client is"
-        " drawn like these.",
+        "Holds if: the clients were drawn independently, from those the bound is about; these"
+        " clients played no part in training or in choosing the model; the rule and how many"
+        " clients to score were settled before looking at their losses; losses lie in [0, 1];"
+        " whatever is drawn to serve a client (noise, minibatches) is drawn for it alone; the next"
+        " client is drawn like these.",
         "Failure probability: 0.05 on the clients for the mean loss; 0.1 on the next client"
         " (alpha), a statement of its own.",
         "Does not say: anything about a different kind of client, or about the model after further"

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.stats import binom
 
 from latecomer.bounds import (
     betting_mixture,
@@ -188,6 +189,21 @@ def test_clopper_pearson_spends_exactly_delta(k: int, n: int, delta: float) -> N
     tail = sum(comb(n, j) * share**j * (1 - share) ** (n - j) for j in range(k + 1))
     assert tail <= Fraction(delta), "rounded inward"
     assert float(tail) == pytest.approx(delta, rel=1e-8)
+
+
+def test_looking_again_after_more_clients_breaks_what_was_made_for_one_look() -> None:
+    """Exact for coins: limits after 30 clients and again after 60, either of which may fail."""
+
+    def failing(n: int, p: float) -> int:
+        """Smallest number of errors whose limit is not below p."""
+        limits = clopper_pearson(n_errors=np.arange(n + 1), n_samples=n, delta=0.05).value
+        return int((limits < p).sum())
+
+    worst, k = 0.0, np.arange(31)
+    for p in np.linspace(0.02, 0.9, 353):
+        late = np.where(k < failing(30, p), 1.0, binom.cdf(failing(60, p) - 1 - k, 30, p))
+        worst = max(worst, float(binom.pmf(k, 30, p) @ late))
+    assert 0.078 < worst < 0.08
 
 
 def test_clopper_pearson_grows_with_errors() -> None:

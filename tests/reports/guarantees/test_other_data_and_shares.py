@@ -1,9 +1,13 @@
 """Frames and figures about other data, class maps, and shares of badly served clients."""
 
+import math
+
 import numpy as np
 import pytest
 
 from latecomer import reports
+from latecomer.bounds import product_wor
+from latecomer.eval.certificates.rows import price_rows
 from latecomer.eval.results.rows import make_row, read_rows, write_rows
 from latecomer.reports.display.style import looks
 from latecomer.reports.errors.class_map import describe_classes
@@ -174,6 +178,19 @@ def test_prices_are_a_row_per_certificate_with_references_side_by_side(read):
     assert frame["reference_pool"].isna().all()
     cells = price_table(frame, ["pefll"]).shown.iloc[0]
     assert (cells["paid (points)"], cells["seeds"]) == ("9.0 to 10.0", "2")
+
+
+@pytest.mark.parametrize("mean", [0.1, 0.5, 0.8])
+def test_a_pool_s_reference_is_a_price_that_equal_scores_do_not_undercut(read, mean):
+    """Of 40 clients 30 were scored, all with the same error; rows hold a share, not a price."""
+    issued = product_wor(losses=[mean] * 30, delta=0.05, pool_size=40)
+    common = {"label": "pefll", "method": "pefll", "seed": 0, "cell": "pefll0",
+              "group": "certification", "shift": "none", "n_clients": 30}  # fmt: skip
+    rows = price_rows(issued, bound="r0:product_wor", common=common, n_clients=30, pool_size=40)
+    (found,) = reports.price_frame(read([make_row(**row) for row in rows])).to_dict("records")
+    assert found["reference_pool"] == pytest.approx(2 / 40 * (1 - mean))
+    assert found["reference_pool"] < found["paid"] < found["reference_pool"] * 1.2
+    assert math.isnan(found["reference"])
 
 
 def test_frames_of_nothing_are_empty(read):
