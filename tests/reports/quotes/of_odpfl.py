@@ -6,6 +6,7 @@ import pytest
 from kept_rows import (
     REFERENCE,
     ROOT,
+    checks,
     error,
     errors,
     half_width,
@@ -180,6 +181,29 @@ def odpfl_fedavg_at_length():
     yield f"{odpfl_paper()['FedAvg']})."
     # In points, as the README has it above.
     assert round(100 * (float(odpfl_paper()["FedAvg"]) - mean)) == 1
+
+
+def odpfl_fedavg_searched():
+    def best(run, label):
+        return max(checks(run, label, "validation").values())
+
+    rates_tried = ("0.1", "0.05", "0.01", "0.005", "0.001")
+    found = [best("odpfl-search-fedavg-rates", f"fedavg-{one}") for one in rates_tried]
+    yield f"have {rates(found, ' and ')}; at"
+    assert max(found) == found[rates_tried.index("0.05")]
+    epochs = ("1", "2", "5", "10")
+    lasting = [best(f"odpfl-search-fedavg-epochs-{one}", "fedavg-0.05") for one in epochs]
+    yield f"epochs have {rates(lasting, ' and ')}."
+    assert max(lasting) == lasting[epochs.index("5")]
+    run, default = "odpfl-search-fedavg-500-rounds", "odpfl-table1-500-rounds"
+    chosen, kept = (best(one, "fedavg") for one in (run, default))
+    yield f"{minutes(run, 'fedavg')} minutes beside other work: {rate(chosen)}, and"
+    yield f"50 steps) {rate(kept)}."
+    assert chosen < kept
+    low, high = interval(errors(run)[("fedavg", "0", "novel", "deterministic", "none", "")])
+    own, before = (right(one, "fedavg", "novel") for one in (run, default))
+    yield f"newcomers have {rate(own)} right with the choice, interval {low} to {high}, and "
+    yield f"{rate(before)} with the defaults (paper {odpfl_paper()['FedAvg']})"
 
 
 def odpfl_hn_at_length():

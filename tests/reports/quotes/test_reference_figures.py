@@ -19,6 +19,7 @@ from of_certificates import (
 )
 from of_odpfl import (
     odpfl_fedavg_at_length,
+    odpfl_fedavg_searched,
     odpfl_figure3b,
     odpfl_hn_at_length,
     odpfl_table1_at_length,
@@ -50,6 +51,7 @@ SETTINGS = {
     "- **pFedHN's newcomers**": {".403"},
     "- **ODPFL-HN** (": {".969", ".976"},
     "**PeFLL, Figure 4**": {".1"},
+    "- `odpfl-search-fedavg-rates`": {".1", ".05", ".01", ".005", ".001"},
     "- `certificates-cifar10`": {".05"},
 }
 
@@ -74,6 +76,7 @@ QUOTES = {
     "- `pfedhn-table1-local-2000-steps`": pfedhn_local,
     "- `odpfl-table1-500-rounds`": odpfl_table1_at_length,
     "- `odpfl-table1-500-rounds-fedavg`": odpfl_fedavg_at_length,
+    "- `odpfl-search-fedavg-rates`": odpfl_fedavg_searched,
     "- `odpfl-table1-500-rounds-odpfl-hn`": odpfl_hn_at_length,
     "- `bound-vs-accuracy-digits`": tuple,
     "- `certificates-independent-cifar10`": independent_clients,
