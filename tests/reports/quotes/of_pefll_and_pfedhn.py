@@ -139,10 +139,22 @@ def per_fedavg_at_length():
     yield f"{minutes(run, 'per_fedavg')} minutes on a shared core: {rate(seen)} of seen clients' "
     yield f"samples right (paper {rate(paper['seen'])})"
     yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
-    table = (*((TABLE, label) for label in NAMED), (LOCAL, "local"))
-    assert novel > max(right(*each, "novel") for each in table)
     own = checks(run, "per_fedavg", "seen")
     yield f"at round {min(at for at, value in own.items() if value >= paper['seen'])};"
+
+
+def knn_per_at_length():
+    run, paper = "pefll-table1-knn-per", published_pefll("kNN-Per")
+    seen, novel = (right(run, "knn_per", group) for group in ("seen", "novel"))
+    row = errors(run)[("knn_per", "0", "novel", "deterministic", "none", "")]
+    low, high = interval(row)
+    yield f"one seed, {hours(run, 'knn_per')} "
+    yield f"{rate(seen)} of seen clients' samples right (paper {rate(paper['seen'])})"
+    yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
+    rest = (*((TABLE, label) for label in NAMED), (LOCAL, "local"))
+    rest += (("pefll-table1-per-fedavg", "per_fedavg"),)
+    rest += (("pefll-table1-5000-rounds-masked", "pefll"),)
+    assert novel > max(right(*each, "novel") for each in rest)
 
 
 def pfedhn_paper(method, clients="50"):

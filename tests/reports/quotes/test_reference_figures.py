@@ -26,6 +26,7 @@ from of_odpfl import (
     odpfl_without_labels,
 )
 from of_pefll_and_pfedhn import (
+    knn_per_at_length,
     local_at_length,
     newcomers_of_pfedhn,
     pefll_figure4,
@@ -71,6 +72,7 @@ QUOTES = {
     "- `pefll-table1-5000-rounds-masked`": pefll_masked_at_length,
     "- `pefll-table1-local-200-epochs`": local_at_length,
     "- `pefll-table1-per-fedavg`": per_fedavg_at_length,
+    "- `pefll-table1-knn-per`": knn_per_at_length,
     "- `pfedhn-table1-5000-steps`": pfedhn_at_length,
     "- `pfedhn-table1-pfedhn-pc`": pfedhn_pc_at_length,
     "- `pfedhn-table1-local-2000-steps`": pfedhn_local,
