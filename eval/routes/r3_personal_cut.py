@@ -95,8 +95,8 @@ def check_classes(
     if short:
         raise InputError(
             f"{key}.measured must leave every certification client {each} support samples of each "
-            f"of its {n_classes} classes, and {len(short)} of {len(supports)} hold fewer "
-            f"({min(short)} at least): ask for fewer, or for more samples_per_client"
+            f"of its {n_classes} classes, and {len(short)} of {len(supports)} hold fewer, "
+            f"as few as {min(short)}: ask for fewer, or for more samples_per_client"
         )
 
 
