@@ -86,32 +86,27 @@ def check_classes(
     >>> pools = [np.arange(5), np.arange(5, 9)]
     >>> check_classes("certificates.0", [np.array([0, 2, 7])], pools, n_measured=2, n_classes=2)
     """
-    each = n_measured // n_classes
-    short = []
-    for rows in supports:
-        held = sorted((int(np.isin(rows, pool).sum()) for pool in pools), reverse=True)
-        if held[n_classes - 1] < each:
-            short.append(held[n_classes - 1])
+    held = [np.array([np.isin(rows, pool).sum() for pool in pools]) for rows in supports]
+    short = sum(not can_be_cut(counts, n_measured, n_classes) for counts in held)
     if short:
         raise InputError(
-            f"{key}.measured must leave every certification client {each} support samples of each "
-            f"of its {n_classes} classes, and {len(short)} of {len(supports)} hold fewer, "
-            f"as few as {min(short)}: ask for fewer, or for more samples_per_client"
+            f"{key}.measured must leave every certification client {n_measured // n_classes} "
+            f"support samples of each of its {n_classes} classes, and {short} of {len(supports)} "
+            f"hold fewer, got {n_measured}: ask for fewer, or for more samples_per_client"
         )
 
 
-def can_be_cut(labels: Ints, n_measured: int, n_classes: int | None) -> bool:
+def can_be_cut(counts: Ints, n_measured: int, n_classes: int | None) -> bool:
     """Whether a support is larger than what measures it, and holds enough of all its classes.
 
     Examples
     --------
-    >>> can_be_cut(np.array([0, 0, 0, 1]), 2, 2), can_be_cut(np.array([0, 0, 0, 0]), 2, 2)
+    >>> can_be_cut(np.array([3, 1]), 2, 2), can_be_cut(np.array([4, 0]), 2, 2)
     (True, False)
     """
-    if len(labels) <= n_measured or n_classes is None:
-        return len(labels) > n_measured
-    counts = np.bincount(labels)
     held = counts[counts > 0]
+    if held.sum() <= n_measured or n_classes is None:
+        return bool(held.sum() > n_measured)
     return len(held) == n_classes and int(held.min()) >= n_measured // n_classes
 
 
@@ -132,9 +127,10 @@ def cut_support(
     ([0, 1], 4)
     """
     order = rng.permutation(len(labels))
-    if not can_be_cut(labels, n_measured, n_classes):
+    counts = np.bincount(labels)
+    if not can_be_cut(counts, n_measured, n_classes):
         raise InputError(
-            f"a client whose {len(labels)} support samples have {np.bincount(labels).tolist()} of "
+            f"a client whose {len(labels)} support samples have {counts.tolist()} of "
             f"the classes cannot be measured on {n_measured} of them: ask for fewer (measured)"
         )
     if n_classes is None:

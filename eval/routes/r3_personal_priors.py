@@ -38,6 +38,7 @@ from latecomer.eval.routes.entries import PersonalPrior
 from latecomer.eval.routes.r3_personal_cut import can_be_cut, cut_support, measured_samples
 from latecomer.eval.scoring.serving import MASKS, client_generator
 from latecomer.eval.splits.split import Split
+from latecomer.models.engine.growing import subset
 from latecomer.models.engine.method import FixedWeights
 from latecomer.models.task.state import Params, sent
 from latecomer.models.task.task import Samples
@@ -237,7 +238,7 @@ def _inputs(
 
 def _novel_rows(request: Request[PersonalPrior], alpha: float) -> list[dict[str, Any]]:
     """Rows of novel clients' errors on their query data, by models drawn as the certified ones."""
-    group = request.model.federation.novel
+    group = _cuttable(request, request.model.federation.novel)
     tuned = _tuned(request, group) if len(group.clients) else []
     scores = []
     for place, one in enumerate(tuned):
@@ -269,21 +270,35 @@ def _novel_rows(request: Request[PersonalPrior], alpha: float) -> list[dict[str,
     return rows
 
 
-def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
-    model = request.model
-    clients, law = group.clients, model.federation.split.law
-    certified = model.federation.certification.clients.support_sizes.tolist()
+def _sizes(request: Request[PersonalPrior]) -> tuple[int, int | None]:
+    """Return how many samples measure every client, and of how many classes."""
+    entry, federation = request.entry, request.model.federation
+    law, certified = federation.split.law, federation.certification.clients.support_sizes.tolist()
     n_classes = law.classes_per_client if law else None
-    entry = request.entry
-    n_measured = measured_samples(
-        "certificates r3", entry.measured, entry.measured_share, certified, n_classes
-    )
+    share = entry.measured_share
+    return measured_samples(
+        "certificates r3", entry.measured, share, certified, n_classes
+    ), n_classes
+
+
+def _cuttable(request: Request[PersonalPrior], group: Group) -> Group:
+    """Leave out clients whose support cannot be cut: novel ones may be smaller than all others."""
+    sizes, clients = _sizes(request), group.clients
+    counts = [
+        np.bincount(clients.support_of(place).labels().cpu().numpy())
+        for place in range(len(clients))
+    ]
+    fitting = [place for place, held in enumerate(counts) if can_be_cut(held, *sizes)]
+    return replace(group, clients=subset(clients, fitting))
+
+
+def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
+    model, clients = request.model, group.clients
+    n_measured, n_classes = _sizes(request)
     tuned: list[_Tuned] = []
     for index, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(index)
         labels = support.labels().cpu().numpy()
-        if group.name == "novel" and not can_be_cut(labels, n_measured, n_classes):
-            continue  # Novel clients may be smaller than all certified ones.
         key = np.random.SeedSequence([model.federation.split.seed, client, 0x9A, _CUT])
         cut = cut_support(labels, n_measured, n_classes, np.random.default_rng(key))
         kept, held = (sent(torch.from_numpy(part), support.x.device) for part in cut)

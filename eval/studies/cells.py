@@ -26,9 +26,9 @@ ROUTE_VERSION: Mapping[str, int] = {"r1": 2, "r4": 1, "r5": 2}
 
 # Routes on a trained model whose numbers have changed; a cell without them records nothing.
 HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
-# For certificates of held-out clients of a finite pool, and for routes that train on independent
-# clients: the rows beside these certificates are numbers too.
-POOL_VERSION: Mapping[str, int] = {"r0": 2}
+# For certificates of clients of a finite pool, and for routes that train on independent clients:
+# the rows beside these certificates are numbers too.
+POOL_VERSION: Mapping[str, int] = {"r0": 2, "r3": 3}
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
 
@@ -170,8 +170,8 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
 def _held_versions(held: Sequence[Mapping[str, Any]], independent: bool) -> dict[str, int]:
     """Return the versions of the routes on a trained model, where they have changed."""
     asked = {str(entry["route"]) for entry in held}
-    versions = {route: HELD_ROUTE_VERSION[route] for route in sorted(asked & {*HELD_ROUTE_VERSION})}
-    return {**versions, **(POOL_VERSION if "r0" in asked and not independent else {})}
+    versions = {**HELD_ROUTE_VERSION, **({} if independent else POOL_VERSION)}
+    return {route: versions[route] for route in sorted(asked & {*versions})}
 
 
 def _own(model: Mapping[str, Any], entry: Mapping[str, Any], independent: bool) -> dict[str, Any]:

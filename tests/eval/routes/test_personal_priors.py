@@ -138,7 +138,7 @@ def test_what_cannot_be_measured_is_refused(
 @pytest.mark.parametrize("labels", [[0, 0, 0, 1], [0, 0, 0, 0, 0], [0, 0, 1, 1]])
 def test_a_support_without_enough_of_every_class_is_refused(labels: list[int]) -> None:
     """Of every class, those that it lacks as well: all clients are measured on equally many."""
-    assert not can_be_cut(np.array(labels), 4, 2)
+    assert not can_be_cut(np.bincount(labels), 4, 2)
     with pytest.raises(InputError, match="cannot be measured on 4 of them"):
         cut_support(np.array(labels), 4, 2, np.random.default_rng(0))
 
@@ -156,6 +156,33 @@ def test_clients_that_lack_a_class_are_refused_before_anything_is_trained() -> N
     study = parse_study({**STUDY, "split": enough, "methods": [TUNING]})
     fine = build_federation(federation_settings(study)).split
     study.certificates[0].check_split("certificates.0", fine)
+
+
+def test_novel_clients_that_cannot_be_cut_leave_the_others_their_own_query() -> None:
+    """Clients of a Dirichlet split differ in size: whose query is whose shows in its length."""
+    split = {
+        "kind": "dirichlet",
+        "clients": 40,
+        "certify": 6,
+        "novel": 12,
+        "alpha": 0.5,
+        "seed": 13,
+    }
+    study = parse_study({**STUDY, "certificates": [], "split": split, "methods": [TUNING]})
+    dealt = build_federation(federation_settings(study)).split
+    least = min(len(client.support) for client in dealt.certification)
+    fitting = [client for client in dealt.novel if len(client.support) > least - 1]
+    assert 0 < len(fitting) < len(dealt.novel)
+    assert dealt.novel.index(fitting[-1]) > len(fitting) - 1
+    asked = {"route": "r3", "draws": 2, "measured": least - 1}
+    rows, _ = run(TUNING, split=split, certificates=[asked])
+    novel = rows[(rows.group == "novel") & (rows.predictor == "gibbs") & (rows.client != "")]
+    novel = novel[novel.metric == "error"]
+    found = {
+        (int(float(row.client)), int(row.n_support), int(row.n_query)) for row in novel.itertuples()
+    }
+    assert found == {(one.id, len(one.support), len(one.query)) for one in fitting}
+    assert len({(support, query) for _, support, query in found}) > 2
 
 
 def test_methods_that_do_not_fine_tune_get_none() -> None:

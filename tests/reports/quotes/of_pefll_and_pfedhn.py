@@ -107,14 +107,20 @@ def pefll_of_three_seeds():
     yield f"The second took {second} and the third {third}, beside other work."
 
 
+def beside_the_paper(run, label, method):
+    """Quote what a model has right of seen and novel clients, and the paper's figures."""
+    paper = published_pefll(method)
+    seen, novel = (right(run, label, group) for group in ("seen", "novel"))
+    low, high = interval(errors(run)[(label, "0", "novel", "deterministic", "none", "")])
+    yield f"{rate(seen)} of seen clients' samples right (paper {rate(paper['seen'])})"
+    yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
+
+
 def pefll_masked_at_length():
-    run, paper = "pefll-table1-5000-rounds-masked", published_pefll()
+    run = "pefll-table1-5000-rounds-masked"
+    yield f"{hours(run, 'pefll')} beside other work: "
+    yield from beside_the_paper(run, "pefll", "PeFLL")
     seen, novel = (right(run, "pefll", group) for group in ("seen", "novel"))
-    row = errors(run)[("pefll", "0", "novel", "deterministic", "none", "")]
-    low, high = interval(row)
-    yield f"{hours(run, 'pefll')} beside other work: {rate(seen)} of seen clients' samples right "
-    yield f"(paper {rate(paper['seen'])}), {rate(novel)} of novel ones', interval {low} to {high} "
-    yield f"(paper {rate(paper['novel'])})"
     free = {group: right(TABLE, "pefll", group) for group in ("seen", "novel")}
     yield f"without the mask give {rate(free['novel'])} of the novel ones'"
     yield f"**the mask moved newcomers by {100 * (novel - free['novel']):.1f} points**"
@@ -133,28 +139,23 @@ def local_at_length():
 
 def per_fedavg_at_length():
     run, paper = "pefll-table1-per-fedavg", published_pefll("Per-FedAvg")
-    seen, novel = (right(run, "per_fedavg", group) for group in ("seen", "novel"))
-    row = errors(run)[("per_fedavg", "0", "novel", "deterministic", "none", "")]
-    low, high = interval(row)
-    yield f"{minutes(run, 'per_fedavg')} minutes on a shared core: {rate(seen)} of seen clients' "
-    yield f"samples right (paper {rate(paper['seen'])})"
-    yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
+    yield f"{minutes(run, 'per_fedavg')} minutes on a shared core: "
+    yield from beside_the_paper(run, "per_fedavg", "Per-FedAvg")
     own = checks(run, "per_fedavg", "seen")
     yield f"at round {min(at for at, value in own.items() if value >= paper['seen'])};"
 
 
 def knn_per_at_length():
-    run, paper = "pefll-table1-knn-per", published_pefll("kNN-Per")
-    seen, novel = (right(run, "knn_per", group) for group in ("seen", "novel"))
-    row = errors(run)[("knn_per", "0", "novel", "deterministic", "none", "")]
-    low, high = interval(row)
-    yield f"one seed, {hours(run, 'knn_per')} "
-    yield f"{rate(seen)} of seen clients' samples right (paper {rate(paper['seen'])})"
-    yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
-    rest = (*((TABLE, label) for label in NAMED), (LOCAL, "local"))
-    rest += (("pefll-table1-per-fedavg", "per_fedavg"),)
-    rest += (("pefll-table1-5000-rounds-masked", "pefll"),)
-    assert novel > max(right(*each, "novel") for each in rest)
+    run = "pefll-table1-knn-per"
+    yield f"one seed, {hours(run, 'knn_per')} on a shared core: "
+    yield from beside_the_paper(run, "knn_per", "kNN-Per")
+    rest = (
+        *((TABLE, label) for label in NAMED),
+        (LOCAL, "local"),
+        ("pefll-table1-per-fedavg", "per_fedavg"),
+        ("pefll-table1-5000-rounds-masked", "pefll"),
+    )
+    assert right(run, "knn_per", "novel") > max(right(*each, "novel") for each in rest)
 
 
 def pfedhn_paper(method, clients="50"):
