@@ -309,7 +309,9 @@ def test_a_route_whose_numbers_changed_makes_new_cells_of_its_own_only():
     held = "{route: r0, rule: product}"
     plain = versions(held)
     assert all(not {"r2", "r3", "routes"} & set(version) for version in plain)
-    assert all(version["r3"] == 2 for version in versions(held, "{route: r3}"))
+    assert all(version["r3"] == 3 for version in versions(held, "{route: r3}")), "in a pool"
+    alone = load_study("quickstart", ("certificates=[{route: r3}]",)).cells("abc")
+    assert all(cell.config["numbers_version"]["r3"] == 2 for cell in alone if cell.seed == 0)
     own = "first: 20, clients: 16, methods: [pefll]"
     for route, version in (("r1, weights: [hyper]", 2), ("r4", 1), ("r5, weights: [hyper]", 2)):
         *others, last = versions(held, "{route: r3}", f"{{route: {route}, {own}}}")
