@@ -16,8 +16,13 @@ from latecomer.bounds.checks import count, nonnegative, one_of, positive
 
 __all__ = ["pefll_31", "pefll_31_minT"]
 
-# Factors of the local noise and of the client dissimilarity.
-_FACTORS = {"derived": (12.0, 8.0), "printed": (6.0, 4.0), "printed_appendix": (8.0, 4.0)}
+# Factors of the local noise and of the client dissimilarity, and whether the noise goes through the
+# generator's gradient: printed as if it were as large in the generator's weights as in a client's.
+_FACTORS = {
+    "derived": (12.0, 8.0, True),
+    "printed": (6.0, 4.0, False),
+    "printed_appendix": (8.0, 4.0, False),
+}
 
 
 @catalogued(
@@ -26,7 +31,8 @@ _FACTORS = {"derived": (12.0, 8.0), "printed": (6.0, 4.0), "printed_appendix": (
     source="PeFLL (ICLR 2024), Theorem 3.1, constants derived again by this project",
     assumptions=(
         "smoothness, gradient and variance bounds hold everywhere; clients are drawn uniformly",
-        "the learning rate is 2 sqrt(cohort) / (local_steps sqrt(n_rounds))",
+        "local gradients are unbiased, whatever batch made the descriptor",
+        "the learning rate of server and clients is 2 sqrt(cohort) / (local_steps sqrt(n_rounds))",
         "n_rounds is at least pefll_31_minT, which the paper leaves out",
     ),
 )
@@ -49,7 +55,7 @@ def pefll_31(
 ) -> Array:
     r"""Bound the mean over T rounds of the expected squared gradient norm.
 
-    .. math:: \frac{F_0 - F_*}{\sqrt{cT}} + \frac{L(a\sigma_1^2 + a'k\gamma_G^2)}{k\sqrt{cT}}
+    .. math:: \frac{F_0 - F_*}{\sqrt{cT}} + \frac{L(12 b_2^2\sigma_1^2 + 8k\gamma_G^2)}{k\sqrt{cT}}
               + \frac{224\,c L_1^2 b_1^2 b_2^2}{T} + \frac{8 b_1^2\sigma_2^2}{b}
               + \frac{14 L_1^2 b_2^2\sigma_3^2}{b}
 
@@ -64,7 +70,8 @@ def pefll_31(
     cohort, local_steps, batch_size, n_rounds : array_like of int, at least 1
         c, k, b and T.
     variant : {"derived", "printed", "printed_appendix"}
-        (a, a') = (12, 8), from the stated learning rate; (6, 4); or (8, 4) without division by b.
+        As above; or as printed (false for large b_2): 6 and 4 (appendix: 8 and 4, no division by b)
+        in the place of 12 and 8, without :math:`b_2^2` beside :math:`\sigma_1^2`.
 
     Examples
     --------
@@ -77,40 +84,36 @@ def pefll_31(
     0.269082
     """
     one_of("variant", variant, tuple(_FACTORS))
-    c, rounds = count("cohort", cohort), count("n_rounds", n_rounds)
-    root = np.sqrt(c.astype(np.float64) * rounds)
-    start = nonnegative("initial_gap", initial_gap) / root
-    local = _local(smoothness, loss_noise, client_dissimilarity, local_steps, variant, root)
+    c, rounds = count("cohort", cohort).astype(np.float64), count("n_rounds", n_rounds)
     inner = _squared("loss_smoothness", loss_smoothness)
     loss_slope = _squared("loss_gradient", loss_gradient)
     slope = _squared("generator_gradient", generator_gradient)
+    spread = _spread(variant, slope, loss_noise, client_dissimilarity, local_steps)
+    slow = nonnegative("initial_gap", initial_gap) + nonnegative("smoothness", smoothness) * spread
     drift = 224.0 * c * inner * loss_slope * slope / rounds
     of_gradient = 8.0 * loss_slope * _squared("generator_noise", generator_noise)
     of_output = 14.0 * inner * slope * _squared("model_noise", model_noise)
     batch = count("batch_size", batch_size)
     divisor = np.ones_like(batch) if variant == "printed_appendix" else batch
-    return np.asarray(start + local + drift + (of_gradient + of_output) / divisor)
+    return np.asarray(slow / np.sqrt(c * rounds) + drift + (of_gradient + of_output) / divisor)
+
+
+def _spread(
+    variant: str,
+    slope: Array,
+    loss_noise: ArrayLike,
+    client_dissimilarity: ArrayLike,
+    local_steps: ArrayLike,
+) -> Array:
+    """Return what local noise and clients' dissimilarity add to a step of the generator."""
+    noise_factor, spread_factor, carried = _FACTORS[variant]
+    noise = noise_factor * (slope if carried else 1.0) * _squared("loss_noise", loss_noise)
+    among = spread_factor * _squared("client_dissimilarity", client_dissimilarity)
+    return np.asarray(noise / count("local_steps", local_steps) + among)
 
 
 def _squared(name: str, value: ArrayLike) -> Array:
     return np.asarray(np.square(nonnegative(name, value)))
-
-
-def _local(
-    smoothness: ArrayLike,
-    loss_noise: ArrayLike,
-    client_dissimilarity: ArrayLike,
-    local_steps: ArrayLike,
-    variant: str,
-    root: Array,
-) -> Array:
-    """Return the part of the rate due to the noise of local gradients and to dissimilar clients."""
-    noise_factor, spread_factor = _FACTORS[variant]
-    noise = _squared("loss_noise", loss_noise)
-    spread = _squared("client_dissimilarity", client_dissimilarity)
-    lipschitz, steps = nonnegative("smoothness", smoothness), count("local_steps", local_steps)
-    total = noise_factor * noise + spread_factor * steps * spread
-    return np.asarray(lipschitz * total / (steps * root))
 
 
 @catalogued(
@@ -123,31 +126,29 @@ def pefll_31_minT(
     *,
     smoothness: ArrayLike,
     loss_smoothness: ArrayLike,
-    generator_gradient: ArrayLike,
     cohort: ArrayLike,
     local_steps: ArrayLike,
 ) -> Array:
-    r"""Return :math:`\max\{c(112L)^2,\ (56kc^{3/2}L_1^2b_2^2/L)^2\}` rounds.
+    r"""Return :math:`\max\{c(112L)^2,\ (56kc^{3/2}L_1^2/L)^2\}` rounds.
 
     Parameters
     ----------
     smoothness : array_like, positive
-    loss_smoothness, generator_gradient : array_like, at least 0
+    loss_smoothness : array_like, at least 0
     cohort, local_steps : array_like of int, at least 1
         See :func:`pefll_31`.
 
     Examples
     --------
     >>> float(pefll_31_minT(
-    ...     smoothness=1, loss_smoothness=1, generator_gradient=1, cohort=5, local_steps=50
+    ...     smoothness=1, loss_smoothness=1, cohort=5, local_steps=50
     ... ))
     980000000.0
     """
     lipschitz = positive("smoothness", smoothness)
     inner = np.square(nonnegative("loss_smoothness", loss_smoothness))
-    slope = np.square(nonnegative("generator_gradient", generator_gradient))
     c = count("cohort", cohort).astype(np.float64)
     k = count("local_steps", local_steps).astype(np.float64)
     # Squared factor by factor, since c ** 1.5 need not be a whole number.
-    steps = np.square(56.0 * k * inner * slope / lipschitz) * c**3
+    steps = np.square(56.0 * k * inner / lipschitz) * c**3
     return np.asarray(np.maximum(c * np.square(112.0 * lipschitz), steps))

@@ -14,7 +14,7 @@ Row = dict[str, Any]
 # Terms of the rate, and the arguments of the calculator that are not set to 0 for each.
 RATE_TERMS: Mapping[str, tuple[str, ...]] = {
     "start": ("initial_gap",),
-    "local noise": ("smoothness", "loss_noise"),
+    "local noise": ("smoothness", "generator_gradient", "loss_noise"),
     "dissimilarity": ("smoothness", "client_dissimilarity"),
     "drift": ("loss_smoothness", "loss_gradient", "generator_gradient"),
     "descriptor batches, gradient": ("loss_gradient", "generator_noise"),
@@ -84,7 +84,7 @@ def convergence_rows(
     ]
     last = {**where, "round": records[-1]["round"]}
     if constants["smoothness"] > 0:
-        names = ("smoothness", "loss_smoothness", "generator_gradient")
+        names = ("smoothness", "loss_smoothness")
         least = float(pefll_31_minT(**{name: constants[name] for name in names}, **portions))
         rows.append({**last, "metric": "convergence_rounds", "value": least, **_NO_BOUND})
     steps = {"server": method.server_lr, "clients": method.local_lr}

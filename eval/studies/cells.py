@@ -31,6 +31,8 @@ HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
 POOL_VERSION: Mapping[str, int] = {"r0": 2, "r3": 3}
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
+# The same for measures of ``evaluation.measures``.
+MEASURE_VERSION: Mapping[str, int] = {"convergence": 2}
 
 # The same for single target networks; one that is not listed has never changed.
 TARGET_NUMBERS_VERSION: Mapping[str, int] = {"dense500": 2}
@@ -148,6 +150,8 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
     of_target = (
         {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
     )
+    measures = resolved["evaluation"].get("measures", ())
+    of_measures = {name: MEASURE_VERSION[name] for name in measures if name in MEASURE_VERSION}
     for seed in resolved["seeds"]:
         for method in resolved["methods"]:
             yield {
@@ -163,6 +167,7 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
                     **versions[method["name"]],
                     **_checkpoint_version(method),
                     **of_target,
+                    **of_measures,
                 },
             }
 

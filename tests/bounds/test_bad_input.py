@@ -156,7 +156,6 @@ LEGAL: dict[str, dict[str, Any]] = {
     "pefll_31_minT": {
         "smoothness": 1.0,
         "loss_smoothness": 1.0,
-        "generator_gradient": 1.0,
         "cohort": 5,
         "local_steps": 50,
     },

@@ -48,7 +48,7 @@ def test_derived_constants_are_those_of_the_stated_learning_rate(call: dict[str,
         + 56 * inner * b1 * slope * rate**2 * k**2
         + 8 * b1 * call["generator_noise"] ** 2 / call["batch_size"]
         + 14 * inner * slope * call["model_noise"] ** 2 / call["batch_size"]
-        + 6 * lip * rate / c * call["loss_noise"] ** 2
+        + 6 * lip * rate / c * slope * call["loss_noise"] ** 2
         + 4 * lip * rate * k / c * call["client_dissimilarity"] ** 2
     )
     assert value(call) == pytest.approx(before_substitution, rel=1e-12)
@@ -57,13 +57,52 @@ def test_derived_constants_are_those_of_the_stated_learning_rate(call: dict[str,
 @SETTINGS
 @given(CALL)
 def test_variants(call: dict[str, Any]) -> None:
-    derived, printed = value(call), value(call, variant="printed")
-    assert printed <= derived <= 2 * printed
-    appendix = value(call, variant="printed_appendix")
+    printed, appendix = value(call, variant="printed"), value(call, variant="printed_appendix")
     assert printed <= appendix
     assert appendix == value(call, variant="printed_appendix", batch_size=1)
+    plain = {"generator_gradient": 1.0}
+    assert value(call, **plain, variant="printed") <= value(call, **plain)
+    assert value(call, **plain) <= 2 * value(call, **plain, variant="printed")
     quiet = {"generator_noise": 0.0, "model_noise": 0.0}
     assert value(call, **quiet) == value(call, **quiet, batch_size=1)
+
+
+@SETTINGS
+@given(CALL, SIZE)
+def test_no_term_but_the_drift_depends_on_the_unit_of_clients_weights(
+    call: dict[str, Any], unit: float
+) -> None:
+    # The drift does: its local steps have the server's learning rate, whatever the unit.
+    powers = {"loss_smoothness": -2, "loss_gradient": -1, "loss_noise": -1}
+    powers |= {"generator_gradient": 1, "generator_noise": 1, "model_noise": 1}
+    other = call | {name: call[name] * unit**power for name, power in powers.items()}
+    without = {"loss_smoothness": 0.0}
+    assert value(other, **without) == pytest.approx(value(call, **without), rel=1e-9)
+    descriptors = {"loss_gradient": 0.0, "loss_noise": 0.0}
+    assert value(other, **descriptors) == pytest.approx(value(call, **descriptors), rel=1e-9)
+
+
+@pytest.mark.parametrize("slope", [0.1, 1.0, 10.0])
+def test_noise_gets_to_the_generator_through_its_gradient(slope: float) -> None:
+    # One client with loss theta^2/2, theta = slope * eta, noise of +1 or -1 on its gradient, eta
+    # from 0 on.  |theta| stays below 1, so that the loss may be linear beyond and b_1 = 1.
+    lip = slope**2
+    least = float(pefll_31_minT(smoothness=lip, loss_smoothness=1, cohort=1, local_steps=1))
+    rounds = math.ceil(least)
+    step = 2 / math.sqrt(rounds)
+    shrinks = (1 - step * lip) ** 2
+    limit = step * slope**2 / (lip * (2 - step * lip))
+    # The second moment of eta after t rounds is limit * (1 - shrinks^t), exactly.
+    mean_moment = limit * (1 - (1 - shrinks**rounds) / (rounds * (1 - shrinks)))
+    squared_gradient = lip**2 * mean_moment
+    call: dict[str, Any] = {
+        **dict(initial_gap=0, smoothness=lip, loss_smoothness=1, loss_gradient=1),
+        **dict(generator_gradient=slope, loss_noise=1, generator_noise=0, model_noise=0),
+        **dict(client_dissimilarity=0, cohort=1, local_steps=1, batch_size=1, n_rounds=rounds),
+    }
+    assert squared_gradient <= value(call)
+    for variant in ("printed", "printed_appendix"):
+        assert (squared_gradient > value(call, variant=variant)) == (slope == 10)
 
 
 @SETTINGS
@@ -75,23 +114,15 @@ def test_monotone(call: dict[str, Any], grows: str) -> None:
 
 
 @SETTINGS
-@given(SIZE, SIZE, SIZE, st.integers(1, 50), st.integers(1, 200))
-def test_smallest_number_of_rounds(lip: float, inner: float, slope: float, c: int, k: int) -> None:
-    least = float(
-        pefll_31_minT(
-            smoothness=lip,
-            loss_smoothness=inner,
-            generator_gradient=slope,
-            cohort=c,
-            local_steps=k,
-        )
-    )
+@given(SIZE, SIZE, st.integers(1, 50), st.integers(1, 200))
+def test_smallest_number_of_rounds(lip: float, inner: float, c: int, k: int) -> None:
+    least = float(pefll_31_minT(smoothness=lip, loss_smoothness=inner, cohort=c, local_steps=k))
 
     def steps_are_small(rounds: float) -> bool:
         rate = 2 * math.sqrt(c) / (k * math.sqrt(rounds))
         # The fourth-order drift must vanish in the third-order one, that in the noise term.
         fourth = 56 * lip * rate * k <= 1
-        third = 28 * inner**2 * slope**2 * rate * k**2 * c <= lip
+        third = 28 * inner**2 * rate * k**2 * c <= lip
         return fourth and third
 
     assert steps_are_small(least * (1 + 1e-9))
@@ -100,11 +131,7 @@ def test_smallest_number_of_rounds(lip: float, inner: float, slope: float, c: in
 
 def test_known_number_and_broadcasting() -> None:
     table = pefll_31_minT(
-        smoothness=[1.0, 2.0],
-        loss_smoothness=1,
-        generator_gradient=1,
-        cohort=[[5], [10]],
-        local_steps=50,
+        smoothness=[1.0, 2.0], loss_smoothness=1, cohort=[[5], [10]], local_steps=50
     )
     assert table.shape == (2, 2)
     assert table[0, 0] == 9.8e8

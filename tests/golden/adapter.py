@@ -17,7 +17,8 @@ class Route:
     """Where a vector's function lives and what its inputs are called there.
 
     ``lengths`` names inputs that only say how long a list must be; ``constants`` fills arguments
-    the vectors leave out because the value does not depend on them.
+    the vectors leave out because the value does not depend on them; ``without`` names inputs on
+    which it should not depend and that the calculator does not take.
     """
 
     module: str
@@ -25,6 +26,7 @@ class Route:
     names: dict[str, str]
     lengths: dict[str, str] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
 
 class Missing(LookupError):
@@ -214,7 +216,8 @@ ROUTES: dict[str, Route] = {
         },
         constants={"delta_multitask": 0.01},
     ),
-    **_same("convergence", _OPTIMISATION, "pefll_31", "pefll_31_minT"),
+    **_same("convergence", _OPTIMISATION, "pefll_31"),
+    "pefll_31_minT": Route("convergence", "pefll_31_minT", _OPTIMISATION, without=("b2",)),
     "dp_sensitivity": Route(
         "privacy",
         "dp_sensitivity",
@@ -248,7 +251,7 @@ def evaluate(function: str, inputs: dict[str, Any]) -> Any:
     given = {
         route.names.get(name, name): value
         for name, value in inputs.items()
-        if name not in route.lengths
+        if name not in route.lengths and name not in route.without
     }
     result = getattr(module, route.function)(**(route.constants | given))
     if isinstance(result, tuple):

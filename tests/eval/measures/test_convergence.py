@@ -193,7 +193,7 @@ def test_the_rate_is_the_theorems_at_the_largest_constants(outcome):
         assert math.fsum(terms) == pytest.approx(row["value"], rel=1e-12)
         assert min(terms) > 0
     least = pefll_31_minT(
-        **{name: largest[name] for name in ("smoothness", "loss_smoothness", "generator_gradient")},
+        **{name: largest[name] for name in ("smoothness", "loss_smoothness")},
         cohort=2,
         local_steps=2,
     )
