@@ -19,7 +19,7 @@ from latecomer.bounds.certificate import (
     rounded_up,
     scaled_up,
 )
-from latecomer.bounds.held_out.betting import first_refused
+from latecomer.bounds.held_out.betting import first_refused, fixed_bets
 
 __all__ = ["betting_mixture_path", "product_path"]
 
@@ -134,17 +134,12 @@ def betting_mixture_path(
     top = checks.largest_loss("loss_max", loss_max)
     scores = checks.losses_in("losses", losses, loss_max=top)
     failure = checks.failure_probability("delta", delta)
-    bets = 0.5 ** np.arange(int(checks.count("n_bets", n_bets)))
+    fixed = int(checks.count("n_bets", n_bets))
     unit = scores / top
     shape = np.broadcast_shapes(unit.shape[:-1], failure.shape)
     least, path = np.ones(shape), []
     for seen in range(1, unit.shape[-1] + 1):
-
-        def log_wealth(risk: Array, past: Array = unit[..., :seen]) -> Array:
-            edge = risk[..., None] - past
-            each = [np.log1p(bet * edge).sum(axis=-1) for bet in bets]
-            return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(bets.size))
-
+        log_wealth = fixed_bets(unit[..., :seen], fixed)
         least = first_refused(log_wealth, np.zeros(shape), least, failure, seen)
         path.append(least)
     value = scaled_up(np.stack(path, axis=-1), top) if top != 1.0 else np.stack(path, axis=-1)
