@@ -183,14 +183,17 @@ def odpfl_fedavg_at_length():
     assert round(100 * (float(odpfl_paper()["FedAvg"]) - mean)) == 1
 
 
-def odpfl_fedavg_searched():
-    def best(run, label):
-        return max(checks(run, label, "validation").values())
+RATES_TRIED = ("0.1", "0.05", "0.01", "0.005", "0.001")
 
-    rates_tried = ("0.1", "0.05", "0.01", "0.005", "0.001")
-    found = [best("odpfl-search-fedavg-rates", f"fedavg-{one}") for one in rates_tried]
+
+def best(run, label):
+    return max(checks(run, label, "validation").values())
+
+
+def odpfl_fedavg_searched():
+    found = [best("odpfl-search-fedavg-rates", f"fedavg-{one}") for one in RATES_TRIED]
     yield f"have {rates(found, ' and ')}; at"
-    assert max(found) == found[rates_tried.index("0.05")]
+    assert max(found) == found[RATES_TRIED.index("0.05")]
     epochs = ("1", "2", "5", "10")
     lasting = [best(f"odpfl-search-fedavg-epochs-{one}", "fedavg-0.05") for one in epochs]
     yield f"epochs have {rates(lasting, ' and ')}."
@@ -204,6 +207,16 @@ def odpfl_fedavg_searched():
     own, before = (right(one, "fedavg", "novel") for one in (run, default))
     yield f"newcomers have {rate(own)} right with the choice, interval {low} to {high}, and "
     yield f"{rate(before)} with the defaults (paper {odpfl_paper()['FedAvg']})"
+
+
+def odpfl_hn_searched():
+    run = "odpfl-search-odpfl-hn-rates"
+    found = [best(run, f"odpfl-{one}") for one in RATES_TRIED]
+    yield f"have {rates(found, ' and ')} of validation samples right"
+    assert max(found) == found[RATES_TRIED.index("0.005")]
+    novel = {one: right(run, f"odpfl-{one}", "novel") for one in RATES_TRIED}
+    assert max(novel, key=novel.__getitem__) == "0.01"
+    yield f"({rate(novel['0.01'])} right; {rate(novel['0.005'])} at .005)"
 
 
 def odpfl_hn_at_length():

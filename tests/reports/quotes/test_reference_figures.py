@@ -22,6 +22,7 @@ from of_odpfl import (
     odpfl_fedavg_searched,
     odpfl_figure3b,
     odpfl_hn_at_length,
+    odpfl_hn_searched,
     odpfl_table1_at_length,
     odpfl_without_labels,
 )
@@ -53,6 +54,7 @@ SETTINGS = {
     "- **ODPFL-HN** (": {".969", ".976"},
     "**PeFLL, Figure 4**": {".1"},
     "- `odpfl-search-fedavg-rates`": {".1", ".05", ".01", ".005", ".001"},
+    "- `odpfl-search-odpfl-hn-rates`": {".1", ".05", ".01", ".005", ".001"},
     "- `certificates-cifar10`": {".05"},
 }
 
@@ -79,6 +81,7 @@ QUOTES = {
     "- `odpfl-table1-500-rounds`": odpfl_table1_at_length,
     "- `odpfl-table1-500-rounds-fedavg`": odpfl_fedavg_at_length,
     "- `odpfl-search-fedavg-rates`": odpfl_fedavg_searched,
+    "- `odpfl-search-odpfl-hn-rates`": odpfl_hn_searched,
     "- `odpfl-table1-500-rounds-odpfl-hn`": odpfl_hn_at_length,
     "- `bound-vs-accuracy-digits`": tuple,
     "- `certificates-independent-cifar10`": independent_clients,
