@@ -9,7 +9,7 @@ from latecomer.reports.display.table import Table, plus_minus
 from latecomer.reports.errors.paper import published
 from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.paper import NOT_COMPARABLE, with_verdicts
-from latecomer.reports.words import count, percent, points
+from latecomer.reports.words import count, listing, percent, points
 
 GROUPS = {"novel": "new clients", "seen": "seen clients", "certification": "held-out clients"}
 
@@ -48,20 +48,19 @@ def answer_paper(material: Material) -> Answer | None:
         f"here and {percent(furthest['paper'])} published, "
         f"{points(furthest['difference'])} points."
     ]
-    if about["label"].nunique() > 1:
+    if about["label"].nunique() > 1 and about["paper"].nunique() > 1:
         more.append(_best(about))
     return Answer(sentence, tuple(more), _table(frame), (), numbers)
 
 
 def _best(about: pd.DataFrame) -> str:
-    every = records(about)
-    here, there = (
-        model_called(max(every, key=lambda row: float(row[whose]))["label"])
-        for whose in ("ours", "paper")
-    )
-    return (
-        f"Best in both: {here}." if here == there else f"Best here is {here}, in the paper {there}."
-    )
+    here = model_called(about.loc[about["ours"].idxmax(), "label"])
+    # Several labels of one method have its published number in common.
+    leading = about.loc[about["paper"] == about["paper"].max(), "label"]
+    there = [model_called(label) for label in dict.fromkeys(leading)]
+    if here in there:
+        return f"Best in both: {here}."
+    return f"Best here is {here}, in the paper {listing(there)}."
 
 
 def _sentence(about: pd.DataFrame, n_judged: int, reproduced: int, whom: str) -> str:

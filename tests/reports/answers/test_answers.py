@@ -203,6 +203,15 @@ def test_published_numbers_beside_ours() -> None:
     assert answer.numbers["furthest"] == pytest.approx(ours - theirs, abs=1e-9)
 
 
+def test_one_published_number_ranks_no_settings_of_a_method() -> None:
+    answer, _ = answered("odpfl-search-odpfl-hn-rates", "paper")
+    assert answer.numbers["n_published"] == 5
+    assert not [line for line in answer.more if "Best" in line]
+    answer, _ = answered("pefll-table1-5000-rounds", "paper")
+    (best,) = [line for line in answer.more if "Best" in line]
+    assert best == "Best here is FedRep, in the paper PeFLL."
+
+
 @pytest.mark.parametrize(
     ("run", "scale", "told"),
     [
