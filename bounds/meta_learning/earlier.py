@@ -17,12 +17,13 @@ from latecomer.bounds.checks import (
     positive,
     same_length,
 )
+from latecomer.bounds.meta_learning.pefll import CLIENTS, EQUAL
 from latecomer.bounds.unit_scale import client_sizes, per_client, summed, unit_risk
 
 __all__ = ["amit_meir", "pacoh_holder", "pentina_lampert", "rezazadeh_code"]
 
 _ASSUMED = (
-    "clients are drawn independently from one environment, samples independently per client",
+    CLIENTS,
     "the hyper-prior was fixed before any client's data was seen",
     "empirical_risk is the mean over clients of the Gibbs risk, losses in [0, loss_max]",
     "the clients' KL are exact means over the hyper-posterior or upper bounds of them",
@@ -37,7 +38,7 @@ _ASSUMED = (
     predictor="gibbs",
     sampling="iid",
     assumptions=_ASSUMED,
-    vacuous_when="n_clients is below some hundreds, or kl_hyper of the order of its square root",
+    vacuous_when="n_clients is below about 15, or kl_hyper of the order of its square root",
 )
 def pentina_lampert(
     *,
@@ -167,7 +168,7 @@ def pacoh_holder(
     predictor="gibbs",
     sampling="iid",
     assumptions=_ASSUMED,
-    vacuous_when="kl_hyper is of the order of the smallest client's size",
+    vacuous_when="kl_hyper is of the order of n_clients, or of the size of most clients",
 )
 def amit_meir(
     *,
@@ -233,7 +234,7 @@ def amit_meir(
     population="unseen-client",
     predictor="gibbs",
     sampling="iid",
-    assumptions=_ASSUMED,
+    assumptions=(*_ASSUMED, EQUAL),
     vacuous_when="kl_hyper is of the order of n_clients or n_samples",
 )
 def rezazadeh_code(

@@ -16,9 +16,10 @@ from latecomer.bounds.checks import (
     one_of,
     positive,
 )
-from latecomer.bounds.meta_learning.kl_inverted import ASSUMED, PRIORS, kl_root_step, nested
+from latecomer.bounds.meta_learning.kl_inverted import LEARNED, kl_root_step, nested
 from latecomer.bounds.meta_learning.pefll import (
     CLIENTS,
+    EQUAL,
     EXACT_KL,
     GIBBS,
     VACUOUS,
@@ -44,6 +45,7 @@ __all__ = ["guan_lu_catoni", "guan_lu_kl", "zakerinia24"]
         "both hyper-priors, over algorithms and over priors, were fixed before any data was seen",
         GIBBS,
         EXACT_KL,
+        EQUAL,
     ),
     vacuous_when=VACUOUS + "; with published scales the hyper-KL alone is 11 nats a weight",
 )
@@ -101,7 +103,7 @@ def zakerinia24(
     population="unseen-client",
     predictor="gibbs",
     sampling="iid",
-    assumptions=ASSUMED,
+    assumptions=(CLIENTS, LEARNED, GIBBS, EXACT_KL, EQUAL),
     vacuous_when=VACUOUS,
 )
 def guan_lu_kl(
@@ -161,7 +163,10 @@ def _catoni_inverse(exponent: Array, temperature: Array) -> Array:
     population="unseen-client",
     predictor="gibbs",
     sampling="iid",
-    assumptions=(CLIENTS, PRIORS, GIBBS, EXACT_KL, "both temperatures were fixed in advance"),
+    assumptions=(
+        *(CLIENTS, LEARNED, GIBBS, EXACT_KL, EQUAL),
+        "both temperatures were fixed in advance",
+    ),
     vacuous_when=VACUOUS,
 )
 def guan_lu_catoni(

@@ -32,16 +32,23 @@ __all__ = ["pefll_32", "pefll_b1"]
 
 VARIANTS = ("printed", "maurer", "subgauss")
 
-CLIENTS = "clients are drawn independently from one environment, samples independently per client"
+CLIENTS = (
+    "clients are drawn independently from one environment, with their sizes where these differ, "
+    "samples independently per client; a new client and its size are drawn likewise"
+)
+EQUAL = "all clients hold equally many samples"
 GIBBS = "empirical_risk is the mean over clients of the Gibbs risk, losses in [0, loss_max]"
 EXACT_KL = (
     "KL sums are exact means over the hyper-posterior or upper bounds of them: a Monte-Carlo "
     "average of an unbounded KL is no certificate"
 )
+PRIORS = (
+    "the hyper-prior was fixed before any client's data was seen; the clients' priors use no data "
+    "and do not depend on the hyper-posterior"
+)
 ASSUMED = (
     CLIENTS,
-    "the hyper-prior was fixed before any client's data was seen",
-    "the priors on the clients' models use no data and do not depend on the hyper-posterior",
+    PRIORS,
     GIBBS,
     EXACT_KL,
 )
@@ -117,7 +124,7 @@ def equal_total(n: Array, n_samples: ArrayLike) -> tuple[Array, Array]:
     population="unseen-client",
     predictor="gibbs",
     sampling="iid",
-    assumptions=ASSUMED,
+    assumptions=(*ASSUMED, EQUAL),
     vacuous_when=VACUOUS,
 )
 def pefll_b1(
@@ -215,7 +222,8 @@ def pefll_32(
     alpha_h, alpha_v, alpha_theta, delta : array_like, positive
         Variances of the Gaussians; failure probability, below 1.
     n_samples, sizes : array_like of int, at least 1
-        Samples per client: one number for all, or ``[..., n]``, used through the harmonic mean.
+        Samples: ``n_samples`` of each client, or ``sizes`` ``[..., n]``, client by client, used
+        through their harmonic mean.
     loss_max, variant
         As for :func:`pefll_b1`.
 

@@ -18,12 +18,10 @@ from latecomer.bounds.checks import (
     positive,
     same_length,
 )
-from latecomer.bounds.meta_learning.kl_inverted import PRIORS, SAMPLES, two_step
+from latecomer.bounds.meta_learning.kl_inverted import SAMPLES, SHARES, two_step
 from latecomer.bounds.meta_learning.pefll import (
     ASSUMED,
-    CLIENTS,
     EXACT_KL,
-    GIBBS,
     VACUOUS,
     VARIANTS,
     client_count,
@@ -95,11 +93,9 @@ def pefll_b1_unequal(
     predictor="gibbs",
     sampling="iid",
     assumptions=(
-        CLIENTS,
-        PRIORS,
-        GIBBS,
-        EXACT_KL,
+        *ASSUMED,
         "every client weighs the same; with total or harmonic size the statement is false",
+        SHARES,
     ),
     vacuous_when=VACUOUS + "; one small client makes all small",
 )
@@ -148,8 +144,8 @@ def _largest_mean(sizes: Array, rates: Array, budget: Array) -> Array:
     """Largest mean(p) over p in [0, 1]^n with ``sum m_i phi_i(p_i) <= budget``, or slightly more.
 
     ``phi_i(p) = -ln(1 - p g_i)``, ``g_i = 1 - exp(-rates_i)``. The Lagrangian peaks at
-    ``p_i = 1/g_i - c m_i`` clipped to [0, 1]; its value there bounds the maximum for every
-    multiplier ``c``, so an inexact bisection errs on the safe side.
+    ``p_i = 1/g_i - c m_i`` clipped to [0, 1], where ``phi_i = -ln(c m_i g_i)``; its value there
+    bounds the maximum for every multiplier ``c``, so an inexact bisection errs on the safe side.
     """
     n = sizes.shape[-1]
     gain = -np.expm1(-rates)
@@ -158,8 +154,8 @@ def _largest_mean(sizes: Array, rates: Array, budget: Array) -> Array:
     def at(multiplier: Array) -> tuple[Array, Array]:
         c = multiplier[..., np.newaxis]
         p = np.clip(1.0 / gain - c * sizes, 0.0, 1.0)
-        with np.errstate(divide="ignore"):
-            spent = np.where(p >= 1.0, everywhere_one, -sizes * np.log1p(-p * gain))
+        # Not from p, which rounds to 1 long before the peak is there.
+        spent = np.clip(-sizes * np.log(c * sizes * gain), 0.0, everywhere_one)
         return p.mean(axis=-1), spent.sum(axis=-1)
 
     low = np.log(np.full(budget.shape, 1e-300))
@@ -184,7 +180,7 @@ def _largest_mean(sizes: Array, rates: Array, budget: Array) -> Array:
     sampling="iid",
     assumptions=(
         SAMPLES,
-        PRIORS,
+        "the priors on the clients' models were fixed before any client's data was seen",
         "empirical_risks are Gibbs risks, losses in [0, loss_max]",
         EXACT_KL,
         "rate was fixed before the data was seen",

@@ -31,7 +31,7 @@ __all__ = ["mc_then_kl", "tolstikhin_seldin"]
     assumptions=(
         *ASSUMPTIONS[:2],
         "the draws were made after the posterior was fixed, each independent and scored on all "
-        "losses (with a fresh draw for every loss, n_draws counts the pairs)",
+        "losses (with fresh draws for every loss, equally many for each, n_draws counts the pairs)",
     ),
     vacuous_when="only where the risk is loss_max, yet within 1% of it once kl exceeds 5 n",
 )
@@ -117,6 +117,7 @@ def _unions(n: Array, log_half: Array, ratio1: Array, ratio2: Array) -> tuple[Ar
     assumptions=(
         *ASSUMPTIONS,
         "variance is the posterior's mean of the unbiased sample variance of the losses",
+        "c1 and c2 were fixed beforehand",
     ),
     vacuous_when="kl + ln(1/delta) is of the order of n/2",
 )

@@ -28,6 +28,7 @@ _SPLIT = (
 )
 _COUNTED = "the risk is over the client's law, which the evaluation samples are part of"
 _GIBBS = "risks are exact Gibbs risks on the evaluation data, losses in [0, loss_max]"
+_VARIANCES = "alpha, or the n_priors values that it is chosen from, was fixed beforehand"
 
 
 def _nats(name: str, squared_distance: ArrayLike, alpha: ArrayLike) -> Array:
@@ -41,7 +42,7 @@ def _nats(name: str, squared_distance: ArrayLike, alpha: ArrayLike) -> Array:
     population="one-client",
     predictor="gibbs",
     sampling="iid",
-    assumptions=(_SPLIT, _COUNTED, _GIBBS),
+    assumptions=(_DISJOINT, _SPLIT, _COUNTED, _GIBBS, _VARIANCES),
     vacuous_when="fine-tuning moves far in units of alpha, or the client holds few samples",
 )
 def personal_prior_kl(
@@ -107,9 +108,11 @@ def personal_prior_kl(
         _SPLIT,
         _COUNTED,
         _GIBBS,
+        _VARIANCES,
         "clients are independent draws of one environment, or a uniform sample without "
         "replacement from the pool not trained on",
-        "all certified clients hold equally many evaluation samples, a number fixed beforehand",
+        "all certified clients hold equally many evaluation samples, a number fixed beforehand, as "
+        "are the shares of delta",
     ),
     vacuous_when="there are fewer than about 10 certified clients",
 )

@@ -120,7 +120,8 @@ def single_level_product(
     r"""Bound the unseen-client risk: :math:`1 - \exp(-\ell - (K + \ln(J/\delta))/n)`.
 
     :math:`\ell` is the mean over clients and posterior of :math:`-\ln(1 - s_i)`, where s is a score
-    divided by ``loss_max``.
+    divided by ``loss_max``. The certificate's ``empirical_risk`` is :math:`1 - e^{-\ell}`, at least
+    the mean score.
 
     Parameters
     ----------
@@ -159,7 +160,7 @@ def single_level_product(
     assumptions=(
         "score t was taken before client t was trained on, with the system of step t - 1",
         "the order of clients is random and was fixed before any score; the grid as well",
-        "certifies a checkpoint drawn uniformly from the steps, not the last one",
+        "the mean over the checkpoints that scored is bounded, not the last one",
     ),
     vacuous_when="n_steps is below about 10",
 )

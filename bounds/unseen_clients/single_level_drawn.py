@@ -41,7 +41,7 @@ Bounded = Callable[[Array, float], Certificate]
 
 _DRAWS = (
     "systems were drawn independently after the posterior was fixed; a draw shared by all clients "
-    "counts once in n_draws, a fresh draw for each client once per client"
+    "counts once in n_draws, a fresh draw for each client once per client, equally many for each"
 )
 
 
@@ -144,7 +144,7 @@ def _kl_mc(
     population="unseen-client",
     predictor="gibbs",
     sampling="iid or finite-pool",
-    assumptions=(SCORES, _DRAWS, PRIOR, SUPPORT, POOL),
+    assumptions=(SCORES, _DRAWS, PRIOR, SUPPORT, POOL, "gamma was fixed beforehand"),
     vacuous_when="kl_hyper exceeds a few times n_clients, or there are few draws",
 )
 def single_level_product_mc(

@@ -449,6 +449,37 @@ def test_catoni_unequal_against_a_general_solver() -> None:
     assert float(bound) > risks.mean()
 
 
+@pytest.mark.parametrize(("n", "nats", "rate"), [(1, 30.0, 1e7), (50, 300.0, 1e6)])
+def test_catoni_unequal_is_1_where_no_smaller_value_is_proved(
+    n: int, nats: float, rate: float
+) -> None:
+    bound = unequal_sizes.catoni_unequal(
+        empirical_risks=[0.02] * n, sizes=[1] * n, sum_kl=nats, rate=rate, delta=0.05
+    )
+    assert float(bound) == 1.0
+
+
+def test_the_mean_size_of_unequal_clients_proves_nothing() -> None:
+    # Half of the clients hold one sample, whose label is a fair coin, and repeat it: no error seen,
+    # ln 2 nats against a uniform prior, risk 1/2.  The others hold 999 samples and never err.
+    n, risk = 10_000, 0.25
+    nats = n / 2 * math.log(2)
+    common: dict[str, Any] = dict(empirical_risk=0, kl_hyper=0, n_clients=n, delta=0.05)
+    heats = {"client_temperature": 1, "sample_temperature": 1}
+    bounds: tuple[Callable[[int], Certificate], ...] = (
+        lambda m: learned_priors.guan_lu_catoni(**common, **heats, sum_kl=nats, n_samples=m),
+        lambda m: learned_priors.zakerinia24(**common, kl_prior_hyper=0, sum_kl=nats, n_samples=m),
+        lambda m: meta.pefll_b1(**common, sum_kl=nats, n_samples=m),
+        lambda m: meta_classic.rezazadeh_code(**common, mean_kl=nats / n, n_samples=m),
+    )
+    for bound in bounds:
+        assert float(bound(500)) < risk <= float(bound(2))
+    by_size = unequal_sizes.pefll_b1_unequal(
+        empirical_risk=0, kl_hyper=0, sum_kl=nats, sizes=[1, 999] * (n // 2), delta=0.05
+    )
+    assert float(by_size) > risk
+
+
 def test_unequal_clients_pay_less_by_catoni_than_through_the_smallest() -> None:
     sizes = [10] + [400] * 29
     inner = unequal_sizes.two_step_kl_unequal(
