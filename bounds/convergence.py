@@ -2,10 +2,10 @@
 
 The theorem's letters: F is the objective and L its smoothness; the clients' losses have smoothness
 L_1 and gradients up to b_1, the model generator (hypernetwork and encoder) gradients up to b_2.
-Local gradients have standard deviation sigma_1.  With descriptors of single points the generator's
-gradient and output have standard deviations sigma_2 and sigma_3; with descriptors of whole data
-sets both are 0.  gamma_G measures how much the clients' gradients differ.  A round has c clients
-and k local steps, a descriptor uses b points, and training takes T rounds.
+Local gradients have standard deviation sigma_1.  Descriptors of b points instead of a whole data
+set move the generator's gradient and output, in root mean square, by at most sigma_2 / sqrt(b) and
+sigma_3 / sqrt(b), a bias included; with whole data sets both are 0.  gamma_G measures how much the
+clients' gradients differ.  A round has c clients and k local steps, and training takes T rounds.
 """
 
 import numpy as np
@@ -31,8 +31,10 @@ _FACTORS = {
     source="PeFLL (ICLR 2024), Theorem 3.1, constants derived again by this project",
     assumptions=(
         "smoothness, gradient and variance bounds hold everywhere; clients are drawn uniformly",
-        "local gradients are unbiased, whatever batch made the descriptor",
-        "the learning rate of server and clients is 2 sqrt(cohort) / (local_steps sqrt(n_rounds))",
+        "local gradients are unbiased given all that was drawn before, their noise independent "
+        "between clients",
+        "the learning rate of server and clients is 2 sqrt(cohort) / (local_steps sqrt(n_rounds)); "
+        "a round moves the server's own regulariser by local_steps such steps, not by one",
         "n_rounds is at least pefll_31_minT, which the paper leaves out",
     ),
 )

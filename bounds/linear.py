@@ -26,8 +26,9 @@ class LinearOptimum(NamedTuple):
     assumptions=(
         "every client's design is orthonormal, so that its loss is the distance from its solution "
         "up to a constant",
-        "the components are uncentred: no mean is removed; the weights are unique up to rotation "
-        "among those with orthonormal columns, else up to an invertible map",
+        "the components are uncentred: no mean is removed; if the next singular value is smaller, "
+        "the weights are unique up to an orthogonal map among those with orthonormal columns, else "
+        "up to an invertible map",
     ),
 )
 def linear_optimum(*, solutions: ArrayLike, dimension: ArrayLike) -> LinearOptimum:

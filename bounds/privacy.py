@@ -26,7 +26,8 @@ _NODES, _WEIGHTS = (part.astype(np.float64) for part in np.polynomial.legendre.l
     source="OD-PFL, Lemma 2, and this project for adding or removing a sample",
     assumptions=(
         "the encoder is a Lipschitz map of the mean of features of bounded norm",
-        "replace_one: the number of samples is public; add_remove: it is not used anywhere else",
+        "replace_one: the number of samples is public; add_remove: n_samples is a public lower "
+        "bound on the size of every data set, and the noise is scaled by it, whatever the own size",
         "max-pooled features have sensitivity up to 2 L B, whatever the number of samples",
     ),
 )
@@ -46,7 +47,8 @@ def dp_sensitivity(
     feature_bound : array_like, positive
         B, the largest L2 norm of a sample's features.
     n_samples : array_like of int, at least 1
-        m; for ``add_remove`` the smaller of the two sizes.
+        m; for ``add_remove`` a public lower bound on the size of every data set. Noise scaled by
+        one's own size tells it, and covers added samples alone.
     adjacency : {"replace_one", "add_remove"}
 
     Examples

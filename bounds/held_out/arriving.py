@@ -20,6 +20,7 @@ from latecomer.bounds.certificate import (
     scaled_up,
 )
 from latecomer.bounds.held_out.betting import first_refused, fixed_bets
+from latecomer.bounds.held_out.losses import loss_logs
 
 __all__ = ["betting_mixture_path", "product_path"]
 
@@ -75,19 +76,11 @@ def product_path(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) 
     scores = checks.losses_in("losses", losses, loss_max=top)
     failure = checks.failure_probability("delta", delta)
     seen = np.arange(1, scores.shape[-1] + 1)
-    spent = np.cumsum(_loss_logs(scores, top), axis=-1) - np.log(failure)[..., None]
+    spent = np.cumsum(loss_logs(scores, top), axis=-1) - np.log(failure)[..., None]
     # A running sum of t terms of one sign is off by at most t roundings, relative.
     exponent = rounded_up(spent / seen * (1.0 + (seen + 8) * _EPS))
     value = np.minimum.accumulate(scaled_up(-np.expm1(-exponent), top), axis=-1)
     return _path("product_path", scores, value, failure, top)
-
-
-def _loss_logs(scores: Array, top: float) -> Array:
-    """Return -ln(1 - L/loss_max), accurate to a few roundings near 0 and near loss_max."""
-    with np.errstate(divide="ignore"):
-        high = -np.log((top - scores) / top)
-        low = -np.log1p(-np.minimum(scores / top, 0.5))
-    return np.where(scores > 0.5 * top, high, low)
 
 
 @catalogued(

@@ -82,6 +82,10 @@ _ORDER = (
     "the model, the rule, the number of clients and their order were fixed before the first score "
     "was seen"
 )
+_BETS_FIXED = (
+    "the model, the rule, the number of clients and n_bets were fixed before the first score was "
+    "seen"
+)
 REALISED = (
     "the pool's mean is of the scores as they were measured, on these points with these draws, "
     "not of expected scores over fresh ones"
@@ -212,7 +216,7 @@ def wsr_wor(
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
-        "the model, the rule and n_bets were fixed before the first score was seen",
+        _BETS_FIXED,
         "one score in [0, loss_max] per held-out client",
         "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
         "then what is bounded, or independent scores with means of their own, whose average it is "
@@ -251,7 +255,7 @@ def betting_mixture(
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
-        "the model, the rule and n_bets were fixed before the first score was seen",
+        _BETS_FIXED,
         "one score in [0, loss_max] per held-out client",
         "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
         "then what is bounded, or scores whose conditional means drift, whose average it is then",

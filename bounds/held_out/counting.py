@@ -22,7 +22,7 @@ __all__ = ["clopper_pearson", "conformal", "dkw_band", "pool_fraction"]
 @catalogued(
     family="hold-out",
     claim="The exact binomial upper limit for 0/1 losses, one-sided.",
-    source="Clopper and Pearson 1934; Hoeffding 1956 for independent losses with unequal means",
+    source="Clopper and Pearson 1934",
     population="one-client",
     predictor="any",
     sampling="iid",
@@ -190,7 +190,11 @@ def pool_fraction(
     family="hold-out",
     claim="Half-width that makes the share of clients above every threshold right at once.",
     source="Dvoretzky, Kiefer and Wolfowitz 1956; constant of Massart 1990, one-sided",
-    assumptions=("clients i.i.d.", "delta at most 1/2"),
+    assumptions=(
+        "the model and the number of clients were fixed before the first score was seen",
+        "clients i.i.d.",
+        "delta at most 1/2",
+    ),
     vacuous_when="n_clients is below ln(1/delta)/2",
 )
 def dkw_band(*, n_clients: ArrayLike, delta: ArrayLike) -> Array:

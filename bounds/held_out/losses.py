@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from latecomer.bounds import checks
 from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import (
+    Array,
     Certificate,
     catalogued,
     certificate,
@@ -34,6 +35,15 @@ __all__ = [
     "wsr",
     "wsr_wor",
 ]
+
+
+def loss_logs(scores: Array, top: float) -> Array:
+    """Return -ln(1 - L/loss_max), accurate to a few roundings near 0 and near loss_max."""
+    with np.errstate(divide="ignore"):
+        high = -np.log((top - scores) / top)
+        low = -np.log1p(-np.minimum(scores / top, 0.5))
+    return np.where(scores > 0.5 * top, high, low)
+
 
 _FIXED = (
     "the model, the rule, its order and how many losses to take were fixed before the first of "
@@ -198,7 +208,7 @@ def emp_bernstein(
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
-        "the model and the rule were fixed before the first score was seen",
+        "the model, the rule and the number of clients were fixed before the first score was seen",
         "one score in [0, loss_max] per held-out client",
         "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
         "then what is bounded, or scores whose conditional means drift, whose average it is then",
@@ -226,7 +236,9 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
     scores = checks.losses_in("losses", losses, loss_max=top)
     failure = checks.failure_probability("delta", delta)
     with np.errstate(divide="ignore"):
-        log_product = np.log1p(-scores / top).sum(axis=-1)
+        # A quotient just below 1 has lost what is left of 1; at loss_max 1 nothing is divided.
+        logs = np.log1p(-scores) if top == 1.0 else -loss_logs(scores, top)
+    log_product = logs.sum(axis=-1)
     exponent = rounded_up(-(np.log(failure) + log_product) / scores.shape[-1])
     value = scaled_up(-np.expm1(-exponent), top)
     risk = scores.mean(axis=-1)

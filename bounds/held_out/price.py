@@ -1,4 +1,7 @@
-"""The least price of a certificate from equal scores of held-out clients, for any fixed rule."""
+"""The least price of a certificate from equal scores of held-out clients, for any fixed rule.
+
+Prices are exact up to rounding.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,11 +63,12 @@ def reference_price(
     vacuous_when="never: it is 0 once the whole pool was sampled",
 )
 def reference_price_pool(*, n_clients: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -> Array:
-    """Share b/N of the largest b with C(N - b, k) / C(N, k) >= delta.
+    """Share b/N of the largest b with C(N - b, k) / C(N, k) > delta.
 
     If b of the pool's N clients have the largest loss, a sample of k misses all of them with
-    probability at least delta: the finite counterpart of 1 - delta^(1/k). Those b clients would add
-    to the pool's mean the share times one minus the mean score of all others.
+    probability above delta, more often than a rule may fail: the finite counterpart of
+    1 - delta^(1/k). Those b clients would add to the pool's mean the share times one minus the mean
+    score of all others.
 
     Parameters
     ----------
@@ -83,5 +87,7 @@ def reference_price_pool(*, n_clients: ArrayLike, pool_size: ArrayLike, delta: A
     pool = checks.count("pool_size", pool_size)
     checks.at_most("n_clients", k, "pool_size", pool)
     failure = checks.failure_probability("delta", delta)
-    bound = pool_fraction(n_exceeding=0, n_sampled=k, pool_size=pool, delta=failure)
+    # A rule may fail with probability delta itself, so that a tie proves nothing.
+    above = np.minimum(failure * (1.0 + 1e-10), np.nextafter(1.0, 0.0))
+    bound = pool_fraction(n_exceeding=0, n_sampled=k, pool_size=pool, delta=above)
     return bound.value

@@ -25,7 +25,7 @@ __all__ = ["product_from_sum"]
     predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
-        "the model, gamma and the code were fixed before the first score was seen",
+        "the model, gamma, the code and the number of clients were fixed before the first score",
         "log_sum is the sum of -ln(1 - (1 - gamma) L) over all clients, one score L in [0, 1] "
         "each, and every client rounded its part up",
         "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "

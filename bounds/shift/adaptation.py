@@ -98,9 +98,13 @@ def _share(name: str, part: ArrayLike, whole_name: str, whole: ArrayLike) -> Arr
 
 @catalogued(
     family="domain adaptation",
-    claim="Largest gap between a divergence and its empirical value over a VC class.",
+    claim="How far a divergence may exceed its empirical value over a VC class.",
     source="Ben-David et al. (2010), Lemma 1 and its use in Theorem 2",
-    assumptions=(_UNLABELLED,),
+    assumptions=(
+        _UNLABELLED,
+        "with the published 4 and 2 proved from dimension 3 on; for 1 and 2 they rest on the "
+        "lemma's constant, and a coefficient of 8 is proved",
+    ),
     vacuous_when="n_samples is not orders of magnitude above dimension",
 )
 def vc_dev(
@@ -202,15 +206,16 @@ def ben_david(
 
 @catalogued(
     family="domain adaptation",
-    claim="Risk on a new client of the best hypothesis of the learned space (not of the model).",
+    claim="Risk on a new client of the best hypothesis of a space (not of the model).",
     source="OD-PFL, Theorem 1, made computable by this project",
     population="unseen-client",
     predictor="deterministic",
     sampling="iid",
     assumptions=(
         "clients are drawn independently from one environment, the new one included",
-        "bounds the best hypothesis of the learned space, not the generated model",
-        _FIXED_CLASS,
+        "bounds the best hypothesis of the space, not the generated model",
+        _FIXED_CLASS + ": for a space learned from these clients the steps over divergences and "
+        "over clients are unproved",
         _EXACT_ERM,
         _UNLABELLED,
         "multitask_deviation holds with failure probability delta_multitask",
@@ -230,7 +235,7 @@ def odpfl(
     delta_environment: ArrayLike,
     coefficient: ArrayLike = 4.0,
 ) -> Certificate:
-    r"""Bound the risk on a new client of the best hypothesis of the learned space.
+    r"""Bound the risk on a new client of the best hypothesis of a space fixed beforehand.
 
     .. math:: \hat r + \epsilon + \overline{\hat d}/2 + \bar\lambda
               + \mathrm{vc\_dev}(d, m, \delta_s/n) + \sqrt{\ln(1/\delta_e)/2n}

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.held_out.bets import Bets, product_bets
+from latecomer.bounds.held_out.betting import REALISED
 from latecomer.bounds.shift.balls import issued
 from latecomer.bounds.shift.duals import DUALS, Dual, points_in
 
@@ -36,7 +37,7 @@ __all__ = ["ball_mixture", "breaking_radius"]
 _EPS = float(np.finfo(np.float64).eps)
 _HALVINGS = 48
 _ASSUMED = (
-    "the model, the bets and the grid were fixed before the first score was seen",
+    "the model, the bets, the grid and the number of clients were fixed before the first score",
     "one score in [0, 1] per held-out client, clients drawn as the bets ask",
 )
 Refused = Callable[[Array, Array], NDArray[np.bool_]]
@@ -134,7 +135,14 @@ def ball_mixture(
     none = np.broadcast_to(dual.radius_at(np.array(0.0)), shape)
     value, unshifted = _least(refused, reach), _least(refused, none)
     mean = np.broadcast_to(scores.mean(axis=-1), shape)
-    return issued("ball_mixture", mean, unshifted, value, failure, used.sampling, _ASSUMED)
+    assumed = (*_ASSUMED, _distance(ball), *((REALISED,) if used.realised else ()))
+    return issued("ball_mixture", mean, unshifted, value, failure, used.sampling, assumed)
+
+
+def _distance(ball: str) -> str:
+    if ball == "subgroup":
+        return "the clients meant are a group that makes up at least the share"
+    return f"the other population differs from this one by at most the radius, as {ball} measures"
 
 
 def _least(refused: Refused, radius: Array) -> Array:

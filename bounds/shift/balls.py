@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import CATALOGUE, Array, Certificate, catalogued, certificate
 from latecomer.bounds.held_out.losses import product
 from latecomer.bounds.shift.duals import DUALS, points_in
 
@@ -62,10 +62,9 @@ def _ball(
     )
     whole = np.minimum(dual.value(of_points.value, dual.radius_at(np.array(0.0)), on_axis), 1.0)
     value = dual.value(of_points.value, reach, on_axis).min(axis=0) + np.zeros(shape)
-    return issued(
-        name, scores.mean(axis=-1), whole.min(axis=0), value, failure, of_points.sampling,
-        tuple(text for text in of_points.assumptions if text not in _ASSUMED),
-    )  # fmt: skip
+    mean, unshifted = scores.mean(axis=-1), whole.min(axis=0)
+    assumed = (*CATALOGUE[name].assumptions, *of_points.assumptions)
+    return issued(name, mean, unshifted, value, failure, of_points.sampling, assumed)
 
 
 def issued(
@@ -84,7 +83,7 @@ def issued(
         terms={"empirical_risk": mean, "price": unshifted - mean, "shift": value - unshifted},
         delta=MappingProxyType({"clients": failure}),
         sampling=sampling,
-        assumptions=(*_ASSUMED, *assumed),
+        assumptions=tuple(dict.fromkeys(assumed)),
     )
 
 

@@ -103,17 +103,8 @@ def certify_populations(
     ]
     breaking = None if target is None else float(breaking_radius(target=target, **asked))
     at = {radius: _one(whole, int(np.flatnonzero(grid == radius)[0])) for radius in radii}
-    told = f"the other population differs from this one by at most the radius, as {ball} measures"
-    if ball == "subgroup":
-        told = "the clients meant are a group that makes up at least the share"
-    return Populations(
-        {
-            radius: replace(tagged, assumptions=(*tagged.assumptions, told))
-            for radius, tagged in ((r, scored.tagged(one, RULES[rule])) for r, one in at.items())
-        },
-        curve,
-        breaking,
-    )
+    tagged = {radius: scored.tagged(one, RULES[rule]) for radius, one in at.items()}
+    return Populations(tagged, curve, breaking)
 
 
 def _one(curve: Certificate, place: int) -> Certificate:

@@ -132,11 +132,10 @@ def certify_shifted(
     aim = None if target is None else _aim(target, given.loss_max)
     issue, breaks = _functions(given, ball, delta)
     certificate = tagged(scaled_to(issue(reach), given.loss_max), given.rule, pool_size, given.seed)
-    about = f"the other population differs from this one by at most the radius, as {ball} measures"
     return Shifted(
         ball,
         tuple(float(radius) for radius in reach),
-        replace(certificate, assumptions=(*certificate.assumptions, about)),
+        certificate,
         target,
         None if aim is None else float(breaks(np.asarray(aim))),
     )

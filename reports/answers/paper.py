@@ -54,10 +54,10 @@ def answer_paper(material: Material) -> Answer | None:
 
 
 def _best(about: pd.DataFrame) -> str:
-    here = model_called(about.loc[about["ours"].idxmax(), "label"])
+    here = model_called(str(about["label"].iloc[int(about["ours"].argmax())]))
     # Several labels of one method have its published number in common.
     leading = about.loc[about["paper"] == about["paper"].max(), "label"]
-    there = [model_called(label) for label in dict.fromkeys(leading)]
+    there = [model_called(str(label)) for label in dict.fromkeys(leading)]
     if here in there:
         return f"Best in both: {here}."
     return f"Best here is {here}, in the paper {listing(there)}."

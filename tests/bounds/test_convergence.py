@@ -105,6 +105,27 @@ def test_noise_gets_to_the_generator_through_its_gradient(slope: float) -> None:
         assert (squared_gradient > value(call, variant=variant)) == (slope == 10)
 
 
+@pytest.mark.parametrize("server_steps", [1, 50])
+def test_the_servers_regulariser_takes_as_many_steps_as_clients_do(server_steps: int) -> None:
+    # One client with loss (theta - 1)^2 / 2, theta = eta, server's own part eta^2 / 2, no noise,
+    # eta from 0 on, 50 local steps; the published algorithm gives the server's part one.
+    k = 50
+    rounds = math.ceil(
+        float(pefll_31_minT(smoothness=2, loss_smoothness=1, cohort=1, local_steps=k))
+    )
+    step = 2 / (k * math.sqrt(rounds))
+    towards_1 = 1 - (1 - step) ** k
+    shrinks = 1 - towards_1 - server_steps * step
+    eta = towards_1 / (1 - shrinks) * (1 - shrinks ** np.arange(rounds))
+    squared_gradient = float(np.mean((2 * eta - 1) ** 2))
+    call: dict[str, Any] = {
+        **dict(initial_gap=0.25, smoothness=2, loss_smoothness=1, loss_gradient=1),
+        **dict(generator_gradient=1, loss_noise=0, generator_noise=0, model_noise=0),
+        **dict(client_dissimilarity=0, cohort=1, local_steps=k, batch_size=1, n_rounds=rounds),
+    }
+    assert (squared_gradient <= value(call)) == (server_steps == k)
+
+
 @SETTINGS
 @given(CALL, st.sampled_from(REALS))
 def test_monotone(call: dict[str, Any], grows: str) -> None:

@@ -200,10 +200,46 @@ def test_looking_again_after_more_clients_breaks_what_was_made_for_one_look() ->
         return int((limits < p).sum())
 
     worst, k = 0.0, np.arange(31)
-    for p in np.linspace(0.02, 0.9, 353):
+    for p in (*np.linspace(0.02, 0.9, 353), 0.39416):
         late = np.where(k < failing(30, p), 1.0, binom.cdf(failing(60, p) - 1 - k, 30, p))
         worst = max(worst, float(binom.pmf(k, 30, p) @ late))
-    assert 0.078 < worst < 0.08
+    assert worst == pytest.approx(0.07997, abs=5e-6)
+
+
+def test_scores_next_to_loss_max_are_not_rounded_away() -> None:
+    largest = float(np.nextafter(5, 0))
+    # 1 - L/5 is half a unit in the last place of 1, which a quotient close to 1 cannot hold.
+    exact = 5 * (1 - (0.05 * (5 - largest) / 5) ** (1 / 30))
+    found = float(product(losses=[0.0] * 29 + [largest], delta=0.05, loss_max=5.0))
+    assert exact <= found < exact * (1 + 1e-12)
+
+
+def test_looking_at_a_pool_after_every_client_breaks_the_product() -> None:
+    """Exact: 8 clients of score 0, 6 of .40445 and one of .9999, in random order."""
+    values, held, delta = (0.0, 0.40445, 0.9999), (8, 6, 1), 0.7716
+    size = sum(held)
+    mean = sum(value * many for value, many in zip(values, held, strict=True)) / size
+    unharmed = {(0, 0, 0): Fraction(1)}
+    for k in range(1, size + 1):
+        later: dict[tuple[int, ...], Fraction] = {}
+        for seen, chance in unharmed.items():
+            for kind in range(3):
+                left = held[kind] - seen[kind]
+                after = tuple(many + (kind == j) for j, many in enumerate(seen))
+                later[after] = later.get(after, Fraction(0)) + chance * left / (size - k + 1)
+        drawn = {seen: np.repeat(values, seen) for seen, chance in later.items() if chance}
+        unharmed = {
+            seen: later[seen]
+            for seen, losses in drawn.items()
+            if float(product(losses=losses, delta=delta)) >= mean
+        }
+    assert 1 - sum(unharmed.values()) == Fraction(35096, 45045) > delta
+
+
+def test_clients_from_a_list_say_little_about_the_rest_of_it() -> None:
+    # Of 35 clients 34 score .96 and one 0.  With probability 30/35 that one is among 30 drawn, and
+    # then the mean of the other five is .96.
+    assert float(product(losses=[0.96] * 29 + [0.0], delta=0.05)) < 0.96
 
 
 def test_clopper_pearson_grows_with_errors() -> None:

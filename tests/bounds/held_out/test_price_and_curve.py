@@ -44,11 +44,14 @@ def test_pool_price_by_exact_counting() -> None:
         unseen = [
             b
             for b in range(pool - k + 1)
-            if Fraction(comb(pool - b, k), comb(pool, k)) >= Fraction(1, 20)
+            if Fraction(comb(pool - b, k), comb(pool, k)) > Fraction(1, 20)
         ]
         found = float(reference_price_pool(n_clients=k, pool_size=pool, delta=DELTA))
         assert found == pytest.approx(max(unseen) / pool, rel=1e-14)
     assert float(reference_price_pool(n_clients=9, pool_size=9, delta=DELTA)) == 0.0
+    # One client of 20 is missed with probability 1/20 = delta: a rule may fail as often as that.
+    assert float(reference_price_pool(n_clients=19, pool_size=20, delta=0.05)) == 0.0
+    assert float(reference_price_pool(n_clients=19, pool_size=20, delta=0.0499)) == 0.05
 
 
 def test_pool_price_approaches_the_price_of_independent_clients() -> None:

@@ -36,6 +36,7 @@ from latecomer.bounds.held_out.bets import (
     product_wor_bets,
     wsr_averaged_bets,
 )
+from latecomer.bounds.held_out.betting import REALISED
 from latecomer.bounds.shift.duals import DUALS
 
 mp: Any = mpmath
@@ -158,6 +159,23 @@ def test_the_breaking_radius_is_where_the_curve_meets_the_target(ball: str) -> N
     wider = radius * (0.99 if ball == "subgroup" else 1.01)
     assert float(ball_mixture(losses=SCORES, radius=wider, delta=0.05, ball=ball)) > target
     assert np.isnan(breaking_radius(losses=SCORES, target=0.17, delta=0.05, ball=ball))
+
+
+@pytest.mark.parametrize("ball", DUALS)
+def test_certificates_say_how_far_the_populations_lie_apart(ball: str) -> None:
+    given: dict[str, Any] = {"losses": [0.1, 0.3] * 10, "delta": 0.05}
+    apart = "share" if ball == "subgroup" else "radius"
+    union = {"tv": tv_ball, "kl": kl_ball, "chi2": chi2_ball}.get(ball)
+    made = [
+        subgroup(share=0.5, **given) if union is None else union(radius=0.1, **given),
+        ball_mixture(radius=0.5, ball=ball, **given),
+        ball_mixture(radius=0.5, ball=ball, bets=product_wor_bets(60), **given),
+    ]
+    for one in made:
+        assert len([text for text in one.assumptions if apart in text]) == 1
+        assert len(set(one.assumptions)) == len(one.assumptions)
+    assert REALISED in made[2].assumptions
+    assert REALISED not in made[1].assumptions
 
 
 def test_shapes_broadcast() -> None:
