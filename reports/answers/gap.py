@@ -114,11 +114,13 @@ def answer_gap(material: Material) -> Answer | None:
     names, every = model_names(frame), records(frame)
     least, most = every[0], every[-1]
     real = [row for row in every if row["p_holm"] <= 1 - CONFIDENCE]
+    several = len(every) > 1
     sentence = (
-        f"{as_subject(names[model_of(least)])} loses least: {_lost(least['gap'])} from the clients "
-        f"it was trained with to clients that joined after training ({_within(least)})"
+        f"{as_subject(names[model_of(least)])} loses{' least' if several else ''}: "
+        f"{_lost(least['gap'])} from the clients it was trained with to clients that joined after "
+        f"training ({_within(least)})"
     )
-    if len(every) > 1:
+    if several:
         sentence += f"; {as_subject(names[model_of(most)])} loses most, {_lost(most['gap'])}"
     numbers = {
         "least_gap": least["gap"],

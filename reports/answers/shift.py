@@ -58,8 +58,9 @@ def answer_shift(material: Material) -> Answer | None:
     if len(shifts) == 1:
         under = f"under {_at(frame, shifts[0])}"
     least = f"{points(means.iloc[0])} points of error {under}"
-    sentence = f"{as_subject(names[order[0]])} loses least: {least}"
-    if len(order) > 1:
+    several = len(order) > 1
+    sentence = f"{as_subject(names[order[0]])} loses{' least' if several else ''}: {least}"
+    if several:
         sentence += f"; {as_subject(names[order[-1]])} loses most, {points(means.iloc[-1])}"
     hardest = str(frame.groupby("shift", sort=False)["loss"].mean().idxmax())
     own = frame[frame["shift"] == hardest]

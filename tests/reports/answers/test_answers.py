@@ -203,6 +203,11 @@ def test_published_numbers_beside_ours() -> None:
     assert answer.numbers["furthest"] == pytest.approx(ours - theirs, abs=1e-9)
 
 
+def test_a_model_alone_does_not_lose_least() -> None:
+    answer, _ = answered("pefll-table1-knn-per", "gap")
+    assert answer.sentence.startswith("kNN-Per loses: ")
+
+
 def test_one_published_number_ranks_no_settings_of_a_method() -> None:
     answer, _ = answered("odpfl-search-odpfl-hn-rates", "paper")
     assert answer.numbers["n_published"] == 5
