@@ -13,7 +13,6 @@ from kept_rows import (
     interval,
     losses,
     minutes,
-    percents,
     rate,
     rates,
     read,
@@ -37,17 +36,24 @@ def newcomers_of_pfedhn():
 
 
 def pefll_figure4():
-    def loss(label):
-        few, many = (
-            error("pefll-figure4-reduced", label, "novel", at=("extrapolation", alpha))
-            for alpha in ("0.1", "1.0")
-        )
-        return many - few
+    length, short = "pefll-figure4-5000-rounds", "pefll-figure4-reduced"
 
-    labels = ("pefll", "knn_per", "fedrep", "local")
-    assert min(labels, key=loss) == "pefll"
-    pefll, knn, fedrep, local = percents(*map(loss, labels))
-    yield f"PeFLL loses least ({pefll} points; kNN-Per {knn}, FedRep {fedrep}, Local {local})"
+    def at(run, label, *alphas):
+        return [error(run, label, "novel", at=("extrapolation", alpha)) for alpha in alphas]
+
+    def ends(run, label):
+        return rates(at(run, label, "0.1", "1.0"), " and ")
+
+    tenths = [f"{tenth / 10:.1f}" for tenth in range(1, 11)]
+    pefll, fedrep = (at(length, label, *tenths) for label in ("pefll", "fedrep"))
+    assert all(own < other for own, other in zip(pefll, fedrep, strict=True))
+    low, high = map(rate, (pefll[0], pefll[-1]))
+    yield f"{low} of newcomers' samples wrong at alpha .1 and {high} at 1, FedRep"
+    yield f"{ends(length, 'fedrep')}, in {hours(length, 'pefll')} and {hours(length, 'fedrep')}"
+    yield f"{ends(short, 'pefll')} beside FedRep's {ends(short, 'fedrep')}"
+    assert at(short, "pefll", "0.1") > at(short, "fedrep", "0.1")
+    assert at(short, "pefll", "1.0") > at(short, "fedrep", "1.0")
+    yield f"{ends(short, 'local')}, {ends(short, 'knn_per')}"
 
 
 def published_pefll(method="PeFLL"):
