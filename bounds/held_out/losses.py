@@ -238,8 +238,7 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
     with np.errstate(divide="ignore"):
         # A quotient just below 1 has lost what is left of 1; at loss_max 1 nothing is divided.
         logs = np.log1p(-scores) if top == 1.0 else -loss_logs(scores, top)
-    log_product = logs.sum(axis=-1)
-    exponent = rounded_up(-(np.log(failure) + log_product) / scores.shape[-1])
+    exponent = rounded_up(-(np.log(failure) + logs.sum(axis=-1)) / scores.shape[-1])
     value = scaled_up(-np.expm1(-exponent), top)
     risk = scores.mean(axis=-1)
     return priced("product", value, risk, {"clients": failure}, top)

@@ -17,15 +17,15 @@ from latecomer.bounds.checks import (
     positive,
     same_length,
 )
-from latecomer.bounds.meta_learning.pefll import CLIENTS, EQUAL
+from latecomer.bounds.meta_learning.pefll import CLIENTS, EQUAL, GIBBS, LEARNED
 from latecomer.bounds.unit_scale import client_sizes, per_client, summed, unit_risk
 
 __all__ = ["amit_meir", "pacoh_holder", "pentina_lampert", "rezazadeh_code"]
 
 _ASSUMED = (
     CLIENTS,
-    "the hyper-prior was fixed before any client's data was seen",
-    "empirical_risk is the mean over clients of the Gibbs risk, losses in [0, loss_max]",
+    LEARNED,
+    GIBBS,
     "the clients' KL are exact means over the hyper-posterior or upper bounds of them",
 )
 

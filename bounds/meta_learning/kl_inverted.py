@@ -9,15 +9,19 @@ from numpy.typing import ArrayLike
 
 from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
 from latecomer.bounds.checks import count, failure_probability, largest_loss, nonnegative
-from latecomer.bounds.meta_learning.pefll import ASSUMED, CLIENTS, EQUAL, EXACT_KL, GIBBS, VACUOUS
+from latecomer.bounds.meta_learning.pefll import (
+    ASSUMED,
+    CLIENTS,
+    EQUAL,
+    EXACT_KL,
+    GIBBS,
+    LEARNED,
+    VACUOUS,
+)
 from latecomer.bounds.unit_scale import client_sizes, kl_step, outward, unit_risk
 
 __all__ = ["multitask_kl", "two_step_fixed", "two_step_kl"]
 
-LEARNED = (
-    "the hyper-prior was fixed before any client's data was seen; the clients' prior is drawn from "
-    "the hyper-posterior"
-)
 SAMPLES = "samples are drawn independently within and between the given clients"
 SHARES = "the shares of delta were fixed beforehand"
 

@@ -16,12 +16,13 @@ from latecomer.bounds.checks import (
     one_of,
     positive,
 )
-from latecomer.bounds.meta_learning.kl_inverted import LEARNED, kl_root_step, nested
+from latecomer.bounds.meta_learning.kl_inverted import kl_root_step, nested
 from latecomer.bounds.meta_learning.pefll import (
     CLIENTS,
     EQUAL,
     EXACT_KL,
     GIBBS,
+    LEARNED,
     VACUOUS,
     VARIANTS,
     client_count,

@@ -42,13 +42,14 @@ EXACT_KL = (
     "KL sums are exact means over the hyper-posterior or upper bounds of them: a Monte-Carlo "
     "average of an unbounded KL is no certificate"
 )
-PRIORS = (
-    "the hyper-prior was fixed before any client's data was seen; the clients' priors use no data "
-    "and do not depend on the hyper-posterior"
+LEARNED = (
+    "the hyper-prior was fixed before any client's data was seen; the clients' prior is drawn from "
+    "the hyper-posterior"
 )
 ASSUMED = (
     CLIENTS,
-    PRIORS,
+    "the hyper-prior was fixed before any client's data was seen",
+    "the priors on the clients' models use no data and do not depend on the hyper-posterior",
     GIBBS,
     EXACT_KL,
 )

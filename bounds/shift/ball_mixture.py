@@ -135,11 +135,18 @@ def ball_mixture(
     none = np.broadcast_to(dual.radius_at(np.array(0.0)), shape)
     value, unshifted = _least(refused, reach), _least(refused, none)
     mean = np.broadcast_to(scores.mean(axis=-1), shape)
-    assumed = (*_ASSUMED, _distance(ball), *((REALISED,) if used.realised else ()))
+    assumed = (*_ASSUMED, apart(ball), *((REALISED,) if used.realised else ()))
     return issued("ball_mixture", mean, unshifted, value, failure, used.sampling, assumed)
 
 
-def _distance(ball: str) -> str:
+def apart(ball: str) -> str:
+    """Say how far the other population may lie from the scored one: an assumption of every ball.
+
+    Examples
+    --------
+    >>> apart("kl")
+    'the other population differs from this one by at most the radius, as kl measures'
+    """
     if ball == "subgroup":
         return "the clients meant are a group that makes up at least the share"
     return f"the other population differs from this one by at most the radius, as {ball} measures"

@@ -24,7 +24,7 @@ from latecomer.bounds.held_out.bets import (
     product_wor_bets,
     wsr_averaged_bets,
 )
-from latecomer.bounds.shift.ball_mixture import ball_mixture, breaking_radius, widest
+from latecomer.bounds.shift.ball_mixture import apart, ball_mixture, breaking_radius, widest
 from latecomer.bounds.shift.balls import MeanRule, chi2_ball, kl_ball, subgroup, tv_ball
 from latecomer.bounds.shift.duals import DUALS
 from latecomer.eval.certificates.loss_sample import (
@@ -135,7 +135,7 @@ def certify_shifted(
     return Shifted(
         ball,
         tuple(float(radius) for radius in reach),
-        certificate,
+        replace(certificate, assumptions=(*certificate.assumptions, apart(ball))),
         target,
         None if aim is None else float(breaks(np.asarray(aim))),
     )

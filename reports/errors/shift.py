@@ -42,7 +42,8 @@ from latecomer.reports.words import (
     span,
 )
 
-MOST_ABREAST = 6  # severities, the unshifted start among them, whose names fit on one line
+# Beyond as many severities, the start among them, "unshifted" would run into the first of them.
+_NAMES_ON_ONE_LINE = 6
 # Where the unshifted control stands, for shifts with a true scale.
 SHIFT_STARTS = {
     name: shift.neutral
@@ -171,8 +172,7 @@ def _severity_axis(axes: Axes, place: Mapping[str, float], shift: str) -> None:
     if shift in SHIFT_STARTS:
         axes.set_xticks(list(place.values()), [f"{x:g}" for x in place.values()])
         return
-    # Among many severities the word would run into the first of them.
-    start = "unshifted" if len(place) <= MOST_ABREAST else "\nunshifted"
+    start = "unshifted" if len(place) <= _NAMES_ON_ONE_LINE else "\nunshifted"
     words = {"": start, "nan": shift, CONTROL: "control"}
     axes.set_xticks(list(place.values()), [words.get(severity, severity) for severity in place])
     axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))

@@ -17,6 +17,7 @@ from latecomer.bounds import (
     product,
 )
 from latecomer.bounds.held_out.bets import product_mixture_bets
+from latecomer.bounds.shift.ball_mixture import apart
 from latecomer.eval import (
     certify_above,
     certify_against,
@@ -48,6 +49,7 @@ def test_every_rule_reaches_every_ball(ball: str, rule: str) -> None:
     values = found.certificate.value
     assert VALUES.mean() < values[0] < values[1] < 1
     assert found.certificate.sampling == ("finite-pool" if pool else found.certificate.sampling)
+    assert found.certificate.assumptions.count(apart(ball)) == 1
     at = certify_shifted(LOSSES, ball=ball, radii=[found.breaking], rule=rule, **pool)
     assert float(at.certificate.value[0]) == pytest.approx(0.6, abs=1e-6)
     assert float(at.certificate.value[0]) <= 0.6 + 1e-12

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.bounds.held_out.losses import product
-from latecomer.bounds.shift.ball_mixture import ball_mixture
+from latecomer.bounds.shift.ball_mixture import apart, ball_mixture
 from latecomer.eval.certificates.held_out import Scored
 from latecomer.eval.certificates.populations import ball_of, certify_populations
 from latecomer.eval.errors import InputError
@@ -24,6 +24,8 @@ def scored(wrong, *, sampling="iid", pool=None) -> Scored:
 @given(wrong=st.lists(st.integers(0, 20), min_size=3, max_size=40))
 def test_the_certificate_rises_outwards_and_is_above_the_mean(rule: str, wrong: list) -> None:
     found = certify_populations(scored(wrong), rule=rule, radii=(0.2, 0.7), delta=0.05)
+    told = apart(ball_of(rule))
+    assert all(one.assumptions.count(told) == 1 for one in found.at.values())
     radii = [step["radius"] for step in found.curve]
     assert radii == sorted(radii, reverse=rule == "subgroup")
     assert radii[0] == (1.0 if rule == "subgroup" else 0.0)
