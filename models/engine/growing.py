@@ -129,7 +129,7 @@ def train_on(
             f"joined must be at most rounds x cohort = {config.rounds * config.cohort} clients, "
             f"got {len(joined)}"
         )
-    taken, reason = choose_path(path, chunk_size, method, task, clients.device)
+    taken, reason = choose_path(path, chunk_size, method, task, clients.device, config.precision)
     check_precision(config.precision, task.dtype, clients.device)
     schedule = Schedule(seed, clients, config)
     phase = method.phases(task)[-1]

@@ -67,7 +67,7 @@ class RoundLog:
     loss : float
         Training loss: mean over the cohort's clients and local steps.
     path : str
-        How the cohort trained: ``serial`` or ``vectorised``.
+        How the cohort trained: ``serial``, ``blocked`` or ``vectorised``.
     reason : str
         Why that is not the path asked for; empty if it is.
     """
@@ -105,8 +105,7 @@ def train(
         Called after every round with a :class:`RoundLog`, or a :class:`Checkpoint`, whose tensors
         the next round may overwrite: keep ``checkpoint.copy()``.
     path : str
-        ``serial`` (one client after another), ``vectorised`` (all at once; the same up to rounding)
-        or ``auto``: serial on a CPU, vectorised elsewhere if the method can; the log says why.
+        One of ``PATHS``, all the same up to rounding; the log says why another was taken.
     chunk_size : int, optional
         Most clients that the vectorised path trains at a time; the whole cohort unless given.
     resume : Checkpoint, optional
@@ -120,7 +119,8 @@ def train(
         When an argument is out of its range, clients carry no labels or are fewer than a cohort.
     """
     _check(task, clients, config, resume)
-    taken, reason = choose_path(path, chunk_size, method, task, clients.device)
+    about = method, task, clients.device, config.precision
+    taken, reason = choose_path(path, chunk_size, *about)
     schedule = Schedule(seed, clients, config)
     begun = _begin(method, task, clients, schedule) if resume is None else resume
     done, state = begun.rounds_done, begun.state_on(clients.device).copy()
@@ -190,7 +190,7 @@ def one_round(
     noise : Generator
         The method's own randomness in this round.
     path : str
-        ``serial`` or ``vectorised``, as ``choose_path`` returned it.
+        ``serial``, ``blocked`` or ``vectorised``, as ``choose_path`` returned it.
     chunk_size : int, optional
         As for :func:`train`.
     precision : str, optional
@@ -203,13 +203,13 @@ def one_round(
     """
     cohort = replace(cohort, phase=phase.name)
     start = method.start(task, state, clients, cohort, noise)
-    stepping = task.stepping(precision)
+    stepping = task.stepping(precision, blocked=path == "blocked")
     with tf32_products(precision == "tf32"):
-        if path == "serial":
-            final, losses = _train_locally(method, stepping, clients, cohort, start, phase)
-        else:
-            parts = method, stepping, clients, cohort, start, phase
+        parts = method, stepping, clients, cohort, start, phase
+        if path == "vectorised":
             final, losses = train_cohort(*parts, chunk_size)
+        else:
+            final, losses = _train_locally(*parts)
     if clients.device.type == "cpu":
         loss = _mean_loss(method, clients, cohort, losses)
         return _aggregated(method, task, state, cohort, start, final), loss
@@ -256,7 +256,7 @@ def _train_locally(
     final = {name: value.new_empty(value.shape) for name, value in start.params.items()}
     begun, ended = rows(start.params), rows(final)
     losses: list[Tensor] = []
-    workspace = Workspace()
+    workspace = Workspace(torch.contiguous_format if task.blocked else torch.channels_last)
     stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
     for place, batches in enumerate(Minibatches.of_each(clients, cohort.rows)):
         context = Context(own=row(start.own, place), shared=start.shared)

@@ -49,9 +49,16 @@ _Kind = tuple[tuple[torch.Size, ...], torch.dtype, tuple[tuple[int, ...], ...]]
 
 
 class Workspace:
-    """Memory for trainings that follow one another: each reuses the rows of the one before."""
+    """Memory for trainings that follow one another: each reuses the rows of the one before.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    filters : torch.memory_format
+        How gradients of filters lie on a CPU, where the weights of large nets lie likewise.
+    """
+
+    def __init__(self, filters: torch.memory_format = torch.channels_last) -> None:
+        self._filters = filters
         self._rows: dict[_Kind, tuple[Table, Iterator[Table]]] = {}
 
     def laid_out(
@@ -76,7 +83,7 @@ class Workspace:
         one_kind = len({(value.dtype, value.device) for value in start}) == 1
         few = sum(value.numel() for value in start) <= A_FEW
         if not (one_kind and few and start[0].device.type == "cpu"):
-            leaves = [_copy(value) for value in start]
+            leaves = [_copy(value, self._filters) for value in start]
             return _as_they_lie(leaves, parts), lambda slopes: _as_they_lie(slopes, parts)
         shapes = tuple(value.shape for value in start)
         kind = shapes, start[0].dtype, tuple(map(tuple, parts))
@@ -135,15 +142,15 @@ def _filters(shape: torch.Size) -> bool:
 
 
 def _strides(shape: torch.Size) -> list[int]:
-    """Return the strides of weights on a CPU as :func:`_copy` lays them out."""
+    """Return the strides of weights on a CPU, filters channels-last."""
     strides, step = [1] * len(shape), 1
     for axis in (1, 3, 2, 0) if _filters(shape) else range(len(shape) - 1, -1, -1):
         strides[axis], step = step, step * shape[axis]
     return strides
 
 
-def _copy(value: Tensor) -> Tensor:
-    """Return a copy, laid out as its gradients will be: filters channels-last on a CPU."""
+def _copy(value: Tensor, filters: torch.memory_format) -> Tensor:
+    """Return a copy, laid out as its gradients will be."""
     images = _filters(value.shape) and value.device.type == "cpu"
-    layout = torch.channels_last if images else torch.contiguous_format
+    layout = filters if images else torch.contiguous_format
     return value.detach().clone(memory_format=layout)

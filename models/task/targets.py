@@ -83,12 +83,19 @@ class ConvNet(StatelessNet):
         self.hidden = _add_dense(self, (depth * sides[0] * sides[1], *dense), n_out)
 
     def stateless(
-        self, params: Mapping[str, Tensor], x: Tensor, raised: Tensor | None = None
+        self,
+        params: Mapping[str, Tensor],
+        x: Tensor,
+        raised: Tensor | None = None,
+        blocked: bool = False,
     ) -> Tensor:
         """Apply the net with ``params`` to images ``x [B, C, H, W]``.
 
         ``raised [B, filters]`` is added to the first convolution's output at every position.
+        ``blocked``: whether images lie in oneDNN's own layout up to the dense layers (on a CPU, in
+        float32, without ``raised``): the same up to rounding.
         """
+        x = x.to_mkldnn() if blocked else x
         return _dense(params, self.features(params, x, raised), self.hidden)
 
     def features(
@@ -104,7 +111,7 @@ class ConvNet(StatelessNet):
             if number == 1 and raised is not None:
                 x = x + raised[:, :, None, None]
             x = relu(x)
-        return x.flatten(1)
+        return (x.to_dense() if x.is_mkldnn else x).flatten(1)
 
 
 class DenseNet(StatelessNet):
@@ -155,8 +162,8 @@ def _pooled(x: Tensor) -> Tensor:
     elementwise maxima of halves give the same numbers, on a CPU in half the time (a tenth for
     images that are not channels-last).
     """
-    if torch.is_grad_enabled() or x.device.type != "cpu":
-        return F.max_pool2d(x, 2)
+    if torch.is_grad_enabled() or x.is_mkldnn or x.device.type != "cpu":
+        return F.max_pool2d(x, 2, 2)  # oneDNN's layout has no stride of its own to fall back on
     high, wide = (side // 2 * 2 for side in x.shape[2:])
     x = torch.maximum(x[:, :, 0:high:2], x[:, :, 1:high:2])
     return torch.maximum(x[..., 0:wide:2], x[..., 1:wide:2])
@@ -297,13 +304,16 @@ def apply(
     x: Tensor,
     kept: Tensor | None = None,
     narrow: torch.dtype | None = None,
+    blocked: bool = False,
 ) -> Tensor:
     """Apply a net, of this package or any other, with parameters from outside.
 
     ``kept``, bool ``[B, units]``, is for nets with dropout: which units each sample keeps.
     ``narrow``: type that the factors of products are rounded to (the output is float32); None:
-    nothing is rounded.
+    nothing is rounded. ``blocked``: as `ConvNet.stateless` takes it; for no other net.
     """
+    if blocked and isinstance(net, ConvNet):
+        return net.stateless(params, x, blocked=True)
     if narrow is None:
         return _apply(net, params, x, kept)
     if type(net) in ROUNDED_WHOLE:

@@ -277,6 +277,9 @@ class Task:
     narrow : dtype or None
         In a local step of lower precision: type to round the factors of the target's products to.
         None everywhere else: nothing is rounded.
+    blocked : bool
+        In a local step on the path ``blocked``: images lie in oneDNN's own layout. False
+        everywhere else.
     """
 
     target: nn.Module
@@ -289,6 +292,7 @@ class Task:
     together: bool = False
     kept: Tensor | None = None
     narrow: torch.dtype | None = None
+    blocked: bool = False
 
     def __post_init__(self) -> None:
         for name, least, most in (("n_classes", 2, None), ("hidden", 0, 5), ("width", 1, None)):
@@ -327,12 +331,13 @@ class Task:
         """
         return self if kept is None else replace(self, kept=kept[place])
 
-    def stepping(self, precision: str | None) -> "Task":
+    def stepping(self, precision: str | None, *, blocked: bool = False) -> "Task":
         """Return the task of local steps in one of ``PRECISIONS``; None: the task as it is.
 
-        TF32 is not set in the task: it is a switch of the whole process.
+        TF32 is not set in the task: it is a switch of the whole process. ``blocked`` is as above.
         """
-        return replace(self, narrow=torch.bfloat16) if precision == "bf16" else self
+        narrow = torch.bfloat16 if precision == "bf16" else None
+        return replace(self, narrow=narrow, blocked=blocked) if narrow or blocked else self
 
     def logits(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Apply the target network with weights ``params``; returns ``[B, n_classes]``."""
@@ -341,7 +346,7 @@ class Task:
                 "under dropout a local step's forward passes must be of its minibatch's "
                 f"{len(self.kept)} samples, got {len(x)}"
             )
-        return targets.apply(self.target, params, x, self.kept, self.narrow)
+        return targets.apply(self.target, params, x, self.kept, self.narrow, self.blocked)
 
     def loss(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Return the mean cross-entropy of the target network, in nats."""

@@ -5,13 +5,13 @@ from torch.nn.functional import linear, max_pool2d, relu
 
 
 def pooled(x, pool_first):
-    return relu(max_pool2d(x, 2)) if pool_first else max_pool2d(relu(x), 2)
+    return relu(max_pool2d(x, 2, 2)) if pool_first else max_pool2d(relu(x), 2)
 
 
 def lenet(w, x, pool_first):
     for i in (0, 2):
         x = pooled(torch.conv2d(x, w[i], w[i + 1]), pool_first)
-    return dense(w[4:], x.flatten(1), pool_first)
+    return dense(w[4:], (x.to_dense() if x.is_mkldnn else x).flatten(1), pool_first)
 
 
 def small(w, x, pool_first):

@@ -13,6 +13,7 @@ VARIANTS = {
     "channels-last": (NHWC, False, True),
     "channels-last, pooled first": (NHWC, True, True),
 }
+BLOCKED = "blocked"  # As the last, with images in oneDNN's own layout in local steps.
 ONE_ROW = "in one row"  # The quickest for nets of a few thousand weights with one channel or none.
 
 
@@ -27,12 +28,13 @@ def local_sgd(net, start, batches, variant, lr, momentum, weight_decay):
     """Train one client from ``start``, a step for each of its ``batches`` of (x, y)."""
     if variant == ONE_ROW:
         return sgd_in_one_row(net, start, batches, lr, momentum, weight_decay)
-    layout, pool_first, fused = VARIANTS[variant]
+    layout, pool_first, fused = VARIANTS.get(variant, (NCHW, True, True))
     w = [v.clone(memory_format=layout if v.dim() == 4 else NCHW).requires_grad_() for v in start]
     memory = [torch.zeros_like(v) if momentum else None for v in w]
     rule = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "dampening": 0.0}
     rule |= {"nesterov": False, "maximize": False, "fused": fused, "foreach": False}
     for x, y in batches:
+        x = x.to_mkldnn() if variant == BLOCKED else x
         loss = cross_entropy(net(w, x, pool_first), y)
         slopes = clip(list(torch.autograd.grad(loss, w)), 50.0)
         with torch.no_grad():

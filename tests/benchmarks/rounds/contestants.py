@@ -87,9 +87,13 @@ class RoundByRound:
         self._thread.join()
 
 
-def engine(method: Method, task: Task, clients: Clients, config: TrainConfig) -> RoundByRound:
+def engine(
+    method: Method, task: Task, clients: Clients, config: TrainConfig, path: str = "auto"
+) -> RoundByRound:
     """Return the engine, with its schedule and its log, one round at a time."""
-    return RoundByRound(lambda pause: train(method, task, clients, config, seed=0, on_round=pause))
+    return RoundByRound(
+        lambda pause: train(method, task, clients, config, seed=0, on_round=pause, path=path)
+    )
 
 
 @dataclass(eq=False)

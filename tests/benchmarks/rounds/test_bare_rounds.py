@@ -84,6 +84,22 @@ def test_bare_pefll_round_is_the_engines(task, clients, schedule, net, variant):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-9)
 
 
+def test_the_blocked_bare_round_is_the_engines():
+    shape = SHAPES[bare_nets.lenet]
+    task = make_task(input_shape=shape, n_classes=N_CLASSES, hypernetwork={"width": 12})
+    clients = cifar_shaped(6, 20, 1, shape=shape)
+    schedule = Schedule(0, clients, CONFIG)
+    kind, uploaded = watched(PeFLL)
+    train(kind(), task, clients, CONFIG, seed=0, path="blocked")
+    bare = BarePeFLL.of(make_method("pefll"), task, clients, schedule, bare_rounds.BLOCKED)
+    data = BareFederation.of(clients, bare_rounds.BLOCKED)
+    drawn = schedule.cohort(0)
+    first = data.x[drawn.descriptor_rows], data.y[drawn.descriptor_rows]
+    changes = bare.round(first, data.cohort(drawn.rows[:, :, 0]))
+    for ours, theirs in zip(uploaded[0].values(), changes, strict=True):
+        assert float((ours - theirs).norm()) <= 1e-4 * float(theirs.norm())
+
+
 @pytest.mark.parametrize("rule", [RULE, RULE | {"local_momentum": 0.0, "local_weight_decay": 0.0}])
 @EVERY_CASE
 def test_bare_fedavg_round_is_the_engines(task, clients, schedule, net, variant, rule):

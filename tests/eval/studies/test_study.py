@@ -157,7 +157,7 @@ def test_overrides_reach_into_sections_and_lists():
         ("split.kind=byclass", "got 'byclass'; did you mean 'by_class'?"),
         (
             "train.path=fast",
-            "train.path: must be 'auto', 'serial' or 'vectorised', got 'fast'",
+            "train.path: must be 'auto', 'serial', 'blocked' or 'vectorised', got 'fast'",
         ),
         ("train.rounds=0", "train.rounds: must be greater than or equal to 1, got 0"),
         ("train.rounds=true", "train.rounds: must be a valid integer, got True"),

@@ -1,0 +1,183 @@
+"""The blocked path: the serial path with images in oneDNN's own layout, the same up to rounding."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from latecomer.models.engine.checkpoint import Checkpoint
+from latecomer.models.engine.method import Method
+from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.training import RoundLog, train
+from latecomer.models.engine.vectorised import choose_path
+from latecomer.models.methods import METHODS, make_method
+from latecomer.models.methods.fedavg import FedAvg
+from latecomer.models.task import targets
+from latecomer.models.task.state import Params, State
+from latecomer.models.task.targets import ConvNet
+from latecomer.models.task.task import Clients, Task, make_task
+
+CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
+CPU = torch.device("cpu")
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in METHODS),
+    ("per_fedavg", {"variant": "hessian_free"}),
+    ("pefll", {"posterior": "gaussian"}),
+    ("fedavg", {"clip_norm": 0.3}),
+]
+HERE = torch.backends.mkldnn.is_available()
+
+pytestmark = pytest.mark.skipif(not HERE, reason="torch was built without oneDNN")
+
+
+def image_task(dtype: torch.dtype = torch.float32, target: str | nn.Module = "auto") -> Task:
+    size = {"hidden": 1, "width": 10}
+    return make_task(
+        input_shape=(1, 8, 8), n_classes=4, hypernetwork=size, dtype=dtype, target=target
+    )
+
+
+def images(n: int = 7, each: int = 20) -> Clients:
+    """Noisy images of side 8 around four class means, two classes a client."""
+    draw = torch.Generator().manual_seed(0)
+    client = torch.arange(n).repeat_interleave(each)
+    y = (torch.arange(each).repeat(n) % 2 + client) % 4
+    centres = torch.randn(4, 1, 8, 8, generator=draw)
+    rows = torch.arange(n * each).view(n, each)
+    return Clients(
+        x=centres[y] + 0.5 * torch.randn(n * each, 1, 8, 8, generator=draw),
+        y=y,
+        support=rows[:, :-8].contiguous(),
+        support_sizes=torch.tensor([12, 1, 7, 12, 3, 12, 9][:n]),
+        query=rows[:, -8:].contiguous(),
+        query_sizes=torch.full((n,), 8),
+        ids=torch.arange(100, 100 + n),
+        mean=torch.zeros(()),
+        sd=torch.ones(()),
+    )
+
+
+@pytest.fixture
+def layouts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Say of every pooling in order whether its images lay in oneDNN's own layout."""
+    seen: list[bool] = []
+
+    def pool(x: torch.Tensor, *rest: Any) -> torch.Tensor:
+        seen.append(x.is_mkldnn)
+        return F.max_pool2d(x, *rest)
+
+    spied = type("F", (), {"max_pool2d": staticmethod(pool), "conv2d": F.conv2d})
+    monkeypatch.setattr(targets, "F", type("F", (), {**vars(F), **vars(spied)}))
+    return seen
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_a_round_changes_every_client_as_the_serial_path_does(
+    name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, changes, logs = make_method(name, **settings), [], []
+    finish = type(method).finish
+
+    def recorded(self: Method, task: Task, state: State, cohort: Any, start: Any, final: Params):  # type: ignore[no-untyped-def]
+        changes.append(torch.cat([(final[k] - v).flatten(1) for k, v in start.params.items()], 1))
+        return finish(self, task, state, cohort, start, final)
+
+    monkeypatch.setattr(type(method), "finish", recorded)
+    config = replace(CONFIG, rounds=1)
+    for path in ("serial", "blocked"):
+        train(method, image_task(), images(), config, seed=1, path=path, on_round=logs.append)
+    assert [(log.path, log.reason) for log in logs] == [("serial", ""), ("blocked", "")]
+    serial, blocked = changes[0], changes[len(changes) // 2]
+    assert float(serial.norm(dim=1).min()) > 0
+    assert float(((blocked - serial).norm(dim=1) / serial.norm(dim=1)).max()) <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("target", "shape"),
+    [
+        ("lenet", (3, 32, 32)),
+        ("four-conv", (1, 28, 28)),
+        ("small", (1, 9, 9)),
+        ("small", (3, 8, 8)),
+    ],
+)
+def test_outputs_and_gradients_of_nets(target: str, shape: tuple[int, ...]) -> None:
+    draw = torch.Generator().manual_seed(2)
+    net = targets.build(target, shape, 4)
+    x = torch.randn(6, *shape, generator=draw).contiguous(memory_format=torch.channels_last)
+    weights = {k: v.requires_grad_() for k, v in targets.initial(net, draw).items()}
+    found = []
+    for blocked in (False, True):
+        made = targets.apply(net, weights, x, blocked=blocked)
+        slopes = torch.autograd.grad(made.square().sum(), list(weights.values()))
+        found.append((made.detach(), *slopes))
+    for dense, blocked in zip(*found, strict=True):
+        assert not blocked.is_mkldnn
+        torch.testing.assert_close(blocked, dense, rtol=1e-4, atol=1e-4 * float(dense.abs().max()))
+    with torch.no_grad():
+        made = targets.apply(net, weights, x, blocked=True)
+    torch.testing.assert_close(made, found[0][0], rtol=1e-4, atol=1e-5)
+
+
+def test_local_steps_and_nothing_else_use_the_layout(layouts: list[bool]) -> None:
+    config = replace(CONFIG, rounds=1)
+    method, task, clients = make_method("pefll"), image_task(), images()
+    state = train(method, task, clients, config, seed=1, path="blocked")
+    in_steps = config.cohort * config.local_steps
+    assert layouts.count(True) == in_steps
+    layouts.clear()
+    generator = torch.Generator().manual_seed(0)
+    served = method.personalize(task, state, clients.support_of(0), generator=generator)
+    served(clients.query_of(0).x)
+    train(method, task, clients, config, seed=1, path="serial")
+    assert not any(layouts)
+
+
+def test_a_resumed_training_is_the_training() -> None:
+    def trained(**rest: Any) -> State:
+        method = make_method("pefll")
+        return train(method, image_task(), images(), CONFIG, seed=1, path="blocked", **rest)
+
+    kept: list[Checkpoint] = []
+    whole = trained(on_checkpoint=lambda found: kept.append(found.copy()))
+    rest = trained(resume=kept[0])
+    for name, value in whole.server.items():
+        assert torch.equal(rest.server[name], value), name
+
+
+class Own(ConvNet):
+    """A net that may compute something else."""
+
+
+@pytest.mark.parametrize(
+    ("task", "device", "precision", "reason"),
+    [
+        (make_task(input_shape=(6,), n_classes=4), CPU, None, "has no convolutions"),
+        (
+            image_task(target=Own((1, 8, 8), 4, channels=(4,), dense=(8,), kernel=3, padding=1)),
+            CPU,
+            None,
+            "has no convolutions of this package",
+        ),
+        (image_task(torch.float64), CPU, None, "in float32"),
+        (image_task(), CPU, "bf16", "in float32"),
+        (image_task(), torch.device("cuda"), None, "for a CPU"),
+    ],
+)
+def test_what_cannot_lie_so_goes_the_serial_path_and_says_why(
+    task: Task, device: torch.device, precision: str | None, reason: str
+) -> None:
+    taken, why = choose_path("blocked", None, FedAvg(), task, device, precision)
+    assert taken == "serial"
+    assert reason in why
+
+
+def test_a_training_in_bfloat16_says_so() -> None:
+    logs: list[RoundLog] = []
+    config = replace(CONFIG, rounds=1, precision="bf16")
+    train(FedAvg(), image_task(), images(), config, seed=1, path="blocked", on_round=logs.append)
+    assert logs[0].path == "serial"
+    assert "float32" in logs[0].reason
