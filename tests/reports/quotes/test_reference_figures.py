@@ -91,7 +91,7 @@ QUOTES = {
     "- `certificates-mnist`": certificates_mnist,
     "- `certificates-*-reissued`": tuple,
     "- `certificates-no-holdout-cifar10`": certificates_without_holding_out,
-    "- `pefll-figure4-5000-rounds`, `pefll-figure4-reduced`": tuple,
+    "- `pefll-figure4-5000-rounds`, `pefll-figure4-local-200-epochs`": tuple,
 }
 
 
