@@ -95,14 +95,18 @@ class ConvNet(StatelessNet):
         ``blocked``: whether images lie in oneDNN's own layout up to the dense layers (on a CPU, in
         float32, without ``raised``): the same up to rounding.
         """
-        x = x.to_mkldnn() if blocked else x
-        return _dense(params, self.features(params, x, raised), self.hidden)
+        return _dense(params, self.features(params, x, raised, blocked), self.hidden)
 
     def features(
-        self, params: Mapping[str, Tensor], x: Tensor, raised: Tensor | None = None
+        self,
+        params: Mapping[str, Tensor],
+        x: Tensor,
+        raised: Tensor | None = None,
+        blocked: bool = False,
     ) -> Tensor:
         """Return the inputs of the dense layers, ``[B, D]``."""
         relu = _relu()
+        x = x.to_mkldnn() if blocked else x
         for number, pooled in enumerate(self.pooled, start=1):
             weight, bias = params[f"conv{number}.weight"], params[f"conv{number}.bias"]
             x = F.conv2d(x, weight, bias, padding=self.padding)
@@ -111,7 +115,7 @@ class ConvNet(StatelessNet):
             if number == 1 and raised is not None:
                 x = x + raised[:, :, None, None]
             x = relu(x)
-        return (x.to_dense() if x.is_mkldnn else x).flatten(1)
+        return (x.to_dense() if blocked else x).flatten(1)
 
 
 class DenseNet(StatelessNet):

@@ -1,5 +1,6 @@
 """The blocked path: the serial path with images in oneDNN's own layout, the same up to rounding."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -40,43 +41,33 @@ def image_task(dtype: torch.dtype = torch.float32, target: str | nn.Module = "au
     )
 
 
-def images(n: int = 7, each: int = 20) -> Clients:
-    """Noisy images of side 8 around four class means, two classes a client."""
+@pytest.fixture
+def images(make_population: Callable[..., Clients]) -> Clients:
+    """The toy federation with noisy images of side 8 around its classes' means."""
+    clients = make_population((12, 1, 7, 12, 3, 12, 9))
     draw = torch.Generator().manual_seed(0)
-    client = torch.arange(n).repeat_interleave(each)
-    y = (torch.arange(each).repeat(n) % 2 + client) % 4
-    centres = torch.randn(4, 1, 8, 8, generator=draw)
-    rows = torch.arange(n * each).view(n, each)
-    return Clients(
-        x=centres[y] + 0.5 * torch.randn(n * each, 1, 8, 8, generator=draw),
-        y=y,
-        support=rows[:, :-8].contiguous(),
-        support_sizes=torch.tensor([12, 1, 7, 12, 3, 12, 9][:n]),
-        query=rows[:, -8:].contiguous(),
-        query_sizes=torch.full((n,), 8),
-        ids=torch.arange(100, 100 + n),
-        mean=torch.zeros(()),
-        sd=torch.ones(()),
-    )
+    means = torch.randn(4, 1, 8, 8, generator=draw)
+    x = means[clients.y] + 0.5 * torch.randn(len(clients.y), 1, 8, 8, generator=draw)
+    return replace(clients, x=x, mean=torch.zeros(()), sd=torch.ones(()))
 
 
 @pytest.fixture
 def layouts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Say of every pooling in order whether its images lay in oneDNN's own layout."""
+    """Say of every convolution in order whether its images lay in oneDNN's own layout."""
     seen: list[bool] = []
+    convolve = F.conv2d
 
-    def pool(x: torch.Tensor, *rest: Any) -> torch.Tensor:
+    def watched(x: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
         seen.append(x.is_mkldnn)
-        return F.max_pool2d(x, *rest)
+        return convolve(x, *rest, **named)
 
-    spied = type("F", (), {"max_pool2d": staticmethod(pool), "conv2d": F.conv2d})
-    monkeypatch.setattr(targets, "F", type("F", (), {**vars(F), **vars(spied)}))
+    monkeypatch.setattr(F, "conv2d", watched)
     return seen
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_a_round_changes_every_client_as_the_serial_path_does(
-    name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    name: str, settings: dict[str, Any], images: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method, changes, logs = make_method(name, **settings), [], []
     finish = type(method).finish
@@ -88,7 +79,7 @@ def test_a_round_changes_every_client_as_the_serial_path_does(
     monkeypatch.setattr(type(method), "finish", recorded)
     config = replace(CONFIG, rounds=1)
     for path in ("serial", "blocked"):
-        train(method, image_task(), images(), config, seed=1, path=path, on_round=logs.append)
+        train(method, image_task(), images, config, seed=1, path=path, on_round=logs.append)
     assert [(log.path, log.reason) for log in logs] == [("serial", ""), ("blocked", "")]
     serial, blocked = changes[0], changes[len(changes) // 2]
     assert float(serial.norm(dim=1).min()) > 0
@@ -122,9 +113,9 @@ def test_outputs_and_gradients_of_nets(target: str, shape: tuple[int, ...]) -> N
     torch.testing.assert_close(made, found[0][0], rtol=1e-4, atol=1e-5)
 
 
-def test_local_steps_and_nothing_else_use_the_layout(layouts: list[bool]) -> None:
+def test_local_steps_and_nothing_else_use_the_layout(images: Clients, layouts: list[bool]) -> None:
     config = replace(CONFIG, rounds=1)
-    method, task, clients = make_method("pefll"), image_task(), images()
+    method, task, clients = make_method("pefll"), image_task(), images
     state = train(method, task, clients, config, seed=1, path="blocked")
     in_steps = config.cohort * config.local_steps
     assert layouts.count(True) == in_steps
@@ -133,13 +124,14 @@ def test_local_steps_and_nothing_else_use_the_layout(layouts: list[bool]) -> Non
     served = method.personalize(task, state, clients.support_of(0), generator=generator)
     served(clients.query_of(0).x)
     train(method, task, clients, config, seed=1, path="serial")
+    assert layouts
     assert not any(layouts)
 
 
-def test_a_resumed_training_is_the_training() -> None:
+def test_a_resumed_training_is_the_training(images: Clients) -> None:
     def trained(**rest: Any) -> State:
         method = make_method("pefll")
-        return train(method, image_task(), images(), CONFIG, seed=1, path="blocked", **rest)
+        return train(method, image_task(), images, CONFIG, seed=1, path="blocked", **rest)
 
     kept: list[Checkpoint] = []
     whole = trained(on_checkpoint=lambda found: kept.append(found.copy()))
@@ -175,9 +167,9 @@ def test_what_cannot_lie_so_goes_the_serial_path_and_says_why(
     assert reason in why
 
 
-def test_a_training_in_bfloat16_says_so() -> None:
+def test_a_training_in_bfloat16_says_so(images: Clients) -> None:
     logs: list[RoundLog] = []
     config = replace(CONFIG, rounds=1, precision="bf16")
-    train(FedAvg(), image_task(), images(), config, seed=1, path="blocked", on_round=logs.append)
+    train(FedAvg(), image_task(), images, config, seed=1, path="blocked", on_round=logs.append)
     assert logs[0].path == "serial"
     assert "float32" in logs[0].reason
