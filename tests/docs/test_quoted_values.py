@@ -15,6 +15,7 @@ from latecomer.cli import app
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "reports" / "reference" / "benchmarks" / "cpu.json"
 FIVE_RUNS = BENCHMARKS.with_name("cpu_five_runs.json")
+TWO_MACHINES = BENCHMARKS.with_name("cpu_pefll_round.json")
 AT = {"delta": 0.05}
 
 
@@ -167,6 +168,31 @@ def rounds_five_times():
     assert {len(found["runs"]) for found in limited.values()} == {5}
 
 
+def rounds_on_two_machines():
+    page = "docs/pages/round_time.md"
+    kept = json.loads(TWO_MACHINES.read_text("utf-8"))
+    limits = kept["at_most"]
+    fed = "plain loop fed by DataLoader"
+    missed = []
+    for machine in ("third machine", "fourth machine"):
+        ratios = kept[machine]["ratios"]
+        for path in ("PeFLL round, blocked", "PeFLL round"):
+            five, over_fed = ratios[f"{path} / best bare loop"], ratios[f"{path} / {fed}"]
+            assert len(five) == len(over_fed) == 5
+            yield page, f"| {', '.join(map(near, five))} | {', '.join(map(near, over_fed))} |"
+        yield page, f"| {', '.join(map(near, ratios['PeFLL round / bare, blocked']))} | |"
+        missed += [
+            (machine, name, ratio - limit)
+            for name, limit in limits.items()
+            for ratio in ratios[name]
+            if ratio > limit
+        ]
+    assert {missing[:2] for missing in missed} == {("third machine", f"PeFLL round / {fed}")}
+    assert len(missed) == 3
+    most = near(max(above for *_, above in missed))
+    yield page, f"missed in three of five on the third, by {most} at most."
+
+
 @pytest.mark.parametrize(
     "quotes",
     [
@@ -179,6 +205,7 @@ def rounds_five_times():
         losses_of_five_and_thirty,
         rounds,
         rounds_five_times,
+        rounds_on_two_machines,
     ],
 )
 def test_pages_quote_what_is_computed(quotes):
