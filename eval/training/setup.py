@@ -14,9 +14,9 @@ from latecomer.eval.settings.study_sections import ModelSettings, Train
 from latecomer.eval.training.checkpoint_slots import Slot
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.method import Method
+from latecomer.models.engine.paths import choose_path
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, initial_state, train
-from latecomer.models.engine.vectorised import choose_path
 from latecomer.models.generators.target_sizes import largest
 from latecomer.models.methods import make_method
 from latecomer.models.task.state import State

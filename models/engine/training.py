@@ -10,9 +10,10 @@ from torch import Generator, Tensor
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.local_steps import local_sgd
 from latecomer.models.engine.method import Context, Method, Start
+from latecomer.models.engine.paths import choose_path
 from latecomer.models.engine.phases import Phase, divide, plan
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
-from latecomer.models.engine.vectorised import choose_path, train_cohort
+from latecomer.models.engine.vectorised import train_cohort
 from latecomer.models.engine.weights_in_rows import Workspace
 from latecomer.models.task.precision import check_precision, tf32_products
 from latecomer.models.task.state import Params, State, row, rows, scatter

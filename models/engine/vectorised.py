@@ -18,66 +18,7 @@ from latecomer.models.engine.phases import Phase, plan
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.task import client_axis
 from latecomer.models.task.state import Params
-from latecomer.models.task.targets import ConvNet
 from latecomer.models.task.task import Clients, Samples, Task
-
-PATHS = ("auto", "serial", "blocked", "vectorised")
-"""How a cohort trains: ``serial``, one client after another; ``blocked``, likewise, with images in
-oneDNN's own layout; ``vectorised``, all at once; ``auto``, the first on a CPU, else the last."""
-
-
-def choose_path(
-    path: str,
-    chunk_size: int | None,
-    method: Method,
-    task: Task,
-    device: torch.device,
-    precision: str | None = None,
-) -> tuple[str, str]:
-    """Return ``serial``, ``blocked`` or ``vectorised``, and why if that was not asked for.
-
-    Raises
-    ------
-    ValueError
-        If ``path`` or ``chunk_size`` is out of its range.
-
-    Examples
-    --------
-    >>> from latecomer.models.methods import make_method
-    >>> from latecomer.models.task.task import make_task
-    >>> task = make_task(input_shape=(6,), n_classes=4)
-    >>> choose_path("auto", None, make_method("fedavg"), task, torch.device("cpu"))
-    ('serial', '')
-    """
-    if path not in PATHS:
-        raise ValueError(f"path must be one of {', '.join(PATHS)}, got path={path!r}")
-    whole = isinstance(chunk_size, int) and not isinstance(chunk_size, bool)
-    if chunk_size is not None and not (whole and chunk_size >= 1):
-        raise ValueError(
-            f"chunk_size must be a whole number >= 1 or None, got chunk_size={chunk_size!r}"
-        )
-    if path == "serial" or (path == "auto" and device.type == "cpu"):
-        return "serial", ""
-    if path == "blocked":
-        reason = _not_blocked(task, device, precision)
-        return ("serial", reason) if reason else ("blocked", "")
-    if method.serial_only:
-        return "serial", f"{method.name} trains client by client: {method.serial_only}"
-    if len({value.dtype for value in task.target.parameters()}) > 1:
-        return "serial", "the target's weights have several floating types"
-    return "vectorised", ""
-
-
-def _not_blocked(task: Task, device: torch.device, precision: str | None) -> str:
-    """Say why images cannot lie in oneDNN's own layout; empty if they can."""
-    if type(task.target) is not ConvNet:
-        return "the target has no convolutions of this package"
-    built: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if device.type != "cpu" or not built:
-        return "oneDNN's layout is for a CPU for which torch was built with oneDNN"
-    if task.dtype != torch.float32 or precision is not None:
-        return "oneDNN's layout is for weights and products in float32"
-    return ""
 
 
 def train_cohort(

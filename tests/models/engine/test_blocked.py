@@ -13,12 +13,10 @@ from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, train
-from latecomer.models.engine.vectorised import choose_path
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets
 from latecomer.models.task.state import Params, State
-from latecomer.models.task.targets import ConvNet
 from latecomer.models.task.task import Clients, Task, make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
@@ -138,33 +136,6 @@ def test_a_resumed_training_is_the_training(images: Clients) -> None:
     rest = trained(resume=kept[0])
     for name, value in whole.server.items():
         assert torch.equal(rest.server[name], value), name
-
-
-class Own(ConvNet):
-    """A net that may compute something else."""
-
-
-@pytest.mark.parametrize(
-    ("task", "device", "precision", "reason"),
-    [
-        (make_task(input_shape=(6,), n_classes=4), CPU, None, "has no convolutions"),
-        (
-            image_task(target=Own((1, 8, 8), 4, channels=(4,), dense=(8,), kernel=3, padding=1)),
-            CPU,
-            None,
-            "has no convolutions of this package",
-        ),
-        (image_task(torch.float64), CPU, None, "in float32"),
-        (image_task(), CPU, "bf16", "in float32"),
-        (image_task(), torch.device("cuda"), None, "for a CPU"),
-    ],
-)
-def test_what_cannot_lie_so_goes_the_serial_path_and_says_why(
-    task: Task, device: torch.device, precision: str | None, reason: str
-) -> None:
-    taken, why = choose_path("blocked", None, FedAvg(), task, device, precision)
-    assert taken == "serial"
-    assert reason in why
 
 
 def test_a_training_in_bfloat16_says_so(images: Clients) -> None:

@@ -14,7 +14,7 @@ from latecomer.models.engine.method import Context, Method, Predictor, predict_w
 from latecomer.models.engine.phases import Phase, Stage
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import DivergedError, RoundLog, train
-from latecomer.models.engine.vectorised import choose_path, cohort_sgd
+from latecomer.models.engine.vectorised import cohort_sgd
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
@@ -331,20 +331,6 @@ def test_divergence_names_the_client() -> None:
             train(FedAvg(local_lr=1e200), image_task(), clients, CONFIG, seed=0, path=path)
         errors.append((caught.value.method, caught.value.round, caught.value.client))
     assert errors[0] == errors[1]
-
-
-def test_auto_follows_the_device() -> None:
-    task, method = image_task(), FedAvg()
-    assert choose_path("auto", None, method, task, torch.device("cpu")) == ("serial", "")
-    assert choose_path("auto", None, method, task, torch.device("cuda")) == ("vectorised", "")
-    assert choose_path("serial", 3, method, task, torch.device("cuda")) == ("serial", "")
-    mixed = Foreign()
-    mixed.head.double()
-    odd = replace(task, target=mixed)
-    assert choose_path("vectorised", 3, method, odd, torch.device("cpu")) == (
-        "serial",
-        "the target's weights have several floating types",
-    )
 
 
 @pytest.mark.parametrize(
