@@ -25,10 +25,11 @@ from latecomer.eval.studies.declaration import set_key
 
 SCALES = ("smoke", "reduced", "paper")
 _SECTIONS = ("variants", "scales")
-# Sections whose settings a paper publishes, and keys in them that say only where things are done.
+# Sections whose settings a paper publishes, and keys in them that say only where and how the same
+# steps are computed.
 _PUBLISHED = ("data", "split", "model", "methods", "train")
 _PUBLISHED_KEYS = ("evaluation.classes", "evaluation.class_set")
-_PLACES = ("data.root", "train.device")
+_UNPUBLISHED = ("data.root", "train.device", "train.path")
 
 
 def offered(raw: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -104,7 +105,7 @@ def leaves_paper(assignments: Iterable[str], *, chosen: bool = False) -> bool:
     keys -= {"methods"} if chosen else set()
     published = {
         key
-        for key in keys.difference(_PLACES)
+        for key in keys.difference(_UNPUBLISHED)
         if key.partition(".")[0] in _PUBLISHED or key in _PUBLISHED_KEYS
     }
     return bool(published) and "scale" not in keys

@@ -60,6 +60,8 @@ def test_variants_apply_in_order_then_the_scale_then_overrides(path):
         (["methods.0.local_lr=0.1"], "reduced"),
         (["evaluation.classes=known", "evaluation.class_set=given"], "reduced"),
         (["data.root=/data", "train.device=auto", "seeds=[0]"], "paper"),
+        (["train.path=blocked"], "paper"),
+        (["train.precision=bf16"], "reduced"),
         (["train.rounds=7", "scale=paper"], "paper"),
     ],
 )
@@ -80,6 +82,7 @@ PEFLL, FEDAVG = "{name: pefll, descriptor_dim: 26, lambda_theta: 2.5e-5}", "feda
         (["methods=[pefll]"], "reduced"),
         (["methods=[scaffold]"], "reduced"),
         ([f"methods=[{PEFLL}]", "methods.0.descriptor_dim=25"], "reduced"),
+        ([f"methods=[{FEDAVG}]", "train.path=blocked"], "paper"),
         ([f"methods=[{FEDAVG}]", "train.rounds=7"], "reduced"),
     ],
 )
