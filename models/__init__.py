@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from latecomer.models.methods.registry import METHODS as METHODS
     from latecomer.models.methods.registry import make_method as make_method
     from latecomer.models.posteriors.gaussian import PosteriorNorms as PosteriorNorms
+    from latecomer.models.task.clients import Clients as Clients
+    from latecomer.models.task.clients import Samples as Samples
     from latecomer.models.task.state import Params as Params
     from latecomer.models.task.state import State as State
     from latecomer.models.task.targets import TARGETS as TARGETS
-    from latecomer.models.task.task import Clients as Clients
-    from latecomer.models.task.task import Samples as Samples
     from latecomer.models.task.task import Task as Task
     from latecomer.models.task.task import make_task as make_task
 

@@ -11,7 +11,7 @@ from latecomer.bounds.shift.client_shift import KINDS, divergence, nearest
 from latecomer.eval.federation.domain_classifier import ADistance, a_distance
 
 if TYPE_CHECKING:
-    from latecomer.models.task.task import Clients
+    from latecomer.models.task.clients import Clients
 
 __all__ = [
     "ADistance",

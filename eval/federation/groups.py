@@ -23,7 +23,7 @@ from latecomer.eval.shifts.populations import (
     shifted_populations,
 )
 from latecomer.eval.splits.build import ClientRows, Split, split_of
-from latecomer.models.task.task import Clients
+from latecomer.models.task.clients import Clients
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from torch import Tensor
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.scoring.serving import MASKS, client_generator
 from latecomer.models.engine.method import FixedWeights, Method, Predictor
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 BLIND_BELOW = 0.01
 """Relative spread of the models below which a personalised method is called blind."""

@@ -16,8 +16,9 @@ from torch.nn.utils import get_total_norm
 
 from latecomer.models.engine.local_steps import LocalSGD, local_sgd
 from latecomer.models.generators.target_sizes import SizedHypernetwork, padded, sized_hypernetwork
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, detached, move, part, row
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 _JOINT_RULE = LocalSGD(0.05, 0.9, 0.0, 10.0)
 _JOINT_STEPS = 400

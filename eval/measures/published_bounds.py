@@ -24,8 +24,9 @@ from latecomer.eval.measures.bound_constants import (
 )
 from latecomer.eval.training.trained_model import TrainedModel
 from latecomer.models.posteriors.gaussian import PosteriorNorms
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State, part
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 DELTA = 0.05
 

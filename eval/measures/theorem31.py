@@ -22,9 +22,10 @@ from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import minibatches
 from latecomer.models.families.generated_clients import GeneratedClients
 from latecomer.models.generators import generation
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import ridge_decay, squared_norm
 from latecomer.models.task.state import Params, State, detached, leaves, subtract
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 PROBED = 10
 """Number of clients at which per-client constants are measured: the first in the split's order."""

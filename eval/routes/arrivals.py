@@ -7,7 +7,7 @@ import torch
 from latecomer.eval.federation.groups import Federation, standardisation
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.models.engine.growing import subset
-from latecomer.models.task.task import Clients
+from latecomer.models.task.clients import Clients
 
 
 def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:

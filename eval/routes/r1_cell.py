@@ -46,8 +46,8 @@ from latecomer.models.posteriors.tuned import (
     surrogate,
     tune,
 )
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State
-from latecomer.models.task.task import Clients
 
 Ints = NDArray[np.int64]
 

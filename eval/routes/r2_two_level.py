@@ -45,8 +45,9 @@ from latecomer.eval.routes.entries import TwoLevel
 from latecomer.eval.scoring.serving import MASKS
 from latecomer.eval.splits.split import Split
 from latecomer.models.generators.generation import weights_of
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 BOUND = "r2:two_step_kl"
 _ROUNDING = 1e-5  # by how much float32 may put weights outside their ball

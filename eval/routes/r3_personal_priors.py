@@ -40,8 +40,8 @@ from latecomer.eval.scoring.serving import MASKS, client_generator
 from latecomer.eval.splits.split import Split
 from latecomer.models.engine.growing import subset
 from latecomer.models.engine.method import FixedWeights
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, sent
-from latecomer.models.task.task import Samples
 
 _CUT, _CHOOSE, _CERTIFY, _NOVEL = range(4)
 BOUND = "r3:pooled"

@@ -23,8 +23,9 @@ from latecomer.eval.training.setup import Outcome, setup_of
 from latecomer.models.engine.growing import admit, subset, train_on
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.training import RoundLog, TrainConfig, train
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 Serve = Callable[[State, str, Clients], list[ClientScore]]
 """Scores clients under a system as newcomers: (state, name of the group, clients)."""

@@ -12,7 +12,7 @@ from latecomer.eval.scoring.scores import ClientScore
 
 if TYPE_CHECKING:
     from latecomer.eval.federation.groups import Group
-    from latecomer.models.task.task import Clients
+    from latecomer.models.task.clients import Clients
 
 Ints = NDArray[np.int64]
 _PURPOSE = 0xF01D

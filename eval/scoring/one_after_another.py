@@ -12,8 +12,9 @@ from torch import Tensor
 
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.models.engine.method import FixedWeights, Predictor, versions
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.targets import apply_to_parts
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 Mask = Callable[[Tensor, Tensor], Tensor]
 """Changes the logits of unknown classes: (logits, mask of known classes) -> logits."""

@@ -17,8 +17,9 @@ from latecomer.eval.scoring.one_after_another import Mask, score_one_after_anoth
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.side_by_side import score_side_by_side
 from latecomer.models.engine.method import Method, Predictor
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import State
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 def _known_only(logits: Tensor, known: Tensor) -> Tensor:

@@ -14,8 +14,9 @@ from latecomer.eval.scoring.one_after_another import Mask, Serve
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.models.engine.method import FixedWeights, Predictor, versions
 from latecomer.models.task import client_axis
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import stack
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 _NUMBERS = 2**24
 """Most values in the inputs of clients predicted at a time, including padding."""

@@ -19,8 +19,9 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, initial_state, train
 from latecomer.models.generators.target_sizes import largest
 from latecomer.models.methods import make_method
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 Row = dict[str, Any]
 OnRound = Callable[[RoundLog], None]

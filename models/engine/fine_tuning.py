@@ -16,8 +16,9 @@ from latecomer.models.engine.local_steps import LocalSGD, fine_tune
 from latecomer.models.engine.schedule import minibatches, units_kept
 from latecomer.models.engine.vectorised import cohort_sgd
 from latecomer.models.task import client_axis
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, rows, sent, stack
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 BESIDE = 32
 """Most clients side by side: more of them gain nothing, and memory grows."""

@@ -14,8 +14,9 @@ from torch import Generator, Tensor, nn
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Method, Personalization, Predictor, Start
 from latecomer.models.engine.schedule import Cohort
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 Points = tuple[NDArray[Any], NDArray[Any]]
 System = Callable[[Points, NDArray[Any]], ArrayLike]

@@ -9,9 +9,10 @@ from latecomer.models.engine.method import Method
 from latecomer.models.engine.paths import choose_path
 from latecomer.models.engine.schedule import Schedule
 from latecomer.models.engine.training import RoundLog, TrainConfig, one_round
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.precision import check_precision
 from latecomer.models.task.state import Params, State, move
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 
 def subset(clients: Clients, places: Sequence[int]) -> Clients:

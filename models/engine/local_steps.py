@@ -10,8 +10,9 @@ from torch import Tensor
 
 from latecomer.models.engine.schedule import minibatches, units_kept
 from latecomer.models.engine.weights_in_rows import Workspace
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, sent
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True)

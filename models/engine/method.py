@@ -24,9 +24,10 @@ from latecomer.models.engine import hyperparameters
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.phases import Phase
 from latecomer.models.engine.schedule import Cohort
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import gradients
 from latecomer.models.task.state import Params, State, subtract
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 Predictor = Callable[[Tensor], Tensor]
 """Standardised inputs ``[B, ...]`` -> logits ``[B, n_classes]``."""

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from latecomer.models.task import targets
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.precision import PRECISIONS
 from latecomer.models.task.state import sent
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 _COHORT, _DESCRIPTOR, _NOISE, _INIT, _MINIBATCH = range(5)
 _DROPOUT = 2**16  # beyond the streams of minibatches, one for each batch of a step

@@ -15,9 +15,10 @@ from latecomer.models.engine.phases import Phase, divide, plan
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.engine.vectorised import train_cohort
 from latecomer.models.engine.weights_in_rows import Workspace
+from latecomer.models.task.clients import Clients, Minibatches
 from latecomer.models.task.precision import check_precision, tf32_products
 from latecomer.models.task.state import Params, State, row, rows, scatter
-from latecomer.models.task.task import Clients, Minibatches, Task
+from latecomer.models.task.task import Task
 
 __all__ = [
     "Cohort",

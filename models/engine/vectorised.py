@@ -17,8 +17,9 @@ from latecomer.models.engine.method import Context, Method, Start
 from latecomer.models.engine.phases import Phase, plan
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.task import client_axis
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 def train_cohort(

@@ -9,8 +9,9 @@ from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Method, Predictor, Start, predict_with
 from latecomer.models.engine.schedule import Cohort
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, add, nest, part, repeat, weighted_mean
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

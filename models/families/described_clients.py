@@ -17,8 +17,9 @@ from latecomer.models.generators.unlabelled_encoders import (
     SetEncoder,
     set_encoder_named,
 )
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, nest, part
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 _MEAN = "mean"
 """Section of the server's table with the networks' running means."""

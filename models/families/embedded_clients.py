@@ -15,6 +15,7 @@ from latecomer.models.families import embedding_table
 from latecomer.models.generators import target_sizes
 from latecomer.models.generators.hypernetworks import embedding_length, pull_back
 from latecomer.models.generators.target_sizes import SizedHypernetwork, sized_hypernetwork
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import (
     Params,
@@ -29,7 +30,7 @@ from latecomer.models.task.state import (
     subtract,
 )
 from latecomer.models.task.targets import TARGETS
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.families.trained_newcomers import TrainedNewcomers
 from latecomer.models.generators.hypernetworks import pull_back
 from latecomer.models.generators.target_sizes import place_of_novel
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.heads import join
 from latecomer.models.task.state import (
     Params,
@@ -27,7 +28,7 @@ from latecomer.models.task.state import (
     subtract,
 )
 from latecomer.models.task.targets import TARGETS
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

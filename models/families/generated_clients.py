@@ -14,9 +14,10 @@ from latecomer.models.engine.optimizers import adamw, adamw_memory
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.generators import generation
 from latecomer.models.generators.hypernetworks import embedding_length, pull_back
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import ridge_decay, squared_norm
 from latecomer.models.task.state import Params, State, detached, leaves, nest, part, row
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,9 @@ from latecomer.models.engine.method import Finish, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.families.trained_newcomers import FineTuned
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, gather, nest, part, repeat, row, subtract
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 OWN = "own"
 """Section of a client's own weights ``v``, beside those of the global ``w``."""

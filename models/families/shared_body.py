@@ -11,6 +11,7 @@ from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Finish, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.trained_newcomers import FineTuned
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import (
     Params,
@@ -24,7 +25,7 @@ from latecomer.models.task.state import (
     subtract,
     weighted_mean,
 )
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

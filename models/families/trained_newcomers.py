@@ -9,8 +9,9 @@ from torch import Generator
 
 from latecomer.models.engine.fine_tuning import BESIDE, Tuning, tune_each
 from latecomer.models.engine.method import Method, Predictor, predict_with
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State, move, part
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

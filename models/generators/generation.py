@@ -12,8 +12,9 @@ from torch import Generator, Tensor
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.generators.encoders import encoder
 from latecomer.models.generators.hypernetworks import hypernetwork
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, detached, move, nest, part, row
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 NETWORKS = ("hyper", "encoder")
 """Sections that hold weights; whatever else a table holds is not learnt."""

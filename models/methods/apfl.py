@@ -18,8 +18,9 @@ from latecomer.models.engine.method import (
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
 from latecomer.models.task import client_axis
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, detached, part
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 def mixed(alpha: Tensor | float, v: Mapping[str, Tensor], w: Mapping[str, Tensor]) -> Params:

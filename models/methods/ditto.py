@@ -9,9 +9,10 @@ from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.objectives import half_squared_distance
 from latecomer.models.task.state import Params, State, part
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

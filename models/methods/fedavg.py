@@ -8,8 +8,9 @@ from torch import Tensor
 
 from latecomer.models.engine.method import Personalization
 from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, part
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

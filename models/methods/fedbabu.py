@@ -11,9 +11,10 @@ from latecomer.models.engine.method import Personalization, Start
 from latecomer.models.engine.phases import Phase, Stage
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.shared_body import SharedBody
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import Params, State, nest, part, row
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from latecomer.models.engine.phases import Phase, Stage
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.families.matching import match
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import head_names, layers
 from latecomer.models.task.state import (
     Params,
@@ -23,7 +24,7 @@ from latecomer.models.task.state import (
     stack,
     weighted_mean,
 )
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

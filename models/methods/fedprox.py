@@ -8,9 +8,10 @@ from torch import Tensor
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.objectives import half_squared_distance
 from latecomer.models.task.state import Params
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

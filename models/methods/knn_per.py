@@ -10,9 +10,10 @@ from torch.nn import functional as F
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Personalization, Predictor
 from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.heads import features
 from latecomer.models.task.state import State, part
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 NEIGHBOURS = (5, 10)
 WEIGHTS = tuple(tenth / 10 for tenth in range(11))

@@ -13,9 +13,10 @@ from latecomer.models.engine.phases import Phase
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.families.trained_newcomers import FineTuned
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import Params, State, gather, part, repeat, row, subtract
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

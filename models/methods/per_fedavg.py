@@ -12,8 +12,9 @@ from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.families.averaged_weights import GlobalWeights
 from latecomer.models.families.trained_newcomers import FineTuned
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State, detached
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

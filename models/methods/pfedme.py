@@ -13,9 +13,10 @@ from latecomer.models.engine.method import Context, Finish, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import GlobalWeights
 from latecomer.models.families.trained_newcomers import FineTuned
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import half_squared_distance
 from latecomer.models.task.state import Params, State, detached, nest, part, row, subtract
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 _OWN = "theta_i"  # Section of a client's personal weights, beside those of its w.
 _UNCLIPPED = 1e30  # A norm that is never reached, and still a float32.

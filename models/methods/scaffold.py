@@ -10,8 +10,9 @@ from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Context, Finish, Personalization, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, add, gather, nest, part, subtract
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

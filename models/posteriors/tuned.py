@@ -18,8 +18,9 @@ from latecomer.models.posteriors.bound_objectives import (
     single_level_kl,
     single_level_product,
 )
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 @runtime_checkable

@@ -16,8 +16,9 @@ from latecomer.eval.scoring.serving import score_group
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State, part
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CLIENTS, SUPPORT, QUERY = 40 if SMALL else 1_000, 50, 10
 REPEATS = 2 if SMALL else 5

@@ -20,7 +20,8 @@ from torch import nn
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.methods.fedavg import FedAvg
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=10_000, cohort=50, local_steps=5, batch_size=10)
 LR = 0.1

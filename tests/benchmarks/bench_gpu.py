@@ -23,7 +23,8 @@ from latecomer.eval.devices import claim
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
-from latecomer.models.task.task import Clients, make_task
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import make_task
 
 pytestmark = [
     pytest.mark.gpu,

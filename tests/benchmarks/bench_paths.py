@@ -9,7 +9,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
-from latecomer.models.task.task import Clients, make_task
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import make_task
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 N_CLIENTS, N_SAMPLES = 40, 64

@@ -14,7 +14,8 @@ from torch.utils.data import Subset
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.methods import make_method
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import Task, make_task
 
 CLIENTS, SUPPORT = 100, 500
 CONFIG = TrainConfig(rounds=10_000, cohort=5, local_steps=50, batch_size=32)

@@ -20,7 +20,8 @@ from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.methods import make_method
-from latecomer.models.task.task import Clients, make_task
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import make_task
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RIVALS = ("bf16", "tf32") if DEVICE == "cuda" else ("bf16",)

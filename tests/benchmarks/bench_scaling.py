@@ -17,7 +17,8 @@ from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.methods import make_method
-from latecomer.models.task.task import Clients, make_task
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import make_task
 
 USUAL = TrainConfig(rounds=10_000, cohort=5, local_steps=1 if SMALL else 10, batch_size=32)
 SAMPLES, CLIENTS, REPEATS = (2_000, 20, 2) if SMALL else (20_000, 100, 5)

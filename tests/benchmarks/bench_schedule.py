@@ -3,7 +3,7 @@
 import torch
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
-from latecomer.models.task.task import Clients
+from latecomer.models.task.clients import Clients
 
 CLIENTS, SUPPORT = 3_597, 227
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import Task, make_task
 
 N_CLASSES = 4
 N_FEATURES = 6

@@ -12,8 +12,9 @@ from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.generators.encoders import encoder
 from latecomer.models.methods import METHODS, make_method
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State, part, repeat
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 from latecomer.models.traffic import Traffic, random_population, traffic
 
 WEIGHTS = (72 + 8) + (8 * 16 * 32 + 32) + 330  # of the digits net

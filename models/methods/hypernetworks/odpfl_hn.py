@@ -16,8 +16,9 @@ from latecomer.models.families.described_clients import DescribedClients, served
 from latecomer.models.families.embedding_table import initial_embeddings
 from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.generators.private_descriptors import noise_sd, refuse_unbounded, with_noise
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, nest, part, row
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +103,7 @@ class ODPFLHN(DescribedClients):
 
             momentum, decay = self.local_momentum, self.local_weight_decay
             rule = LocalSGD(self.encoder_lr, momentum, decay, self.clip_norm)
-            encoder = part(state.server, "encoder")
-            return turns.predicting(alone, encoder, goal, rule, self.encoder_steps)
+            return turns.predicting(alone, part(table, "encoder"), goal, rule, self.encoder_steps)
 
         return turns.begin(task, state, cohort, describe, predict)
 

@@ -14,8 +14,9 @@ from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.generated_clients import GeneratedClients
 from latecomer.models.posteriors.bound_training import bounded_loss, cohort_strengths
 from latecomer.models.posteriors.gaussian import PosteriorNorms, in_ball, sample
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, detached, nest, part
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +125,7 @@ class PeFLL(GeneratedClients):
         eta, made = begun.memory
         parts = task, (eta, detached(made), begun.params), (x, y), self.variances
         sizes = len(clients), int(clients.support_sizes.min())
-        shared = cohort_strengths(self.training_objective, *parts, sizes)
-        return replace(begun, shared=shared)
+        return replace(begun, shared=cohort_strengths(self.training_objective, *parts, sizes))
 
     def objective(
         self,

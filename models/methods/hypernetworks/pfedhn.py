@@ -11,8 +11,9 @@ from torch.nn import functional as F
 from latecomer.models.engine.hyperparameters import choice
 from latecomer.models.engine.method import Personalization
 from latecomer.models.families.fitted_embeddings import FittedEmbeddings
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,9 @@ from latecomer.models.engine.method import Personalization, Predictor, predict_w
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.domain_distance import proxy_a_distance
 from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ from torch import Generator
 
 from latecomer.models.engine.method import DrawnModel, Personalization, Predictor, predict_with
 from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import State
-from latecomer.models.task.task import Samples, Task
+from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

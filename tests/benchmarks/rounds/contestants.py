@@ -16,8 +16,9 @@ from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
 from latecomer.models.methods.fedavg import FedAvg
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import part
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 Batch = tuple[Tensor, Tensor]
 Net = Callable[[list[Tensor], Tensor, bool], Tensor]

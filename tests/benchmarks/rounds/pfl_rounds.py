@@ -22,7 +22,7 @@ from pfl.model.pytorch import PyTorchModel
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from latecomer.models.task.task import Clients
+from latecomer.models.task.clients import Clients
 
 
 class Scored(nn.Module):

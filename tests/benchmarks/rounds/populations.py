@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from latecomer.models.task.task import Clients
+from latecomer.models.task.clients import Clients
 
 SMALL = os.environ.get("LATECOMER_BENCH") == "small"
 """Whether suites that have a small size run at it, to see that they run: no ratio is judged."""

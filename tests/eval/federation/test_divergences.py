@@ -104,7 +104,7 @@ def test_bad_samples(a, b, words):
 def test_split_diagnostics_name_the_nearest_client():
     import torch
 
-    from latecomer.models.task.task import Clients
+    from latecomer.models.task.clients import Clients
 
     y = torch.tensor([0, 1, 0, 1, 2, 2, 2, 2, 2, 2, 2, 0])
     x = torch.linspace(0, 1, 12)[:, None]

@@ -18,7 +18,8 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import initial_state, train
 from latecomer.models.generators import generation
 from latecomer.models.methods.hypernetworks.pefll import PeFLL
-from latecomer.models.task.task import Clients, make_task
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import make_task
 
 RAW = {
     "study": "tiny",

@@ -27,8 +27,9 @@ from latecomer.eval.scoring.serving import score_group
 from latecomer.models.engine.growing import subset
 from latecomer.models.engine.training import TrainConfig
 from latecomer.models.methods import make_method
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
-from latecomer.models.task.task import Clients, make_task
+from latecomer.models.task.task import make_task
 
 pytestmark = pytest.mark.theory
 

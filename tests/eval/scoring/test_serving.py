@@ -13,7 +13,8 @@ from latecomer.eval.settings.cell import FederationSettings
 from latecomer.models.engine.method import versions
 from latecomer.models.engine.training import TrainConfig, train
 from latecomer.models.methods import METHODS, make_method
-from latecomer.models.task.task import Clients, make_task
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import make_task
 
 CONFIG = {
     "data": {"name": "digits"},

@@ -16,8 +16,9 @@ from latecomer.models.engine.training import RoundLog, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
 CPU = torch.device("cpu")

@@ -24,8 +24,9 @@ from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.posteriors import gaussian as posterior
 from latecomer.models.task import targets
+from latecomer.models.task.clients import Clients, Minibatches
 from latecomer.models.task.state import State, move
-from latecomer.models.task.task import Clients, Minibatches, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 META, CUDA = torch.device("meta"), torch.device("cuda")
 NEEDS_GPU = [

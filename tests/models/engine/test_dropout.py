@@ -15,9 +15,10 @@ from latecomer.models.engine.training import train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State, part
 from latecomer.models.task.targets import DenseNet
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=4, local_steps=5, batch_size=4)
 SIZES = (3, 20, 7, 11, 5, 1, 9)

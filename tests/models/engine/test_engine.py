@@ -17,8 +17,9 @@ from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
 from latecomer.models.methods.local import Local
 from latecomer.models.methods.per_fedavg import PerFedAvg
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, part
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=5)
 

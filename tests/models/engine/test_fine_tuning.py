@@ -13,9 +13,10 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.trained_newcomers import TrainedNewcomers
 from latecomer.models.methods import METHODS, make_method
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.targets import DenseNet
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 SHORT = {"finetune_steps": 7, "novel_steps": 7, "novel_rounds": 3}
 VARIANTS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS]

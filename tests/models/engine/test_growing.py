@@ -10,8 +10,9 @@ from latecomer.models.engine.growing import admit, subset, train_on
 from latecomer.models.engine.schedule import Schedule
 from latecomer.models.engine.training import TrainConfig, train
 from latecomer.models.methods import METHODS, make_method
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=4, cohort=3, local_steps=2, batch_size=6)
 TWO = replace(CONFIG, rounds=2)

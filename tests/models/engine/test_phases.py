@@ -14,9 +14,10 @@ from latecomer.models.engine.phases import Phase, Stage, divide, plan
 from latecomer.models.engine.schedule import Cohort, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import body_names, features, head_names, join, layers
 from latecomer.models.task.state import Params, State, part
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=5, cohort=2, local_steps=4, batch_size=5)
 

@@ -11,8 +11,9 @@ from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import RoundLog, initial_state, one_round, train
 from latecomer.models.methods import METHODS, make_method
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 ROUNDS = 6
 CONFIG = TrainConfig(rounds=ROUNDS, cohort=3, local_steps=4, batch_size=4)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig, minibatches
-from latecomer.models.task.task import Clients
+from latecomer.models.task.clients import Clients
 
 CONFIG = TrainConfig(rounds=4, cohort=3, local_steps=5, batch_size=4)
 

@@ -10,8 +10,9 @@ from torch import Tensor
 from latecomer.models.engine import weights_in_rows
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm, fine_tune, local_sgd
 from latecomer.models.engine.optimizers import adamw, adamw_memory, sgd, sgd_memory
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 
 def params(dtype: torch.dtype = torch.float64) -> Params:

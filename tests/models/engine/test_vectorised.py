@@ -19,10 +19,11 @@ from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import client_axis, targets
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import body_names, head_names
 from latecomer.models.task.state import Params, State, part, row, stack
 from latecomer.models.task.targets import TARGETS
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
 SIZES = (3, 20, 7, 11, 5, 1, 9)

@@ -14,8 +14,9 @@ from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.methods.hypernetworks import odpfl_hn
 from latecomer.models.methods.hypernetworks.odpfl_hn import ODPFLHN
 from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, part, row
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=4, cohort=3, local_steps=4, batch_size=6)
 FIXED = PFedHN(descriptors="class_proportions", local_lr=0.05, server_lr=0.1)

@@ -22,8 +22,9 @@ from latecomer.models.generators.target_sizes import (
     sized_hypernetwork,
 )
 from latecomer.models.methods import make_method
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, part, row
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 from latecomer.models.traffic import Traffic, random_population, traffic, traffic_by_size
 
 SIZES = ("lenet-s", "lenet", "lenet-l")

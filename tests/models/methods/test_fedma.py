@@ -11,9 +11,10 @@ from latecomer.models.engine.training import train
 from latecomer.models.families.matching import assign, match, reorder
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.fedma import FedMA
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import layers
 from latecomer.models.task.state import Params, add, part, row, stack, subtract
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=6, cohort=3, local_steps=4, batch_size=5)
 

@@ -14,9 +14,10 @@ from latecomer.models.methods.fedprox import FedProx
 from latecomer.models.methods.knn_per import KNNPer
 from latecomer.models.methods.per_fedavg import PerFedAvg
 from latecomer.models.methods.pfedme import PFedMe
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import features
 from latecomer.models.task.state import Params, add, nest, part, row, subtract
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=4, cohort=3, local_steps=4, batch_size=5)
 

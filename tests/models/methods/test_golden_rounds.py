@@ -17,8 +17,9 @@ from latecomer.models.families.embedding_table import moved
 from latecomer.models.generators import generation
 from latecomer.models.methods.hypernetworks.pefll import PeFLL
 from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, nest, part
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SAMPLES, SIDE, STEPS, BATCH = 32, 32, 5, 8

@@ -18,9 +18,10 @@ from latecomer.models.engine.training import train
 from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.registry import method_facts
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import gradients
 from latecomer.models.task.state import Params, State, row
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 from latecomer.models.traffic import random_population
 
 CONFIG = TrainConfig(rounds=60, cohort=4, local_steps=5, batch_size=6)

@@ -11,8 +11,9 @@ from latecomer.models.engine.training import initial_state, train
 from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.generators.set_encoders import deep_sets
 from latecomer.models.methods.hypernetworks.odpfl_hn import ODPFLHN
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State, part, row
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=5)
 

@@ -16,8 +16,9 @@ from latecomer.models.generators.unlabelled_encoders import SET_ENCODERS, set_en
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.hypernetworks.odpfl_hn import ODPFLHN
 from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State, part
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 from latecomer.models.traffic import traffic
 
 CONFIG = TrainConfig(rounds=8, cohort=3, local_steps=4, batch_size=5)

@@ -12,8 +12,9 @@ from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.generators.generation import describe, generate_one
 from latecomer.models.methods.hypernetworks.pefll import PeFLL
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, part, row, subtract
-from latecomer.models.task.task import Clients, Samples, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=5)
 

@@ -11,8 +11,9 @@ from latecomer.models.engine.training import initial_state, train
 from latecomer.models.families.personal_weights import own_weights
 from latecomer.models.methods import make_method
 from latecomer.models.methods.apfl import mixed
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import part
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=6, cohort=3, local_steps=4, batch_size=5)
 SETTINGS = {"ditto": {"lam": 3.0}, "apfl": {"alpha": 0.7}}

@@ -10,8 +10,9 @@ from latecomer.models.engine.training import initial_state, train
 from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
 from latecomer.models.methods.hypernetworks.pfedhn_pc import PFedHNPC
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State, part, row
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=4, batch_size=5)
 

@@ -13,8 +13,9 @@ from latecomer.models.engine.schedule import Cohort
 from latecomer.models.engine.training import one_round
 from latecomer.models.families.personal_weights import own_weights
 from latecomer.models.methods import make_method
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, part, row
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/published_rounds.json").read_text())
 CLIENTS, SAMPLES, FEATURES, BATCH, STEPS = 3, 8, 6, 4, 4

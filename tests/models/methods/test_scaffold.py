@@ -9,8 +9,9 @@ import torch
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State, part
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=3, cohort=4, local_steps=5, batch_size=12)
 

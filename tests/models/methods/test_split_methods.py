@@ -9,8 +9,9 @@ import torch
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
 from latecomer.models.methods import make_method
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State, part, row
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=6, cohort=3, local_steps=4, batch_size=5)
 HEAD = {"head.weight", "head.bias"}

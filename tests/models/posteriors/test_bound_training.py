@@ -17,8 +17,9 @@ from latecomer.models.posteriors.bound_training import (
     bounded_loss,
     strengths,
 )
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import part
-from latecomer.models.task.task import Clients, Task
+from latecomer.models.task.task import Task
 
 NORMS = Norms(hyper=3.0, encoder=2.0, theta=0.4, alpha_h=0.1, alpha_v=0.2, alpha_theta=0.5)
 N, M = 30, 80

@@ -17,8 +17,9 @@ from latecomer.models.posteriors.tuned import (
     surrogate,
     tune,
 )
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.task import Task
 
 SERVER = {
     "net.weight": torch.tensor([3.0, -4.0]),

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from latecomer.models.task import task
-from latecomer.models.task.task import Clients, Minibatches
+from latecomer.models.task.clients import Clients, Minibatches
 
 
 def test_bytes_are_scaled_and_standardised() -> None:
@@ -71,7 +70,7 @@ def test_inputs_and_minibatches_are_the_rows_standardised(
     shape: tuple[int, ...], dtype: torch.dtype, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not few:
-        monkeypatch.setattr(task, "_A_FEW", 0)
+        monkeypatch.setattr("latecomer.models.task.clients._A_FEW", 0)
     draw = torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (9, *shape), generator=draw, dtype=torch.uint8)
     x = x if dtype == torch.uint8 else x.to(dtype)
@@ -113,7 +112,7 @@ def test_minibatches_of_each_client_are_those_it_would_have_alone(
     monkeypatch: pytest.MonkeyPatch, width: int, few: int
 ) -> None:
     """Number by number, and each client's begin as memory of its own would."""
-    monkeypatch.setattr("latecomer.models.task.task._A_FEW", few)
+    monkeypatch.setattr("latecomer.models.task.clients._A_FEW", few)
     draw = torch.Generator().manual_seed(0)
     rows = torch.arange(6).reshape(1, 6)
     clients = Clients(

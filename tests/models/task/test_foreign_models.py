@@ -14,7 +14,8 @@ from latecomer.models.families.domain_distance import proxy_a_distance
 from latecomer.models.methods.hypernetworks.pfl_ensemble import PFLEnsemble
 from latecomer.models.methods.hypernetworks.pfl_nearest import PFLNearest
 from latecomer.models.methods.hypernetworks.pfl_sampled import PFLSampled
-from latecomer.models.task.task import Clients, Samples, Task
+from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=20, cohort=4, local_steps=4, batch_size=5)
 RATES = {"local_lr": 0.05, "server_lr": 0.1}

@@ -18,10 +18,11 @@ from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.hypernetworks.pefll import PeFLL
 from latecomer.models.task import targets
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.precision import tf32_products
 from latecomer.models.task.state import State, part
 from latecomer.models.task.targets import apply
-from latecomer.models.task.task import Clients, Task, make_task
+from latecomer.models.task.task import Task, make_task
 
 Population = Callable[..., Clients]
 
