@@ -186,6 +186,28 @@ def pfedhn_pc_at_length():
     yield f"{rate(own)} of their samples right (paper {rate(pfedhn_paper('pFedHN-PC'))})"
 
 
+def pfedhn_fedavg():
+    run, paper = "pfedhn-table1-fedavg", pfedhn_paper("FedAvg")
+    own, seen = right(run, "fedavg", "seen"), checks(run, "fedavg", "seen")
+    yield f"{hours(run, 'fedavg')} on a shared core: {rate(own)} of their samples right (paper "
+    yield f"{rate(paper)}), **better"
+    assert own > paper
+    lost = losses(run, "fedavg")
+    assert max(lost[2000:4851]) < 0.001 < lost[4851]
+    yield "a loss below .001 in every round from 2,000 to 4,850)"
+    still = [value for at, value in seen.items() if 2000 < at <= 4850]
+    yield f"at {rate(min(still))} to {rate(max(still))} of these clients' samples"
+    worst = min(value for at, value in seen.items() if at > 4850)
+    yield f"up to {rate(max(lost[4851:]))}, and they have {rate(worst)} right at the worst check"
+    (picked,) = {
+        int(row["round"]) for row in read(run, "rows.csv") if row["metric"] == "selected_round"
+    }
+    yield f"validation picked round {picked:,}"
+    yield f"was last in round {max(at for at, value in seen.items() if value <= paper)}."
+    late = [value for at, value in seen.items() if 800 < at <= 1000]
+    yield f"the 200 rounds before have {rate(min(late))} to {rate(max(late))}"
+
+
 def pfedhn_local():
     own, paper = right("pfedhn-table1-local-2000-steps", "local", "seen"), pfedhn_paper("Local")
     yield f"one seed: {rate(own)}, and the paper {rate(paper)}."

@@ -36,6 +36,7 @@ from of_pefll_and_pfedhn import (
     pefll_table1_at_length,
     per_fedavg_at_length,
     pfedhn_at_length,
+    pfedhn_fedavg,
     pfedhn_local,
     pfedhn_pc_at_length,
 )
@@ -77,6 +78,7 @@ QUOTES = {
     "- `pefll-table1-knn-per`": knn_per_at_length,
     "- `pfedhn-table1-5000-steps`": pfedhn_at_length,
     "- `pfedhn-table1-pfedhn-pc`": pfedhn_pc_at_length,
+    "- `pfedhn-table1-fedavg`": pfedhn_fedavg,
     "- `pfedhn-table1-local-2000-steps`": pfedhn_local,
     "- `odpfl-table1-500-rounds`": odpfl_table1_at_length,
     "- `odpfl-table1-500-rounds-fedavg`": odpfl_fedavg_at_length,
