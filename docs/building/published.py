@@ -29,9 +29,7 @@ CAUSES = {
     "odpfl-table1-500-rounds": {
         "pfl_nearest": "ours finds each newcomer a seen client that has all of its classes"
     },
-    "pefll-table1-5000-rounds": {
-        "fedavg": _STANDS_STILL
-    },
+    "pefll-table1-5000-rounds": {"fedavg": _STANDS_STILL},
     "pfedhn-table1-fedavg": {"fedavg": _STANDS_STILL},
 }
 """What is known of why numbers are off, by run and label."""

@@ -207,16 +207,33 @@ def odpfl_fedavg_searched():
     own, before = (right(one, "fedavg", "novel") for one in (run, default))
     yield f"newcomers have {rate(own)} right with the choice, interval {low} to {high}, and "
     yield f"{rate(before)} with the defaults (paper {odpfl_paper()['FedAvg']})"
+    for size, tried in (("16", ("0.05", "0.01", "0.005")), ("64", ("0.1", "0.05", "0.01"))):
+        others = [best(f"odpfl-search-fedavg-batch-{size}", f"fedavg-{one}") for one in tried]
+        yield f": {rates(others, ' and ')})"
+        assert max(others) < max(found)
 
 
 def odpfl_hn_searched():
-    run = "odpfl-search-odpfl-hn-rates"
-    found = [best(run, f"odpfl-{one}") for one in RATES_TRIED]
-    yield f"have {rates(found, ' and ')} of validation samples right"
-    assert max(found) == found[RATES_TRIED.index("0.005")]
-    novel = {one: right(run, f"odpfl-{one}", "novel") for one in RATES_TRIED}
-    assert max(novel, key=novel.__getitem__) == "0.01"
-    yield f"({rate(novel['0.01'])} right; {rate(novel['0.005'])} at .005)"
+    runs = {size: f"odpfl-search-odpfl-hn-batch-{size}" for size in ("16", "64")}
+    runs["32"] = "odpfl-search-odpfl-hn-rates"
+    tried = {"16": RATES_TRIED[2:], "32": RATES_TRIED, "64": RATES_TRIED[2:]}
+    settings = [(size, each) for size, some in tried.items() for each in some]
+    found = {at: best(runs[at[0]], f"odpfl-{at[1]}") for at in settings}
+    novel = {at: right(runs[at[0]], f"odpfl-{at[1]}", "novel") for at in settings}
+
+    def with_batches_of(size):
+        return rates([found[size, each] for each in tried[size]], " and ")
+
+    yield f"have {with_batches_of('32')} of validation samples right"
+    yield f"have {with_batches_of('16')} with batches of 16, "
+    yield f"{with_batches_of('64')} with batches of 64."
+    default, choice = ("32", "0.005"), max(found, key=found.__getitem__)
+    assert choice == ("64", "0.001")
+    yield f"ahead by {100 * (found[choice] - found[default]):.1f} points, "
+    yield f"and behind by {100 * (novel[default] - novel[choice]):.1f} on the ten newcomers"
+    most = max(novel, key=novel.__getitem__)
+    assert most == ("64", "0.005")
+    yield f"({rate(novel[choice])} and {rate(novel[default])} right; the most, {rate(novel[most])}"
 
 
 def odpfl_hn_at_length():
