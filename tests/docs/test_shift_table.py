@@ -65,19 +65,19 @@ def test_the_page_holds_what_the_scores_give():
 
 
 def test_what_the_page_says_of_kl_a_tenth():
-    """50 clients certify at most .41 where five temperatures and a union, or a band, say more."""
+    """50 clients certify at most .40 where five temperatures and a union, or a band, say more."""
     at = {seed: dict(curves(losses)) for seed, losses in scores().items()}
     mixed, pool, band = (
         [values[rule][3] for values in at.values()] for rule in ("product", "pool", "DKW")
     )
     split = [float(kl_ball(losses=own, radius=0.1, delta=0.05)) for own in scores().values()]
-    assert max(mixed) < 0.41
-    assert max(pool) < 0.36
+    assert max(mixed) < 0.40
+    assert max(pool) < 0.35
     assert (min(split), max(split)) == (
+        pytest.approx(0.39, abs=5e-3),
         pytest.approx(0.42, abs=5e-3),
-        pytest.approx(0.43, abs=5e-3),
     )
-    assert (min(band), max(band)) == (pytest.approx(0.52, abs=5e-3), pytest.approx(0.53, abs=5e-3))
+    assert (min(band), max(band)) == (pytest.approx(0.49, abs=5e-3), pytest.approx(0.52, abs=5e-3))
     assert all(
         wide > narrow
         for values in at.values()
