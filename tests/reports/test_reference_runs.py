@@ -80,9 +80,11 @@ def test_no_kept_cell_says_where_on_a_machine_it_lay(kept):
     assert not re.findall(r'["\s=]/\w[^"\s]*', json.dumps(told))
 
 
-def test_cells_lie_in_archives():
+def test_every_run_with_rows_has_its_cells_and_they_lie_in_archives():
     assert KEPT
     assert {path.parent.name for path in REFERENCE.glob("*/cells")} <= IN_USE
+    with_rows = {path.parent.name for path in REFERENCE.glob("*/rows.csv")}
+    assert with_rows == {path.name for path in KEPT} | IN_USE
 
 
 def test_of_a_reports_pictures_and_cards_those_that_pages_show_are_kept():

@@ -73,7 +73,7 @@ def certificates_cifar10_50():
 
 
 def certificates_mnist():
-    name = "certificates-mnist-reissued"
+    name = "certificates-mnist"
     yield f"mean error {rates(terms_of(name, 'product')['empirical_risk'])}."
     yield from pool_quotes(name)
 

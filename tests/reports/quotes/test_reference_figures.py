@@ -91,7 +91,6 @@ QUOTES = {
     "- `certificates-cifar10`": certificates_cifar10,
     "- `certificates-cifar10-50`": certificates_cifar10_50,
     "- `certificates-mnist`": certificates_mnist,
-    "- `certificates-mnist-reissued`": tuple,
     "- `certificates-no-holdout-cifar10`": certificates_without_holding_out,
     "- `pefll-figure4-5000-rounds`, `pefll-figure4-local-200-epochs`": tuple,
 }
