@@ -10,9 +10,8 @@ import yaml
 
 from latecomer.eval.jobs.cell_directory import is_done
 from latecomer.eval.results.kept_cells import ARCHIVE
-from latecomer.eval.results.rows import COLUMNS, load_run, read_records
+from latecomer.eval.results.rows import load_run, read_records
 from latecomer.eval.runs import runner
-from latecomer.eval.runs.reissue import MARK
 from latecomer.eval.runs.status import run_status
 from latecomer.eval.studies.loading import load_study
 
@@ -25,8 +24,6 @@ OF_DIGITS = [
     for kept in KEPT
     if yaml.safe_load((kept / "study.yaml").read_text("utf-8"))["data"]["name"] == "digits"
 ]
-# Runs that another one still takes its finished cells from.
-IN_USE = {"certificates-independent-cifar10", "certificates-no-holdout-cifar10"}
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=lambda path: path.name)
@@ -36,9 +33,6 @@ def test_an_archive_holds_the_cells_that_the_rows_come_from(kept):
     assert all(cell.status == "done" and is_done(cell.path) for cell in run.cells)
     packed = [record for cell in run.cells for record in read_records(cell.path / "rows.csv")]
     merged = read_records(kept / "rows.csv")
-    if (kept / MARK).is_file():  # made from rows alone: the split's own cell may not be there
-        ids = {cell.id for cell in run.cells}
-        merged = [record for record in merged if record[COLUMNS.index("cell")] in ids]
     assert sorted(packed) == sorted(merged)
     assert all(file.load().kind == file.kind for file in run.artifacts)
     status = run_status(kept)
@@ -80,11 +74,9 @@ def test_no_kept_cell_says_where_on_a_machine_it_lay(kept):
     assert not re.findall(r'["\s=]/\w[^"\s]*', json.dumps(told))
 
 
-def test_every_run_with_rows_has_its_cells_and_they_lie_in_archives():
-    assert KEPT
-    assert {path.parent.name for path in REFERENCE.glob("*/cells")} <= IN_USE
-    with_rows = {path.parent.name for path in REFERENCE.glob("*/rows.csv")}
-    assert with_rows == {path.name for path in KEPT} | IN_USE
+def test_every_run_with_rows_has_its_cells_in_an_archive():
+    assert sorted(path.parent for path in REFERENCE.glob("*/rows.csv")) == KEPT
+    assert not list(REFERENCE.glob("*/cells"))
 
 
 def test_of_a_reports_pictures_and_cards_those_that_pages_show_are_kept():
