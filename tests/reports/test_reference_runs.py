@@ -75,6 +75,7 @@ def test_no_kept_cell_says_where_on_a_machine_it_lay(kept):
 
 
 def test_every_run_with_rows_has_its_cells_in_an_archive():
+    assert KEPT
     assert sorted(path.parent for path in REFERENCE.glob("*/rows.csv")) == KEPT
     assert not list(REFERENCE.glob("*/cells"))
 

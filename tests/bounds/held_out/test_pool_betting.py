@@ -215,3 +215,26 @@ def test_product_wor_beats_older_rules_of_a_pool_on_scores_like_ours() -> None:
     given: dict[str, Any] = {"losses": losses, "delta": 0.05}
     averaged = float(product_wor_averaged(**given, pool_size=40))
     assert averaged < float(wsr_wor(**given, pool_size=40)) < float(product(**given))
+
+
+# Thirty CIFAR-10 clients of a pool of 40, three trainings: errors in thousandths, and what the two
+# rules may certify.
+SCORED = (
+    "66 86 58 256 298 60 298 370 378 236 218 70 268 38 236 "
+    "92 324 100 52 348 76 246 116 340 76 404 62 80 48 292",
+    "66 242 56 220 192 54 178 392 330 270 184 118 208 54 240 "
+    "62 208 80 62 310 72 240 92 288 72 230 66 80 54 192",
+    "80 122 52 198 314 54 286 358 394 288 190 78 208 36 210 "
+    "70 286 62 60 256 86 206 96 284 62 316 64 96 62 290",
+)
+AT_MOST = ((0.236, 0.234), (0.215, 0.211), (0.223, 0.220))
+
+
+@pytest.mark.parametrize(("scored", "most"), list(zip(SCORED, AT_MOST, strict=True)))
+def test_the_promised_figures_of_thirty_clients(scored: str, most: tuple[float, float]) -> None:
+    losses = [int(each) / 1000 for each in scored.split()]
+    found = (
+        float(rule(losses=losses, delta=0.05, pool_size=40))
+        for rule in (product_wor, product_wor_averaged)
+    )
+    assert all(value <= limit for value, limit in zip(found, most, strict=True))

@@ -80,6 +80,11 @@ def rate(value):
     return f"{value:.3f}"[1:]
 
 
+def points(difference):
+    """Return a difference of rates in points, as the README writes it."""
+    return f"{100 * difference:.1f}".removeprefix("0").replace("-0.", "-.")
+
+
 def rates(values, last=", "):
     *before, end = [value if isinstance(value, str) else rate(value) for value in values]
     return ", ".join(before) + last + end

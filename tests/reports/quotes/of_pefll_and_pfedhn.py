@@ -13,6 +13,7 @@ from kept_rows import (
     interval,
     losses,
     minutes,
+    points,
     rate,
     rates,
     read,
@@ -20,6 +21,7 @@ from kept_rows import (
 )
 
 TABLE, LOCAL = "pefll-table1-5000-rounds", "pefll-table1-local-200-epochs"
+MASKED, UNMASKED = "pefll-table1-5000-rounds-masked", "pefll-table1-5000-rounds-pefll"
 NAMED = {"pefll": "PeFLL", "fedrep": "FedRep", "pfedhn": "pFedHN", "fedavg": "FedAvg"}
 
 
@@ -102,9 +104,6 @@ def pefll_table1_at_length():
     yield f"FedAvg is behind PeFLL by {less}, interval {low} to {high}"
 
 
-MASKED, UNMASKED = "pefll-table1-5000-rounds-masked", "pefll-table1-5000-rounds-pefll"
-
-
 def pefll_of_seeds(run):
     """Quote what PeFLL has right with three seeds, and return it by group."""
     paper, own = published_pefll(), {}
@@ -131,11 +130,6 @@ def beside_the_paper(run, label, method):
     yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
 
 
-def points(value):
-    """Write a difference of rates in points."""
-    return f"{100 * value:.1f}".removeprefix("0").replace("-0.", "-.")
-
-
 def pefll_masked_at_length():
     own = yield from pefll_of_seeds(MASKED)
     # Within a point of the paper, as the README has it above.
@@ -145,12 +139,11 @@ def pefll_masked_at_length():
         group: [one - other for one, other in zip(own[group], free[group], strict=True)]
         for group in own
     }
-    by = [points(each) for each in moved["novel"]]
-    mean = points(sum(moved["novel"]) / 3)
-    yield f"moved newcomers by {by[0]}, {by[1]} and {by[2]} points, {mean} in the mean"
+    by, mean = rates(map(points, moved["novel"]), " and "), points(sum(moved["novel"]) / 3)
+    yield f"moved newcomers by {by} points, {mean} in the mean"
     yield f"seen clients by {points(sum(moved['seen']) / 3)}."
-    first, second, third = (hours(MASKED, "pefll", seed) for seed in "012")
-    yield f"{first}, {second} and {third}, beside other work"
+    took = rates((hours(MASKED, "pefll", seed) for seed in "012"), " and ")
+    yield f"{took}, beside other work"
 
 
 def local_at_length():
