@@ -37,6 +37,9 @@ MEASURE_VERSION: Mapping[str, int] = {"convergence": 2}
 # The same for single target networks; one that is not listed has never changed.
 TARGET_NUMBERS_VERSION: Mapping[str, int] = {"dense500": 2}
 
+# The same for cells off the CPU.
+DEVICE_NUMBERS_VERSION: Mapping[str, int] = {"cuda": 2}
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -152,6 +155,10 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
     )
     measures = resolved["evaluation"].get("measures", ())
     of_measures = {name: MEASURE_VERSION[name] for name in measures if name in MEASURE_VERSION}
+    device = resolved["train"].get("device")
+    of_device = (
+        {"device": DEVICE_NUMBERS_VERSION[device]} if device in DEVICE_NUMBERS_VERSION else {}
+    )
     for seed in resolved["seeds"]:
         for method in resolved["methods"]:
             yield {
@@ -168,6 +175,7 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
                     **_checkpoint_version(method),
                     **of_target,
                     **of_measures,
+                    **of_device,
                 },
             }
 

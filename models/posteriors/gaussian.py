@@ -8,31 +8,36 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from latecomer.models.task.state import Params, sent
+from latecomer.models.task.state import Params
 
 
 def sample(params: Mapping[str, Tensor], alpha: float, generator: torch.Generator) -> Params:
     """Draw from N(params, alpha I), reparameterised: gradients reach ``params`` unchanged.
 
-    ``alpha`` is a variance, at least 0; at 0 the values are unchanged. Noise is drawn on the
-    host, so that it does not depend on the device, and sent there by one copy.
+    ``alpha`` is a variance, at least 0; at 0 the values are unchanged. Noise is drawn where the
+    values lie: millions of numbers take a GPU less time than sending them there would.
     """
     if alpha == 0:
         return dict(params)
-    spread = alpha**0.5
+    device = next((value.device for value in params.values()), torch.device("cpu"))
+    spread, drawn = alpha**0.5, on_device(generator, device)
 
     def noise(value: Tensor) -> Tensor:
-        return torch.randn(value.shape, generator=generator, dtype=value.dtype)
+        return torch.randn(value.shape, generator=drawn, dtype=value.dtype, device=device)
 
-    device = next((value.device for value in params.values()), torch.device("cpu"))
-    if device.type == "cpu":
-        return {key: value + spread * noise(value) for key, value in params.items()}
-    flat = sent(torch.cat([noise(value).flatten() for value in params.values()]), device)
-    there = torch.split(flat, [value.numel() for value in params.values()])
-    return {
-        key: value + spread * one.view(value.shape).to(value.dtype)
-        for one, (key, value) in zip(there, params.items(), strict=True)
-    }
+    return {key: value + spread * noise(value) for key, value in params.items()}
+
+
+def on_device(generator: torch.Generator, device: torch.device) -> torch.Generator:
+    """Return a generator that draws on ``device``: on a GPU a new one, elsewhere ``generator``.
+
+    The new one's seed is the next number of ``generator``, so that each draw has an address of its
+    own there too: one seed gives the same noise again on that GPU, and other noise than on the CPU.
+    """
+    if device.type != "cuda":
+        return generator
+    seed = int(torch.randint(2**63 - 1, (), generator=generator))
+    return torch.Generator(device).manual_seed(seed)
 
 
 def in_ball(params: Mapping[str, Tensor], radius: float) -> Params:

@@ -275,7 +275,10 @@ def test_cells_on_a_gpu_come_to_what_they_come_to_on_the_cpu(name):
                 "train": {"rounds": 20, "local_steps": 10, "device": device},
                 "shifts": {"blur": [0.5]},
                 "bounds": ["pfedhn_eps", "ben_david"],
-                "certificates": [{"route": "r0", "rule": "product"}, {"route": "r3"}],
+                "certificates": [
+                    {"route": "r0", "rule": "product"},
+                    {"route": "r3", "measured": 8},
+                ],
                 "evaluation": {"measures": ["descriptors"], "every": 10},
             }
         )
