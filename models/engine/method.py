@@ -166,6 +166,11 @@ class Method(ABC):
         return ""
 
     @property
+    def plain(self) -> bool:
+        """Whether local steps minimise cross-entropy and nothing else."""
+        return type(self).objective is Method.objective
+
+    @property
     def batches_per_step(self) -> int:
         """Minibatches each local step draws."""
         return 1

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
 
+from latecomer.models.engine.captured import Graphs
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.local_steps import local_sgd
 from latecomer.models.engine.method import Context, Method, Start
@@ -129,12 +131,11 @@ def train(
     del begun, resume  # or every client's first state stays in memory until the end
     phases = _phase_of_each_round(method, task, config)
     drawn = schedule.cohorts(range(done, config.rounds), method.batches_per_step, task)
+    train_round = partial(one_round, path=taken, chunk_size=chunk_size, graphs=Graphs())
     for number, cohort in enumerate(drawn, done):
         given = replace(state, disposable=True), clients, cohort
         parts = *given, phases[number], schedule.noise(number)
-        state, loss = one_round(
-            method, task, *parts, path=taken, chunk_size=chunk_size, precision=config.precision
-        )
+        state, loss = train_round(method, task, *parts, precision=config.precision)
         if on_round is not None:
             on_round(RoundLog(number, loss, taken, reason))
         if on_checkpoint is not None:
@@ -177,6 +178,7 @@ def one_round(
     path: str,
     chunk_size: int | None = None,
     precision: str | None = None,
+    graphs: Graphs | None = None,
 ) -> tuple[State, float]:
     """Train one drawn cohort and aggregate; return the new state and the cohort's mean loss.
 
@@ -197,6 +199,8 @@ def one_round(
         As for :func:`train`.
     precision : str, optional
         Of the target network's products in local steps; float32 unless given.
+    graphs : Graphs, optional
+        What earlier rounds of the same training recorded on a GPU; nothing is recorded without.
 
     Raises
     ------
@@ -209,7 +213,7 @@ def one_round(
     with tf32_products(precision == "tf32"):
         parts = method, stepping, clients, cohort, start, phase
         if path == "vectorised":
-            final, losses = train_cohort(*parts, chunk_size)
+            final, losses = train_cohort(*parts, chunk_size, graphs)
         else:
             final, losses = _train_locally(*parts)
     if clients.device.type == "cpu":

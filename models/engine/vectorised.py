@@ -12,13 +12,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from latecomer.models.engine.captured import Graphs, capturable
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Method, Start
 from latecomer.models.engine.phases import Phase, plan
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.task import client_axis
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import Params
+from latecomer.models.task.state import Params, nest, part
 from latecomer.models.task.task import Task
 
 
@@ -30,8 +31,11 @@ def train_cohort(
     start: Start,
     phase: Phase,
     chunk_size: int | None = None,
+    graphs: Graphs | None = None,
 ) -> tuple[Params, Tensor]:
     """Train the cohort's clients side by side, ``chunk_size`` (None: all) of them at a time.
+
+    On a GPU, steps that can be recorded are launched by the training's ``graphs``, if given.
 
     Returns
     -------
@@ -41,18 +45,11 @@ def train_cohort(
     """
     size = chunk_size or len(cohort)
     parts = [
-        _train_chunk(method, task, clients, cohort, slice(at, at + size), start, phase)
+        _train_chunk(method, task, clients, cohort, slice(at, at + size), start, phase, graphs)
         for at in range(0, len(cohort), size)
     ]
     final = {key: torch.cat([reached[key] for reached, _ in parts]) for key in parts[0][0]}
     return final, torch.cat([losses for _, losses in parts])
-
-
-def _cut(start: Start, places: slice) -> Start:
-    """Return what the clients at ``places`` of the cohort begin with."""
-    params = {key: value[places] for key, value in start.params.items()}
-    owned = {key: value[places] for key, value in start.own.items()}
-    return Start(params, owned, start.shared)
 
 
 def _train_chunk(
@@ -63,13 +60,30 @@ def _train_chunk(
     places: slice,
     start: Start,
     phase: Phase,
+    graphs: Graphs | None,
 ) -> tuple[Params, Tensor]:
     """Train the clients at ``places`` at once; the weights reached, and the mean losses ``[c]``."""
-    rows, start = cohort.rows[places], _cut(start, places)
-    kept = cohort.kept_units(task, places)
-    x, y = clients.inputs(rows), clients.labels(rows)
-    n_steps, params, taken = rows.shape[1], start.params, 0
-    total = x.new_zeros(len(rows))
+    rows, kept = cohort.rows[places], cohort.kept_units(task, places)
+    given = {
+        **nest("params", {key: value[places] for key, value in start.params.items()}),
+        **nest("own", {key: value[places] for key, value in start.own.items()}),
+        **nest("shared", start.shared),
+        **{"x": clients.inputs(rows), "y": clients.labels(rows)},
+        **({} if kept is None else {"kept": kept}),
+    }
+    work = partial(_local_steps, method, task, phase)
+    if graphs is None or not capturable(method, task, rows.device):
+        made = work(given)
+    else:
+        made = graphs.run(work, given, phase)
+    return part(made, "params"), made["losses"]
+
+
+def _local_steps(method: Method, task: Task, phase: Phase, given: Params) -> Params:
+    """Return the weights reached from what clients are ``given``, and their mean losses."""
+    params, x, y, kept = part(given, "params"), given["x"], given["y"], given.get("kept")
+    start = Start(params, part(given, "own"), part(given, "shared"))
+    n_steps, taken, total = x.shape[1], 0, x.new_zeros(len(x))
     for trained, count in plan(phase.stages, list(params), n_steps):
 
         def objective(
@@ -85,7 +99,7 @@ def _train_chunk(
         params = {**params, **reached}
         total = total + sums
         taken += count
-    return params, total / max(taken, 1)
+    return {**nest("params", params), "losses": total / max(taken, 1)}
 
 
 def cohort_losses(
@@ -117,7 +131,7 @@ def cohort_losses(
     kept : Tensor or None
         Dropout's masks ``[c, B, units]``.
     """
-    if type(method).objective is Method.objective and type(task) is Task:
+    if method.plain and type(task) is Task:
         return client_axis.losses(task.target, params, x[:, 0], y[:, 0], kept, task.narrow)
 
     def one(params: Params, own: Params, xs: Tensor, ys: Tensor, masks: Params) -> Tensor:

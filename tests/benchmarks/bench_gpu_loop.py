@@ -1,7 +1,10 @@
 """The local loop of a PeFLL round on a GPU, in every way that may be the fastest one.
 
-Writes ``build/gpu_loop.json``: milliseconds, the share of the roofline, and how far the weights
-reached are from those in float64. What wins there, and stays equal, is what the product should do.
+Writes ``build/gpu_loop.json``, anew after every way, so that one that is stopped keeps what it has:
+milliseconds, the share of the roofline, and how far the weights reached are from those in float64,
+over how far they moved: the median client's, and the furthest one's (a ReLU or a maximum that
+flips in one step moves that client's weights a hundred times as far as rounding does).
+What wins there, and stays equal, is what the product should do.
 """
 
 import json
@@ -31,15 +34,15 @@ pytestmark = [
 WRITTEN = Path("build") / "gpu_loop.json"
 WAYS = [
     (kernel, precision, launch)
-    for kernel in KERNELS
-    for precision in ("float32", "tf32", "bf16")
+    # Compiling takes minutes, so it comes last, and only where there are fewest small kernels.
     for launch in ("python", "graph", "compile")
-    # Compiling takes minutes; what it is for are many small kernels, which these two have least.
+    for precision in ("float32", "tf32", "bf16")
+    for kernel in KERNELS
     if launch != "compile" or kernel.startswith("grouped")
 ]
 
 
-def timed(loop: Loop, *given: Tensor, repeats: int = 12) -> float:
+def timed(loop: Loop, *given: Tensor, repeats: int = 8) -> float:
     """Return the median seconds of the loop, from a device at rest to a device at rest."""
     taken = []
     for _ in range(repeats):
@@ -66,11 +69,9 @@ def entry(way: tuple[str, str, str], shapes: Any, given: tuple[Tensor, ...], goa
     except Exception as error:
         # One way that a version of torch cannot go must not take the others' times away.
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
-    moved = (goal - given[0].double()).norm()
-    return {
-        "ms": 1e3 * seconds,
-        "off": float((loop(*given).double() - goal).norm() / moved),
-    }
+    moved = (goal - given[0].double()).norm(dim=1)
+    off = (loop(*given).double() - goal).norm(dim=1) / moved
+    return {"ms": 1e3 * seconds, "off": float(off.median()), "furthest_off": float(off.max())}
 
 
 def test_ways_of_the_local_loop(benchmark: Any) -> None:
@@ -96,30 +97,29 @@ def test_ways_of_the_local_loop(benchmark: Any) -> None:
         return torch.cat([value.flatten(1) for value in reached.values()], dim=1)
 
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    found: dict[str, Any] = {}
     try:
-        found = {", ".join(way): entry(way, task.shapes, (values, x, y), goal) for way in WAYS}
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         benchmark.pedantic(product, args=(values, x, y), rounds=1)
         ours, able = timed(product, values, x, y), products_flop_per_s()
-        torch.backends.cudnn.deterministic = False
-        in_any_order = timed(product, values, x, y)
+        as_graph = timed(captured(product, values, x, y), values, x, y)
+        work = CONFIG.cohort * CONFIG.local_steps * CONFIG.batch_size
+        work *= lenet_flop(task.shapes, 32)[1]
+        record = {
+            "machine": contest.machine(),
+            "loop_gflop": work / 1e9,
+            "float32_products_tflop_per_s": able / 1e12,
+            "product_ms": 1e3 * ours,
+            "product_ms_graph": 1e3 * as_graph,
+            "ways": found,
+        }
+        WRITTEN.parent.mkdir(exist_ok=True)
+        for way in WAYS:
+            one = found[", ".join(way)] = entry(way, task.shapes, (values, x, y), goal)
+            if "ms" in one:
+                one["share_of_float32_roofline"] = work / (one["ms"] / 1e3) / able
+            WRITTEN.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     finally:
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
-        torch.backends.cudnn.deterministic = True
-    work = CONFIG.cohort * CONFIG.local_steps * CONFIG.batch_size * lenet_flop(task.shapes, 32)[1]
-    for one in found.values():
-        if "ms" in one:
-            one["share_of_float32_roofline"] = work / (one["ms"] / 1e3) / able
-    record = {
-        "machine": contest.machine(),
-        "loop_gflop": work / 1e9,
-        "float32_products_tflop_per_s": able / 1e12,
-        "product_ms": 1e3 * ours,
-        "product_ms_summing_in_any_order": 1e3 * in_any_order,
-        "ways": found,
-    }
-    WRITTEN.parent.mkdir(exist_ok=True)
-    WRITTEN.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     reached = [one["off"] for way, one in found.items() if "float32" in way and "off" in one]
     assert reached
-    assert max(reached) < 1e-2
+    assert max(reached) < 1e-3

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "reports" / "reference" / "benchmarks" / "cpu.json"
 FIVE_RUNS = BENCHMARKS.with_name("cpu_five_runs.json")
 TWO_MACHINES = BENCHMARKS.with_name("cpu_pefll_round.json")
+GPU = BENCHMARKS.with_name("gpu.json")
 AT = {"delta": 0.05}
 
 
@@ -193,6 +194,52 @@ def rounds_on_two_machines():
     yield page, f"missed in three of five on the third, by {most} at most."
 
 
+def rounds_on_a_gpu():
+    page = "docs/pages/round_time.md"
+    kept = json.loads(GPU.read_text("utf-8"))
+    now, before, ways = kept["now"], kept["before"], kept["loop"]["ways"]
+    assert now["round_ms"] > 20
+    yield page, f"An {kept['machine']['gpu']}, torch {kept['machine']['torch'][:4]} ("
+    yield (
+        page,
+        f"takes {now['round_ms']:.1f} ms, with a Gaussian posterior "
+        f"{now['round_ms_gaussian_posterior']:.1f}; it took {before['round_ms']:.0f} and "
+        f"{before['round_ms_gaussian_posterior']:.0f}.",
+    )
+    yield page, f"{now['round_ms']:.0f} are {100 * now['share_of_roofline']:.1f}% of what that GPU"
+
+    def ms(kernel, precision="float32"):
+        launches = ("python", "graph")
+        return [f"{ways[f'{kernel}, {precision}, {one}']['ms']:.0f}" for one in launches]
+
+    (python, graph), mapped = ms("grouped"), " and ".join(ms("vmap"))
+    yield page, f"with groups, launched from Python, {python}, as a graph {graph}; `vmap` {mapped};"
+    single, unfolded = (" and ".join(ms(one)) for one in ("one by one", "unfold and products"))
+    yield page, f"one client after another {single}; `F.unfold` and products {unfolded}, for"
+    yield page, f"in bf16 a graph with groups takes {ms('grouped', 'bf16')[1]}."
+    yield page, f"TF32 gains nothing ({ms('grouped', 'tf32')[1]}). The"
+
+    def off(kernel, digits, precision="float32"):
+        return near(ways[f"{kernel}, {precision}, graph"]["off"], digits)
+
+    products, groups, tf32 = (
+        off("unfold and products", 4),
+        off("grouped", 4),
+        off("grouped", 3, "tf32"),
+    )
+    yield (
+        page,
+        f"off by {products} of the way moved with products, by {groups} with groups and by {tf32}",
+    )
+    found = kept["profile_before"]
+    (share, _), (table, rest) = (
+        found[key].values() for key in ("share_of_device_time", "ms_of_a_round")
+    )
+    yield page, f"Python launched {found['kernels_of_local_steps']:,} operations in"
+    yield page, f"first layer's weights took {near(share, 2)} of the"
+    yield page, f"a round's table took {table} ms, the encoder, the hypernetwork and AdamW {rest},"
+
+
 @pytest.mark.parametrize(
     "quotes",
     [
@@ -206,6 +253,7 @@ def rounds_on_two_machines():
         rounds,
         rounds_five_times,
         rounds_on_two_machines,
+        rounds_on_a_gpu,
     ],
 )
 def test_pages_quote_what_is_computed(quotes):

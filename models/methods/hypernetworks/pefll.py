@@ -83,6 +83,11 @@ class PeFLL(GeneratedClients):
         return self.training_objective != "pefll"
 
     @property
+    def plain(self) -> bool:
+        """Whether local steps minimise cross-entropy and nothing else."""
+        return not self.by_bound and type(self).objective is PeFLL.objective
+
+    @property
     def predictors(self) -> tuple[str, ...]:
         """``gibbs`` draws all weights anew for every client; ``deterministic`` takes the means."""
         return ("deterministic",) if self.posterior == "none" else ("gibbs", "deterministic")
@@ -128,12 +133,7 @@ class PeFLL(GeneratedClients):
         return replace(begun, shared=cohort_strengths(self.training_objective, *parts, sizes))
 
     def objective(
-        self,
-        task: Task,
-        params: Params,
-        context: Context,
-        batches: tuple[Samples, ...],
-        step: int,
+        self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
         """Return the loss on the minibatch; in training on a bound, bounded and with a ridge."""
         x, y = batches[0].x, batches[0].labels()

@@ -64,6 +64,21 @@ def unfolded(params: Params, x: Tensor) -> Tensor:
     return _dense(params, x.flatten(2))
 
 
+def patches(params: Params, x: Tensor) -> Tensor:
+    """Apply LeNet with convolutions as products of weights and patches, cut out by strides."""
+    x = x.transpose(1, 2)
+    for name in ("conv1", "conv2"):
+        weight = params[f"{name}.weight"].flatten(2)
+        side = params[f"{name}.weight"].shape[-1]
+        cut_out = x.unfold(3, side, 1).unfold(4, side, 1).permute(0, 1, 5, 6, 2, 3, 4)
+        places = cut_out.shape[4:]
+        columns = cut_out.flatten(1, 3).flatten(2)
+        made = torch.baddbmm(params[f"{name}.bias"].unsqueeze(2), weight, columns)
+        pooled = F.max_pool2d(made.view(len(x), -1, *places[1:]), 2)
+        x = F.relu(pooled).unflatten(1, (-1, places[0]))
+    return _dense(params, x.transpose(1, 2).flatten(2))
+
+
 def _single(params: Params, x: Tensor) -> Tensor:
     for name in ("conv1", "conv2"):
         x = F.conv2d(x, params[f"{name}.weight"], params[f"{name}.bias"])
@@ -91,6 +106,7 @@ KERNELS: dict[str, Kernel] = {
     "grouped": _grouped(torch.contiguous_format),
     "grouped, channels last": _grouped(torch.channels_last),
     "unfold and products": unfolded,
+    "patches and products": patches,
     "vmap": mapped,
     "one by one": one_by_one,
 }

@@ -17,7 +17,7 @@ from latecomer.models.engine.training import train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.hypernetworks.pefll import PeFLL
-from latecomer.models.task import targets
+from latecomer.models.task import client_axis, targets
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.precision import tf32_products
 from latecomer.models.task.state import State, part
@@ -165,8 +165,12 @@ def test_only_local_steps_are_rounded(path: str, monkeypatch: pytest.MonkeyPatch
         seen = spied(getattr(PeFLL, hook), lambda given: tasks.append(given[1].narrow))
         monkeypatch.setattr(PeFLL, hook, seen)
     steps = []
-    seen = spied(PeFLL.objective, lambda given: steps.append(given[1].narrow))
-    monkeypatch.setattr(PeFLL, "objective", seen)
+    if path == "serial":
+        seen = spied(PeFLL.objective, lambda given: steps.append(given[1].narrow))
+        monkeypatch.setattr(PeFLL, "objective", seen)
+    else:
+        seen = spied(client_axis.losses, lambda given: steps.append(given[-1]))
+        monkeypatch.setattr(client_axis, "losses", seen)
     task, clients = image_task(), images()
     state = train(make_method("pefll"), task, clients, BF16, seed=0, path=path)
     assert tasks == [None] * 3 * BF16.rounds
@@ -294,7 +298,8 @@ def test_tf32_is_of_local_steps_alone(
     def look(given: Any) -> None:
         seen.append((SWITCHES[0].allow_tf32, SWITCHES[1].allow_tf32))
 
-    monkeypatch.setattr(PeFLL, "objective", spied(PeFLL.objective, look))
+    computes, named = (PeFLL, "objective") if path == "serial" else (client_axis, "losses")
+    monkeypatch.setattr(computes, named, spied(getattr(computes, named), look))
     config = replace(BF16, precision="tf32")
     told: list[tuple[bool, bool]] = []
     train(
