@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from latecomer.eval.shifts.own_function import import_shift
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
@@ -42,6 +45,20 @@ def test_it_prints_what_is_shown(path, tmp_path, disagreement):
     assert shown.strip()
     assert disagreement(shown, done.stdout) == "", done.stdout
     assert len(shown.splitlines()) == len(done.stdout.splitlines())
+
+
+def test_pictures_blur_before_or_after_joining_and_not_at_both_times():
+    folder = ROOT / "docs" / "examples" / "shifts"
+    before, after = (
+        import_shift(f"{folder}/joining.py:blurred_{when}") for when in ("before", "after")
+    )
+    x = np.random.default_rng(0).random((12, 3, 8, 8), dtype=np.float32)
+    early, late = (shift(x, 1.0, np.random.default_rng(1)) for shift in (before, after))
+    assert early.shape == late.shape == x.shape
+    assert np.array_equal(late[:10], x[:10])
+    assert np.array_equal(early[10:], x[10:])
+    assert not any(np.array_equal(*pair) for pair in zip(late[10:], x[10:], strict=True))
+    assert not any(np.array_equal(*pair) for pair in zip(early[:10], x[:10], strict=True))
 
 
 def test_disagreement_is_found(disagreement):
