@@ -37,8 +37,11 @@ MEASURE_VERSION: Mapping[str, int] = {"convergence": 2}
 # The same for single target networks; one that is not listed has never changed.
 TARGET_NUMBERS_VERSION: Mapping[str, int] = {"dense500": 2}
 
-# The same for cells off the CPU.
-DEVICE_NUMBERS_VERSION: Mapping[str, int] = {"cuda": 2}
+# The same for cells that train off the CPU, or in another way than one client after another.
+WAY_NUMBERS_VERSION: Mapping[str, Mapping[str, int]] = {
+    "device": {"cuda": 2},
+    "path": {"vectorised": 2},
+}
 
 
 @dataclass(frozen=True)
@@ -155,18 +158,15 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
     )
     measures = resolved["evaluation"].get("measures", ())
     of_measures = {name: MEASURE_VERSION[name] for name in measures if name in MEASURE_VERSION}
-    device = resolved["train"].get("device")
-    of_device = (
-        {"device": DEVICE_NUMBERS_VERSION[device]} if device in DEVICE_NUMBERS_VERSION else {}
-    )
     for seed in resolved["seeds"]:
         for method in resolved["methods"]:
+            train = _train_of(method, resolved["train"])
             yield {
                 **shared,
                 "kind": "method",
                 "model": resolved["model"],
                 "method": {key: value for key, value in method.items() if key != "bounds"},
-                "train": _train_of(method, resolved["train"]),
+                "train": train,
                 "bounds": method.get("bounds", resolved["bounds"]),
                 "seed": seed,
                 "numbers_version": {
@@ -175,9 +175,18 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
                     **_checkpoint_version(method),
                     **of_target,
                     **of_measures,
-                    **of_device,
+                    **_way_versions(train),
                 },
             }
+
+
+def _way_versions(train: Mapping[str, Any]) -> dict[str, int]:
+    """Return the versions of a training's device and path, where they have changed."""
+    return {
+        key: versions[train[key]]
+        for key, versions in WAY_NUMBERS_VERSION.items()
+        if train.get(key) in versions
+    }
 
 
 def _held_versions(held: Sequence[Mapping[str, Any]], independent: bool) -> dict[str, int]:

@@ -31,7 +31,7 @@ def capturable(method: Method, task: Task, device: torch.device) -> bool:
     [True, False]
     """
     own = type(task) is Task and type(task.target) in (ConvNet, DenseNet)
-    return device.type == "cuda" and own and method.plain
+    return device.type == "cuda" and own and method.minimises_cross_entropy
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,8 +166,8 @@ class Method(ABC):
         return ""
 
     @property
-    def plain(self) -> bool:
-        """Whether local steps minimise cross-entropy and nothing else."""
+    def minimises_cross_entropy(self) -> bool:
+        """Whether local steps minimise that and nothing else."""
         return type(self).objective is Method.objective
 
     @property

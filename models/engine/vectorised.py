@@ -131,7 +131,7 @@ def cohort_losses(
     kept : Tensor or None
         Dropout's masks ``[c, B, units]``.
     """
-    if method.plain and type(task) is Task:
+    if method.minimises_cross_entropy and type(task) is Task:
         return client_axis.losses(task.target, params, x[:, 0], y[:, 0], kept, task.narrow)
 
     def one(params: Params, own: Params, xs: Tensor, ys: Tensor, masks: Params) -> Tensor:

@@ -54,9 +54,10 @@ def losses(
 
 
 def _convolutions(net: ConvNet, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    # On a GPU, cuDNN's gradients of a convolution with groups take longer than all else in a step.
-    trained_there = x.device.type == "cuda" and torch.is_grad_enabled()
-    convolved = _patch_by_patch if trained_there else _group_by_group
+    # On a GPU, cuDNN's convolutions with groups are most of a training step. Patches take memory,
+    # which a minibatch has little of; whole clients' samples are predicted without a gradient.
+    by_patch = x.device.type == "cuda" and torch.is_grad_enabled()
+    convolved = _patch_by_patch if by_patch else _group_by_group
     return _dense(params, convolved(net, params, x), net.hidden)
 
 

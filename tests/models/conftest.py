@@ -1,6 +1,7 @@
 """Toy federations: vectors around class centres, every client with two of four classes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -60,3 +61,13 @@ def task() -> Task:
     return make_task(
         input_shape=(N_FEATURES,), n_classes=N_CLASSES, hypernetwork={"hidden": 1, "width": 20}
     )
+
+
+@pytest.fixture
+def images(make_population: Callable[..., Clients]) -> Clients:
+    """The toy federation with noisy images of side 8 around its classes' means."""
+    clients = make_population((12, 1, 7, 12, 3, 12, 9))
+    draw = torch.Generator().manual_seed(0)
+    means = torch.randn(4, 1, 8, 8, generator=draw)
+    x = means[clients.y] + 0.5 * torch.randn(len(clients.y), 1, 8, 8, generator=draw)
+    return replace(clients, x=x, mean=torch.zeros(()), sd=torch.ones(()))

@@ -83,8 +83,8 @@ class PeFLL(GeneratedClients):
         return self.training_objective != "pefll"
 
     @property
-    def plain(self) -> bool:
-        """Whether local steps minimise cross-entropy and nothing else."""
+    def minimises_cross_entropy(self) -> bool:
+        """Whether local steps minimise that and nothing else."""
         return not self.by_bound and type(self).objective is PeFLL.objective
 
     @property

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from latecomer.models.engine.captured import Graphs
+
 LR, MOMENTUM, DECAY, CLIP = 2e-3, 0.9, 5e-5, 50.0
 Shapes = Mapping[str, tuple[int, ...]]
 Params = dict[str, Tensor]
@@ -149,24 +151,15 @@ def local_loop(
     return loop
 
 
-def captured(loop: Loop, values: Tensor, x: Tensor, y: Tensor) -> Loop:
-    """Return the loop as one CUDA graph, captured on tensors of these shapes."""
-    held = values.clone(), x.clone(), y.clone()
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
-        # Libraries set themselves up, which cannot be captured.
-        for _ in range(2):
-            loop(*held)
-    torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        reached = loop(*held)
+def captured(loop: Loop, *given: Tensor) -> Loop:
+    """Return the loop as one CUDA graph, recorded as the product's local steps are."""
+    graphs, names = Graphs(), ("values", "x", "y")
 
-    def replay(values: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        for mine, given in zip(held, (values, x, y), strict=True):
-            mine.copy_(given)
-        graph.replay()
-        return reached
+    def work(held: Params) -> Params:
+        return {"reached": loop(*(held[name] for name in names))}
 
+    def replay(*given: Tensor) -> Tensor:
+        return graphs.run(work, dict(zip(names, given, strict=True)), "loop")["reached"]
+
+    replay(*given)
     return replay

@@ -300,6 +300,17 @@ def test_a_target_whose_numbers_changed_makes_new_cells_of_its_own_only():
     assert {version["target"] for version in trained} == {2}
 
 
+def test_a_way_of_training_whose_numbers_changed_makes_new_cells_of_its_own_only():
+    def trained(*overrides):
+        _, *cells = quickstart(*overrides).cells("abc")
+        return [cell.config["numbers_version"] for cell in cells]
+
+    for same in ((), ("train.path=serial",), ("train.path=blocked",)):
+        assert all(not {"device", "path"} & set(version) for version in trained(*same))
+    for key, way in (("device", "cuda"), ("path", "vectorised")):
+        assert {version[key] for version in trained(f"train.{key}={way}")} == {2}
+
+
 def test_a_route_whose_numbers_changed_makes_new_cells_of_its_own_only():
     def versions(*entries):
         asked = ", ".join(entries)

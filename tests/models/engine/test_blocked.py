@@ -1,6 +1,5 @@
 """The blocked path: the serial path with images in oneDNN's own layout, the same up to rounding."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -38,16 +37,6 @@ def image_task(dtype: torch.dtype = torch.float32, target: str | nn.Module = "au
     return make_task(
         input_shape=(1, 8, 8), n_classes=4, hypernetwork=size, dtype=dtype, target=target
     )
-
-
-@pytest.fixture
-def images(make_population: Callable[..., Clients]) -> Clients:
-    """The toy federation with noisy images of side 8 around its classes' means."""
-    clients = make_population((12, 1, 7, 12, 3, 12, 9))
-    draw = torch.Generator().manual_seed(0)
-    means = torch.randn(4, 1, 8, 8, generator=draw)
-    x = means[clients.y] + 0.5 * torch.randn(len(clients.y), 1, 8, 8, generator=draw)
-    return replace(clients, x=x, mean=torch.zeros(()), sd=torch.ones(()))
 
 
 @pytest.fixture

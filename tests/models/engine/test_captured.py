@@ -1,11 +1,11 @@
 """Local steps that a GPU launches as one graph are those that Python launches, to the last bit."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from latecomer.eval.devices import claim
 from latecomer.models.engine import training as engine
@@ -13,6 +13,7 @@ from latecomer.models.engine.captured import Graphs, capturable
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import METHODS, make_method
+from latecomer.models.methods.hypernetworks.pefll import PeFLL
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task, make_task
@@ -22,26 +23,19 @@ NEEDS_GPU = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 GPU = torch.device("cuda")
-SIZES = (3, 20, 7, 11, 5, 1, 9)
 CONFIG = TrainConfig(rounds=6, cohort=5, local_steps=6, batch_size=4)
 TASK = make_task(
     input_shape=(1, 8, 8), n_classes=4, hypernetwork={"hidden": 1, "width": 10, "spectral": False}
 )
 
 
-def images(device: torch.device) -> Clients:
-    draw, each, n = torch.Generator().manual_seed(0), max(SIZES) + 4, len(SIZES)
-    rows = torch.arange(n * each).view(n, each)
-    return Clients(
-        x=torch.randn(n * each, 1, 8, 8, generator=draw).to(device),
-        y=torch.randint(4, (n * each,), generator=draw).to(device),
-        support=rows[:, : max(SIZES)].contiguous().to(device),
-        support_sizes=torch.tensor(SIZES).to(device),
-        query=rows[:, max(SIZES) :].contiguous().to(device),
-        query_sizes=torch.full((n,), 4).to(device),
-        ids=torch.arange(n),
-        mean=torch.zeros((), device=device),
-        sd=torch.ones((), device=device),
+@pytest.fixture
+def there(images: Clients) -> Clients:
+    """The noisy images on a GPU."""
+    claim("cuda")
+    names = [one.name for one in fields(images) if isinstance(getattr(images, one.name), Tensor)]
+    return replace(
+        images, **{name: getattr(images, name).cuda() for name in names if name != "ids"}
     )
 
 
@@ -61,7 +55,21 @@ def test_nothing_is_recorded_of_what_may_look_at_values() -> None:
     assert not capturable(make_method("fedprox"), TASK, GPU)
 
 
-def trained(method: Any, graphs: bool, monkeypatch: pytest.MonkeyPatch, **how: Any) -> State:
+def test_pefll_minimises_cross_entropy_but_for_bounds_and_heirs_with_another_objective() -> None:
+    class Heir(PeFLL):
+        """Minimises something else."""
+
+        def objective(self, *given: Any) -> Tensor:
+            return 2 * super().objective(*given)
+
+    by_bound = PeFLL(posterior="gaussian", training_objective="bound")
+    said = [method.minimises_cross_entropy for method in (PeFLL(), by_bound, Heir())]
+    assert said == [True, False, False]
+
+
+def trained(
+    method: Any, clients: Clients, graphs: bool, monkeypatch: pytest.MonkeyPatch, **how: Any
+) -> State:
     launched: list[Any] = []
     run = Graphs.run
 
@@ -73,15 +81,16 @@ def trained(method: Any, graphs: bool, monkeypatch: pytest.MonkeyPatch, **how: A
         patch.setattr(Graphs, "run", spied)
         if not graphs:
             patch.setattr(engine, "Graphs", lambda: None)
-        state = train(method, TASK, images(GPU), how.pop("config", CONFIG), seed=3, **how)
+        state = train(method, TASK, clients, how.pop("config", CONFIG), seed=3, **how)
     assert bool(launched) == (graphs and capturable(method, TASK, GPU))
     return state
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=NEEDS_GPU) for name in METHODS])
-def test_graphs_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim("cuda")
-    one, other = (trained(make_method(name), graphs, monkeypatch) for graphs in (True, False))
+def test_graphs_change_no_bit(name: str, there: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = (
+        trained(make_method(name), there, graphs, monkeypatch) for graphs in (True, False)
+    )
     for left, right in ((one.server, other.server), (one.clients, other.clients)):
         assert left.keys() == right.keys()
         assert all(torch.equal(left[key], right[key]) for key in left)
@@ -96,9 +105,8 @@ def test_graphs_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_so_with_chunks_and_narrow_products(
-    how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    how: dict[str, Any], there: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim("cuda")
     method = make_method("pefll")
-    one, other = (trained(method, graphs, monkeypatch, **how) for graphs in (True, False))
+    one, other = (trained(method, there, graphs, monkeypatch, **how) for graphs in (True, False))
     assert all(torch.equal(one.server[key], other.server[key]) for key in one.server)

@@ -23,7 +23,6 @@ from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import DivergedError, one_round, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
-from latecomer.models.posteriors import gaussian as posterior
 from latecomer.models.task import targets
 from latecomer.models.task.clients import Clients, Minibatches
 from latecomer.models.task.state import State, move
@@ -186,37 +185,6 @@ def test_masks_sent_with_the_rows_are_those_drawn_when_needed(
         assert kept is not None
         assert drawn is not None
         assert torch.equal(kept, drawn)
-
-
-MEANS = {"a": torch.zeros(3, 20), "b": torch.zeros(7, dtype=torch.float64), "c": torch.zeros(())}
-
-
-def test_noise_on_the_host_is_what_the_generator_gives() -> None:
-    draw = torch.Generator().manual_seed(5)
-    found = posterior.sample(MEANS, 0.25, torch.Generator().manual_seed(5))
-    for key, value in MEANS.items():
-        expected = 0.5 * torch.randn(value.shape, generator=draw, dtype=value.dtype)
-        assert torch.equal(found[key], expected)
-
-
-@pytest.mark.parametrize("device", [pytest.param(CUDA, marks=NEEDS_GPU)])
-def test_noise_on_a_gpu_has_an_address_of_its_own(device: torch.device) -> None:
-    means = {"a": torch.zeros(300, 200, device=device), "b": torch.zeros(7, device=device)}
-
-    def two(seed: int) -> list[dict[str, Tensor]]:
-        draw = torch.Generator().manual_seed(seed)
-        torch.randn(1000, device=device)  # what others draw there must not matter
-        return [posterior.sample(means, 0.25, draw) for _ in range(2)]
-
-    (first, second), again, other = two(5), two(5), two(6)
-    for key, value in means.items():
-        assert first[key].device.type == value.device.type
-        assert torch.equal(first[key], again[0][key])
-        assert torch.equal(second[key], again[1][key])
-        assert not torch.equal(first[key], second[key])
-        assert not torch.equal(first[key], other[0][key])
-    assert abs(first["a"].mean()) < 0.01
-    assert abs(first["a"].std() - 0.5) < 0.01
 
 
 def look_at_a_round(

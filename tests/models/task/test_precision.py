@@ -34,6 +34,11 @@ NEEDS_GPU = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 SWITCHES = (torch.backends.cuda.matmul, torch.backends.cudnn)
+# Where each path computes the losses of PeFLL's local steps.
+LOSSES: dict[str, tuple[Any, str]] = {
+    "serial": (PeFLL, "objective"),
+    "vectorised": (client_axis, "losses"),
+}
 
 
 def image_task(dtype: torch.dtype = torch.float32) -> Task:
@@ -165,12 +170,10 @@ def test_only_local_steps_are_rounded(path: str, monkeypatch: pytest.MonkeyPatch
         seen = spied(getattr(PeFLL, hook), lambda given: tasks.append(given[1].narrow))
         monkeypatch.setattr(PeFLL, hook, seen)
     steps = []
-    if path == "serial":
-        seen = spied(PeFLL.objective, lambda given: steps.append(given[1].narrow))
-        monkeypatch.setattr(PeFLL, "objective", seen)
-    else:
-        seen = spied(client_axis.losses, lambda given: steps.append(given[-1]))
-        monkeypatch.setattr(client_axis, "losses", seen)
+    owner, name = LOSSES[path]
+    told = (lambda given: given[1].narrow) if path == "serial" else (lambda given: given[-1])
+    seen = spied(getattr(owner, name), lambda given: steps.append(told(given)))
+    monkeypatch.setattr(owner, name, seen)
     task, clients = image_task(), images()
     state = train(make_method("pefll"), task, clients, BF16, seed=0, path=path)
     assert tasks == [None] * 3 * BF16.rounds
@@ -298,8 +301,8 @@ def test_tf32_is_of_local_steps_alone(
     def look(given: Any) -> None:
         seen.append((SWITCHES[0].allow_tf32, SWITCHES[1].allow_tf32))
 
-    computes, named = (PeFLL, "objective") if path == "serial" else (client_axis, "losses")
-    monkeypatch.setattr(computes, named, spied(getattr(computes, named), look))
+    owner, name = LOSSES[path]
+    monkeypatch.setattr(owner, name, spied(getattr(owner, name), look))
     config = replace(BF16, precision="tf32")
     told: list[tuple[bool, bool]] = []
     train(

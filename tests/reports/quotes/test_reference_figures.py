@@ -17,10 +17,10 @@ from of_certificates import (
     independent_clients,
     independent_mnist,
 )
+from of_figure3b import odpfl_figure3b
 from of_odpfl import (
     odpfl_fedavg_at_length,
     odpfl_fedavg_searched,
-    odpfl_figure3b,
     odpfl_hn_at_length,
     odpfl_hn_searched,
     odpfl_table1_at_length,
