@@ -6,75 +6,26 @@ from typing import Any
 
 import pytest
 import torch
+from formula_federation import a_task, by_formula, cohort_of, federation, next_state
 from torch import Tensor
 
 from latecomer.models.engine.method import Method
-from latecomer.models.engine.schedule import Cohort
-from latecomer.models.engine.training import one_round
 from latecomer.models.families.personal_weights import own_weights
 from latecomer.models.methods import make_method
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, part, row
-from latecomer.models.task.task import Task, make_task
+from latecomer.models.task.task import Task
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/published_rounds.json").read_text())
-CLIENTS, SAMPLES, FEATURES, BATCH, STEPS = 3, 8, 6, 4, 4
+SHAPES = GOLDEN["shapes"]
+CLIENTS = federation([8, 8, 8])
 PLAIN = {"local_momentum": 0.0, "local_weight_decay": 0.0, "clip_norm": 1e9}
 PATHS = pytest.mark.parametrize("path", ["serial", "vectorised"])
 
 
-def by_formula() -> Params:
-    table: Params = {}
-    for i, (name, shape) in enumerate(GOLDEN["shapes"].items()):
-        j = torch.arange(1, torch.Size(shape).numel() + 1, dtype=torch.float64)
-        table[name] = (0.3 * torch.sin(0.7310585786 * j + 0.1 * (i + 1))).view(*shape)
-    return table
-
-
-def federation() -> Clients:
-    j = torch.arange(1, SAMPLES * FEATURES + 1, dtype=torch.float64)
-    rows = torch.arange(CLIENTS * SAMPLES).view(CLIENTS, SAMPLES)
-    sizes = torch.full((CLIENTS,), SAMPLES)
-    return Clients(
-        x=torch.cat([torch.sin(0.37 * j + 0.5 * c).view(SAMPLES, FEATURES) for c in range(3)]),
-        y=torch.cat([(c + torch.arange(SAMPLES) % 2) % 4 for c in range(CLIENTS)]),
-        support=rows,
-        support_sizes=sizes,
-        query=rows,
-        query_sizes=sizes,
-        ids=torch.arange(CLIENTS),
-        mean=torch.zeros((), dtype=torch.float64),
-        sd=torch.ones((), dtype=torch.float64),
-    )
-
-
-def a_task() -> Task:
-    return make_task(input_shape=(FEATURES,), n_classes=4, dtype=torch.float64)
-
-
-def cohort_of(clients: Clients, members: list[int]) -> Cohort:
-    chosen = torch.tensor(members)
-    places = torch.arange(STEPS * BATCH).view(STEPS, 1, BATCH) % SAMPLES
-    return Cohort(
-        round=0,
-        members=chosen,
-        sizes=clients.support_sizes[chosen],
-        descriptor_rows=clients.support[chosen],
-        rows=torch.stack([clients.support[one][places] for one in members]),
-    )
-
-
 def begun(method: Method, monkeypatch: pytest.MonkeyPatch) -> State:
     """Return the method's first state with weights given by the formula."""
-    monkeypatch.setattr(Task, "initial", lambda task, generator: by_formula())
-    clients, draw = federation(), torch.Generator()
-    return method.init(a_task(), clients, cohort_of(clients, [0]), draw)
-
-
-def after(method: Method, state: State, members: list[int], path: str) -> State:
-    task, clients = a_task(), federation()
-    cohort, (phase,) = cohort_of(clients, members), method.phases(task)
-    return one_round(method, task, state, clients, cohort, phase, torch.Generator(), path=path)[0]
+    monkeypatch.setattr(Task, "initial", lambda task, generator: by_formula(SHAPES))
+    return method.init(a_task(), CLIENTS, cohort_of(CLIENTS, [0]), torch.Generator())
 
 
 def assert_like(found: Params, told: dict[str, dict[str, Any]]) -> None:
@@ -101,7 +52,7 @@ def test_global_and_own_weights(
     method = make_method(name, **settings)
     state = begun(method, monkeypatch)
     for one in told["rounds"]:
-        state = after(method, state, one["clients"], path)
+        state = next_state(method, state, CLIENTS, one["clients"], path)
         assert_like(part(state.server, "target"), one["global"])
         for index, own in enumerate(one["own"]):
             assert_like(own_weights(state, index), own)
@@ -113,7 +64,7 @@ def test_three_rounds_of_scaffold(path: str, monkeypatch: pytest.MonkeyPatch) ->
     method = make_method("scaffold", local_lr=told["lr"], server_lr=told["server_lr"], **PLAIN)
     state = begun(method, monkeypatch)
     for one in told["rounds"]:
-        state = after(method, state, one["clients"], path)
+        state = next_state(method, state, CLIENTS, one["clients"], path)
         assert_like(part(state.server, "target"), one["global"])
         assert_like(part(state.server, "control"), one["control"])
         for index, own in enumerate(one["own"]):
@@ -125,7 +76,8 @@ def test_a_round_of_fedbabu(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told = GOLDEN["fedbabu"]
     plain = PLAIN | {"local_momentum": told["momentum"]}
     method = make_method("fedbabu", local_lr=told["lr"], **plain)
-    state = after(method, begun(method, monkeypatch), told["rounds"][0]["clients"], path)
+    members = told["rounds"][0]["clients"]
+    state = next_state(method, begun(method, monkeypatch), CLIENTS, members, path)
     assert_like(
         part(state.server, "body") | part(state.server, "head"), told["rounds"][0]["global"]
     )
