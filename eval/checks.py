@@ -1,12 +1,14 @@
 """Checks of single values that a study gives: one line names the key, the range and the value."""
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic_core import ErrorDetails
 
 from latecomer.eval.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 # Pydantic's messages about Python types, reworded in terms of the study file.
 _PLAINLY = {
@@ -25,7 +27,7 @@ def short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def wrong(mistake: ErrorDetails) -> str:
+def wrong(mistake: "ErrorDetails") -> str:
     """Say what pydantic found wrong with a value: what is legal, what was given."""
     message, given = mistake["msg"], mistake["input"]
     message = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")

@@ -13,6 +13,7 @@ import sys
 import time
 import tomllib
 import zipfile
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ from latecomer.extras import TRAIN
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CALLED = {"scikit-learn": "sklearn", "pillow": "PIL"}
+# What no certificate may need. Typer 0.29 brings pydantic for itself; older ones do not.
+ABSENT = (*TRAIN, "pydantic_core")
+TYPERS_OWN = {re.match(r"[\w-]+", one)[0] for one in requires("typer") or ()}
 MOST_BYTES = 300_000_000
 MOST_SECONDS = 60
 # A loaded machine or a slow network makes a minute of it; what the processor does stays.
@@ -100,9 +104,8 @@ print(json.dumps([[one.exit_code, one.stdout, one.stderr] for one in done]))
 
 def test_without_the_extra_losses_are_certified_and_the_rest_says_what_to_type(tmp_path):
     files_in(tmp_path)
-    # pydantic comes with typer.
-    absent = [name for name in TRAIN if name != "pydantic"]
     code = COMMANDS.format(commands=[*CERTIFYING, *TRAINING])
+    absent = [name for name in ABSENT if name.partition("_")[0] not in TYPERS_OWN]
     done = without(absent, code, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     outcomes = json.loads(done.stdout)
@@ -115,6 +118,32 @@ def test_without_the_extra_losses_are_certified_and_the_rest_says_what_to_type(t
         assert errors.endswith(NEEDS_TRAIN), command
     left = {"losses.csv", "plan.yaml", "losses.csv.ledger", "page.html"}
     assert {one.name for one in tmp_path.iterdir()} == left
+
+
+CERTIFY_ALL = """
+import latecomer, sys
+losses = [{"client": str(i), "loss": 0.1, "site": "ab"[i % 2]} for i in range(30)]
+__import__("json").dump(losses, open("losses.json", "w"))
+asked = dict(shifts={"kl": [0.1]}, target=0.5, above=[0.2], curve=True, by="site")
+certified = latecomer.certify_losses("losses.json", against="losses.json", **asked)
+certified.report("page.html"), str(certified), certified.to_json(), certified._repr_html_()
+print(latecomer.certify_losses([0.1] * 30).sentence)
+print(latecomer.watch_losses([0.1] * 30).sentence)
+clients = {i: (([0], [0]), ([0], [0])) for i in range(30)}
+print(latecomer.certify_predictor(lambda support, x: x, clients).sentence)
+print([name for name in {absent!r} if name in sys.modules])
+"""
+
+
+def test_a_sentence_of_a_certificate_needs_no_pydantic_pandas_or_torch(tmp_path):
+    done = without(ABSENT, CERTIFY_ALL.replace("{absent!r}", repr(ABSENT)), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    *sentences, loaded = done.stdout.splitlines()
+    assert loaded == "[]"
+    assert [one[:30] for one in sentences] == ["With probability at least 95% "] * 3
+    # And nothing loads them where they are installed.
+    code = CERTIFY_ALL.replace("{absent!r}", repr(ABSENT))
+    assert without((), code, tmp_path).stdout == done.stdout
 
 
 @pytest.mark.parametrize("module", ["torch", "seaborn"])
