@@ -26,13 +26,13 @@ def _let_old_typer_tell_flags() -> None:
     )
     if own is None or plain is None or plain.default is None:
         return
+    unset = plain.default
 
     class Option(option):  # type: ignore[misc]
         def __init__(self, *, flag_value: Any = None, **given: Any) -> None:
-            told = plain.default if flag_value is None else flag_value
-            super().__init__(flag_value=told, **given)
+            super().__init__(flag_value=unset if flag_value is None else flag_value, **given)
 
-    typer.main.TyperOption = Option  # type: ignore[misc]
+    vars(typer.main)["TyperOption"] = Option
 
 
 _let_old_typer_tell_flags()
