@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 SHIFT_AXES = {name: shift.axis for name, shift in SHIFTS.items() if shift.axis} | {
-    name: "KL divergence from the certified clients" for name in OTHER_LAWS
+    name: "KL(Q || P), P: the certified clients (nats)" for name in OTHER_LAWS
 }
 """Label of the severity axis in figures, by shift."""
 

@@ -26,7 +26,7 @@ from latecomer.reports.display.blocks import (
 from latecomer.reports.display.plain_svg import Marks, Panel, drawing
 from latecomer.reports.display.style import MUTED, NARROW, ROUTE_COLOURS, WIDE
 from latecomer.reports.display.template import rendered
-from latecomer.reports.words import BALLS
+from latecomer.reports.words import BALLS, NOTHING_NEW
 
 _CERTIFIED = ROUTE_COLOURS["r0"]
 _MOST_LEVELS, _MOST_GROUPS, _LONGEST_NAME = 600, 30, 24
@@ -100,6 +100,8 @@ class LossPage:
     shifts : mapping of str to sequence of tuple
         Radii and certified means, by ball.
     groups : sequence of Group
+    closing : str
+        How surely all statements hold together; empty for a single one.
     """
 
     source: str
@@ -112,6 +114,7 @@ class LossPage:
     curve: Sequence[tuple[float, float, float]] = ()
     shifts: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     groups: Sequence[Group] = ()
+    closing: str = ""
 
 
 def loss_page(page: LossPage) -> str:
@@ -123,6 +126,8 @@ def loss_page(page: LossPage) -> str:
     for part in page.parts:
         drawn = figures[part.name](page) if part.name in figures else ()
         chapters.append(_chapter(part.name, part.title, [*_part(part, drawn)]))
+    if page.closing:
+        chapters.append(_chapter("together", "All together", [Text(page.closing)]))
     return rendered(
         {
             "title": f"Certificate of {page.source}",
@@ -228,8 +233,8 @@ def _shift_figure(page: LossPage) -> Iterator[Picture]:
     if not page.shifts:
         return
     caption = (
-        "The certified mean loss of every population that far from the scored one; each curve "
-        "holds at all its points at once."
+        "The certified mean loss of every population Q that far from the scored one, P; by "
+        f"KL(Q || P) and chi2(Q || P), {NOTHING_NEW} Each curve holds at all its points at once."
     )
     balls = ", ".join(BALLS[ball].axis for ball in page.shifts)
     alt = f"{caption} Curves over: {balls}."

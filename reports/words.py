@@ -74,13 +74,15 @@ class Ball(NamedTuple):
 
 BALLS: Mapping[str, Ball] = MappingProxyType(
     {
-        "kl": Ball("KL divergence from today's clients (nats)", "KL at most"),
-        "tv": Ball("total variation from today's clients", "total variation at most"),
-        "chi2": Ball("chi-squared distance from today's clients", "chi-squared at most"),
+        "kl": Ball("KL(Q || P) in nats, P: today's clients", "KL(Q || P) at most"),
+        "tv": Ball("TV(Q, P), P: today's clients", "TV(Q, P) at most"),
+        "chi2": Ball("chi2(Q || P), P: today's clients", "chi2(Q || P) at most"),
         "subgroup": Ball("smallest share of today's clients", "groups of a share of at least"),
     }
 )
-"""The words for each ball of populations."""
+"""The words for each ball of populations Q around the certified one, P."""
+NOTHING_NEW = "Q has no kinds of clients that P lacks."
+"""Where KL(Q || P) and chi2(Q || P) are finite."""
 
 
 def shown_names() -> dict[str, str]:

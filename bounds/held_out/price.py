@@ -57,18 +57,28 @@ def reference_price(
 
 @catalogued(
     family="hold-out",
-    claim="Share of hopeless clients that a sample of a finite pool can miss.",
-    source="this project: exact hypergeometric count",
-    assumptions=("a uniform sample without replacement from the pool",),
+    claim="Least price of a certificate of a finite pool from equal scores, for any deterministic "
+    "rule.",
+    source="this project: exact hypergeometric count of the hopeless clients that go unseen",
+    assumptions=(
+        "a uniform sample without replacement from the pool",
+        "all k scores are equal, and the rule is deterministic",
+    ),
     vacuous_when="never: it is 0 once the whole pool was sampled",
 )
-def reference_price_pool(*, n_clients: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -> Array:
-    """Share b/N of the largest b with C(N - b, k) / C(N, k) > delta.
+def reference_price_pool(
+    *,
+    n_clients: ArrayLike,
+    pool_size: ArrayLike,
+    delta: ArrayLike,
+    mean_loss: ArrayLike = 0.0,
+    loss_max: float = 1.0,
+) -> Array:
+    """Price (1 - e) b / N on k equal scores e, b the largest with C(N - b, k) / C(N, k) > delta.
 
     If b of the pool's N clients have the largest loss, a sample of k misses all of them with
-    probability above delta, more often than a rule may fail: the finite counterpart of
-    1 - delta^(1/k). Those b clients would add to the pool's mean the share times one minus the mean
-    score of all others.
+    probability above delta, more often than a rule may fail: b / N is the finite counterpart of
+    1 - delta^(1/k).  Those b clients add to the pool's mean that share times ``loss_max`` - e.
 
     Parameters
     ----------
@@ -77,17 +87,24 @@ def reference_price_pool(*, n_clients: ArrayLike, pool_size: ArrayLike, delta: A
     pool_size : array_like
         Clients N in the pool, the sampled ones included.
     delta : array_like, in (0, 1)
+    mean_loss : array_like
+        Score e in [0, loss_max]; at 0 the price is the share b / N itself.
+    loss_max : float, positive
 
     Examples
     --------
     >>> float(reference_price_pool(n_clients=30, pool_size=40, delta=0.05))
     0.05
+    >>> float(reference_price_pool(n_clients=30, pool_size=40, delta=0.05, mean_loss=0.2))
+    0.04
     """
     k = checks.count("n_clients", n_clients)
     pool = checks.count("pool_size", pool_size)
     checks.at_most("n_clients", k, "pool_size", pool)
     failure = checks.failure_probability("delta", delta)
+    top = checks.largest_loss("loss_max", loss_max)
+    mean = checks.interval("mean_loss", mean_loss, 0.0, top)
     # A rule may fail with probability delta itself, so that a tie proves nothing.
     above = np.minimum(failure * (1.0 + 1e-10), np.nextafter(1.0, 0.0))
     bound = pool_fraction(n_exceeding=0, n_sampled=k, pool_size=pool, delta=above)
-    return bound.value
+    return bound.value * (top - mean)

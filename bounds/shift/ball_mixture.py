@@ -34,6 +34,16 @@ from latecomer.bounds.shift.duals import DUALS, Dual, points_in
 
 __all__ = ["ball_mixture", "breaking_radius"]
 
+_NOTHING_NEW = "Q has no kinds of clients that P lacks"
+_APART = {
+    "kl": "KL(Q || P) of the other population Q from this one, P, is at most the radius, in nats; "
+    f"{_NOTHING_NEW}",
+    "tv": "TV(Q, P) of the other population Q from this one, P, is at most the radius",
+    "chi2": "chi2(Q || P) of the other population Q from this one, P, is at most the radius; "
+    f"{_NOTHING_NEW}",
+    "subgroup": "the clients meant are a group that makes up at least the share",
+}
+
 _EPS = float(np.finfo(np.float64).eps)
 _HALVINGS = 48
 _ASSUMED = (
@@ -84,7 +94,10 @@ def _refusals(dual: Dual, scores: Array, failure: Array, grid: Array, bets: Bets
     population="unseen-client",
     predictor="any",
     sampling="iid or finite-pool",
-    assumptions=(*_ASSUMED, "the two laws of clients differ by at most radius, as ball measures"),
+    assumptions=(
+        *_ASSUMED,
+        "KL(Q || P), TV(Q, P) or chi2(Q || P) of other clients' law Q from P is at most radius",
+    ),
     vacuous_when="the radius exceeds what a share of hopeless clients that goes unseen allows",
 )
 def ball_mixture(
@@ -105,7 +118,8 @@ def ball_mixture(
     losses : array_like, shape [..., k], in [0, 1]
         For bets on a pool, in the order of sampling.
     radius : array_like
-        As the ball measures it, or the share for ``subgroup``; broadcasts with the leading axes.
+        KL(Q || P), TV(Q, P) or chi2(Q || P) of another population Q from the scored one, P; the
+        share for ``subgroup``.  Broadcasts with the leading axes.
     delta : array_like, in (0, 1)
     ball : {"kl", "tv", "chi2", "subgroup"}
     points : array_like, optional
@@ -144,12 +158,10 @@ def apart(ball: str) -> str:
 
     Examples
     --------
-    >>> apart("kl")
-    'the other population differs from this one by at most the radius, as kl measures'
+    >>> apart("tv")
+    'TV(Q, P) of the other population Q from this one, P, is at most the radius'
     """
-    if ball == "subgroup":
-        return "the clients meant are a group that makes up at least the share"
-    return f"the other population differs from this one by at most the radius, as {ball} measures"
+    return _APART[checks.one_of("ball", ball, tuple(_APART))]
 
 
 def _least(refused: Refused, radius: Array) -> Array:

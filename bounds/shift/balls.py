@@ -89,7 +89,7 @@ def issued(
 
 @catalogued(
     family="population shift",
-    claim="Mean over any population of clients within a total variation of the scored one.",
+    claim="Mean over every population Q with TV(Q, P) at most a radius, P the scored one.",
     source=_SOURCE.format("a bounded score"),
     population="unseen-client",
     predictor="any",
@@ -133,7 +133,7 @@ def tv_ball(
 
 @catalogued(
     family="population shift",
-    claim="Mean over any population of clients within a relative entropy of the scored one.",
+    claim="Mean over every population Q with KL(Q || P) at most a radius, P the scored one.",
     source=_SOURCE.format("Donsker and Varadhan"),
     population="unseen-client",
     predictor="any",
@@ -176,7 +176,7 @@ def kl_ball(
 
 @catalogued(
     family="population shift",
-    claim="Mean over any population of clients within a chi-squared radius of the scored one.",
+    claim="Mean over every population Q with chi2(Q || P) at most a radius, P the scored one.",
     source=_SOURCE.format("Cauchy and Schwarz"),
     population="unseen-client",
     predictor="any",

@@ -29,7 +29,7 @@ _POINTS = {
     assumptions=(
         "the model and the number of clients were fixed before the first score was seen",
         "one score in [0, 1] per held-out client, clients i.i.d.",
-        "the two laws of clients differ by at most radius, as ball measures",
+        "KL(Q || P), TV(Q, P) or chi2(Q || P) of other clients' law Q from P is at most radius",
     ),
     vacuous_when="the band takes a share sqrt(ln(1/delta) / (2 k)) of clients for hopeless, .17 of "
     "50: what the radius makes of these alone may be all",
@@ -50,7 +50,8 @@ def dkw_ball(
     ----------
     losses : array_like, shape [..., k], in [0, 1]
     radius : array_like
-        As the ball measures it, or the share for ``subgroup``; broadcasts with the leading axes.
+        KL(Q || P), TV(Q, P) or chi2(Q || P) of another population Q from the scored one, P; the
+        share for ``subgroup``.  Broadcasts with the leading axes.
     delta : array_like
         Failure probability in (0, 1/2]; broadcasts with the leading axes.
     ball : {"kl", "tv", "chi2", "subgroup"}

@@ -13,7 +13,7 @@ def certified_lines(certified: CertifiedLosses) -> list[str]:
     lines = loss_certificate_lines(certified)
     for topic in topics(certified):
         lines += [topic.heading, *(one.line for one in topic.said), *topic.sentences]
-    return lines
+    return [line for line in (*lines, certified.question, certified.closing) if line]
 
 
 def loss_certificate_lines(proved: LossCertificate) -> list[str]:
@@ -26,18 +26,16 @@ def loss_certificate_lines(proved: LossCertificate) -> list[str]:
     ]
     spent = []
     if proved.certificate is not None and proved.price_paid is not None:
-        lines += _mean_lines(proved, proved.certificate, clients)
+        lines += _mean_lines(proved, proved.certificate)
         spent.append(f"{ledger(proved.certificate)} for the mean loss")
-    which = (
-        f"conformal quantile (rank {proved.rank} of {proved.n_clients})"
-        if proved.rank <= proved.n_clients
-        else f"says nothing: needs {proved.clients_needed} clients or more at this alpha"
-    )
-    lines.append(f"  {'loss of the next client':<34} <= {shown_up(proved.next_client)}   {which}")
-    spent.append(f"{proved.alpha:g} on the next client (alpha), a statement of its own")
+    if proved.next_client is None:
+        lines.append("  the whole pool was scored: there is no next client")
+    else:
+        lines.append(_next_line(proved, proved.next_client))
+        spent.append(f"{proved.alpha:g} on the next client (alpha), a statement of its own")
     lines += loss_statements(proved)
-    held = [proved.certificate] if proved.certificate is not None else []
-    assumed = dict.fromkeys(a for c in [*held, proved.next_client] for a in c.assumptions)
+    held = [one for one in (proved.certificate, proved.next_client) if one is not None]
+    assumed = dict.fromkeys(a for c in held for a in c.assumptions)
     return [
         *lines,
         f"Holds if: {'; '.join(assumed)}.",
@@ -45,6 +43,15 @@ def loss_certificate_lines(proved: LossCertificate) -> list[str]:
         "Does not say: anything about a different kind of client, or about the model after"
         " further training.",
     ]
+
+
+def _next_line(proved: LossCertificate, issued: Certificate) -> str:
+    which = (
+        f"conformal quantile (rank {proved.rank} of {proved.n_clients})"
+        if proved.rank <= proved.n_clients
+        else f"says nothing: needs {proved.clients_needed} clients or more at this alpha"
+    )
+    return f"  {'loss of the next client':<34} <= {shown_up(issued)}   {which}"
 
 
 def _plan(proved: LossCertificate) -> str:
@@ -61,23 +68,22 @@ def _plan(proved: LossCertificate) -> str:
     return ", ".join(told)
 
 
-def _mean_lines(proved: LossCertificate, issued: Certificate, clients: str) -> list[str]:
+def _mean_lines(proved: LossCertificate, issued: Certificate) -> list[str]:
     pool = proved.pool_size
     who = "clients like these" if pool is None else f"the pool of {pool} clients"
     paid = float(proved.price_paid or 0.0)
-    # The lowest price for equal losses of independent clients; a pool can cost less.
     least = number(proved.reference_price, decimals=3)
     rule = best_of_rule(proved.best_of) if proved.best_of else RULES[proved.rule]
     empty = "; says nothing: it is the largest loss" if bool(issued.vacuous) else ""
-    reference = f" reference price for {clients} {least}," if pool is None else ""
     lines = [
         f"  {f'mean loss of {who}':<34} <= {shown_up(issued)}"
-        f"   {rule.certify_words or rule.words};{reference}"
-        f" paid {number(paid, decimals=3)}{empty}"
+        f"   {rule.certify_words or rule.words}; margin {number(paid, decimals=3)}, least margin"
+        f" for equal scores {least}{empty}"
     ]
     if proved.others is not None:
         whose = f"mean loss of the {(pool or 0) - proved.n_clients} not scored"
         lines.append(
-            f"  {whose:<34} <= {shown_up(proved.others)}   what the line above leaves for them"
+            f"  {whose:<34} <= {shown_up(proved.others)}   what the line above leaves for them,"
+            " as measured on theirs"
         )
     return lines

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike, fspath
 from pathlib import Path
 from types import MappingProxyType
@@ -25,9 +25,15 @@ from latecomer.eval.certificates.shifted_losses import Shifted, certify_shifted
 from latecomer.eval.errors import InputError
 from latecomer.losses.shown import Shown
 from latecomer.losses.statements import loss_statements, of_ball, statement_rows, tails
+from latecomer.losses.together import Together, n_statements, together
 from latecomer.render import plain
 
 _BALLS = ("kl", "tv", "chi2", "subgroup")
+_QUESTION = (
+    "Were these clients drawn from a finite set (cut from one data set, say)? Then certify with"
+    " --pool-size N (pool_size=N), all of its untrained clients; if not, say --independent"
+    " (independent=True)."
+)
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -57,6 +63,8 @@ class CertifiedLosses(LossCertificate, Shown):
         This model against another one.
     other : str
         What the other model's losses are called.
+    independent : bool
+        Whether it was said that the clients were drawn independently, from no finite set.
     """
 
     delta: float = 0.05
@@ -69,6 +77,17 @@ class CertifiedLosses(LossCertificate, Shown):
     groups: Mapping[str, LossCertificate] = field(default_factory=dict)
     against: Compared | None = None
     other: str = ""
+    independent: bool = False
+
+    @property
+    def together(self) -> Together:
+        """How surely all statements hold at once, and the level of each."""
+        return together(self)
+
+    @property
+    def question(self) -> str:
+        """What nobody answered: whether the clients were drawn from a finite set; maybe empty."""
+        return "" if self.independent or self.pool_size is not None else _QUESTION
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dicts: what was asked for and no more."""
@@ -77,6 +96,8 @@ class CertifiedLosses(LossCertificate, Shown):
             "tails": self._tails(),
             "groups": {name: one.to_dict() for name, one in self.groups.items()},
             "against": _compared(self.against),
+            "question": self.question,
+            "together": self.together.to_dict(),
         }
         asked = {name: record for name, record in told.items() if record}
         record: dict[str, Any] = plain(
@@ -94,6 +115,11 @@ class CertifiedLosses(LossCertificate, Shown):
     def sentence(self) -> str:
         """What is proved of the mean loss; with the rule conformal, of the next client's loss."""
         return loss_statements(self)[0]
+
+    @property
+    def closing(self) -> str:
+        """How surely all statements hold together; empty for a single one."""
+        return self.together.line
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one record per statement: topic, what is bounded, by how much, its sentence."""
@@ -148,7 +174,7 @@ def certify_losses(
     *,
     delta: float = 0.05,
     rule: str = "product",
-    alpha: float = 0.1,
+    alpha: float | None = None,
     pool_size: int | None = None,
     loss_max: float = 1.0,
     seed: int = 0,
@@ -159,26 +185,31 @@ def certify_losses(
     curve: bool = False,
     by: str | None = None,
     against: Source | None = None,
+    independent: bool = False,
+    joint: bool = False,
 ) -> CertifiedLosses:
     """Certify the mean loss of clients like these, the next client's loss, and what else is asked.
 
     Parameters
     ----------
-    losses, delta, rule, alpha, pool_size, loss_max, seed, best_of
+    losses, delta, rule, pool_size, loss_max, seed, best_of
         As for :func:`latecomer.eval.certificates.from_losses.certify_losses`; each further
         statement is separate, at the same ``delta``.
+    alpha : float, optional
+        Failure probability of the next client's bound; 0.1 unless given.
     shifts : mapping of str to sequence of float
-        Radii by ball (``kl``, ``tv``, ``chi2``), and shares of a ``subgroup``.
+        Radii of other populations Q from the certified one, P: ``kl`` is KL(Q || P), ``chi2``
+        chi2(Q || P), ``tv`` TV(Q, P); shares of a ``subgroup``.
     target : float, optional
         Mean loss to stay below: how far may clients shift?  Uses every ball if none is named.
-    above : sequence of float
-        Thresholds that a client's loss should not exceed.
-    curve : bool
-        Whether to bound the share of clients above every threshold at once.
+    above, curve : sequence of float, bool
+        Thresholds that a client's loss should not exceed; whether to bound all shares at once.
     by : str, optional
-        Column that names each client's group.
+        Column that names each client's group, its own and settled before the losses.
     against : path, DataFrame or mapping, optional
         Another model's losses on the same clients.
+    independent, joint : bool
+        That clients are of no finite set; that all statements share ``delta``, to hold together.
 
     Raises
     ------
@@ -191,17 +222,42 @@ def certify_losses(
     >>> round(float(certified.certificate), 3), round(float(certified.above[0.2]), 3)
     (0.186, 0.095)
     """
-    drawn: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "delta": delta}
-    betting: dict[str, Any] = {"rule": rule, "best_of": best_of, "seed": seed}
-    check_options(alpha=alpha, **drawn, **betting)
-    further: dict[str, Any] = {
-        "balls": asked_balls(shifts, target),
-        "target": target,
-        "above": above,
-    }
-    further |= {"curve": curve, "by": by, "against": against}
-    table = read_losses(losses, loss_max=float(loss_max), by=by)
-    return _certified(table, alpha, drawn, betting, **further)
+    return _read_and_certified(locals())
+
+
+def _read_and_certified(given: Mapping[str, Any]) -> CertifiedLosses:
+    """Check what is asked, by the names of `certify_losses`, read the losses and certify them."""
+    drawn = {name: given[name] for name in ("pool_size", "loss_max", "delta")}
+    betting = {name: given[name] for name in ("rule", "best_of", "seed")}
+    alpha = 0.1 if given["alpha"] is None else given["alpha"]
+    chosen = check_options(alpha=alpha, **drawn, **betting)
+    _check_together(**{name: given[name] for name in _TOGETHER})
+    further = {name: given[name] for name in ("target", "above", "curve", "by", "against")}
+    further["balls"] = asked_balls(given["shifts"], given["target"])
+    table = read_losses(given["losses"], loss_max=float(given["loss_max"]), by=given["by"])
+    if given["joint"]:
+        whole_pool = given["pool_size"] == len(table.clients)
+        alpha = float(given["delta"]) / n_statements(chosen, further, whole_pool=whole_pool)
+        drawn["delta"] = alpha
+    found = _certified(table, alpha, drawn, betting, **further)
+    return replace(found, independent=given["independent"])
+
+
+_TOGETHER = ("pool_size", "alpha", "independent", "joint")
+
+
+def _check_together(
+    *, pool_size: int | None, alpha: float | None, independent: bool, joint: bool
+) -> None:
+    if independent and pool_size is not None:
+        raise InputError(
+            f"independent cannot go with pool_size={pool_size}: clients drawn from a pool are not"
+            " independent"
+        )
+    if joint and alpha is not None:
+        raise InputError(
+            f"alpha cannot go with joint, by which all statements share delta, got alpha={alpha}"
+        )
 
 
 def _certified(

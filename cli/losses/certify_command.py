@@ -1,7 +1,8 @@
 """``latecomer certify``: what the losses of clients that took no part in training prove."""
 
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -9,6 +10,10 @@ from latecomer.arguments import Json, numbers, real_option, whole_option
 from latecomer.eval.errors import InputError, nearest
 
 _BALLS = ("kl", "tv", "chi2")
+_NOT_OF_A_SUM = (
+    *("shift", "subgroup", "target", "above", "curve", "by", "against"),
+    *("pool_size", "best_of", "report", "joint", "independent"),
+)
 File = Annotated[
     str | None,
     typer.Argument(
@@ -23,7 +28,9 @@ BestOf = Annotated[
     str | None,
     typer.Option(metavar="RULES", help="Of which best_of takes the tightest, with commas."),
 ]
-Alpha = Annotated[float, real_option("--alpha", "Failure probability for the next client.")]
+Alpha = Annotated[
+    float | None, real_option("--alpha", "Failure probability for the next client; .1.")
+]
 PoolSize = Annotated[
     int | None, whole_option("--pool-size", "Untrained clients these were drawn from, if finite.")
 ]
@@ -35,7 +42,8 @@ Shift = Annotated[
     list[str] | None,
     typer.Option(
         metavar="kl=RADII",
-        help="Certify other populations: kl=, tv= or chi2= with radii, as in kl=0.05,0.1.",
+        help="Certify every population Q within radii of the certified P: kl=0.05,0.1 is"
+        " KL(Q || P), chi2= is chi2(Q || P), tv= TV(Q, P).",
     ),
 ]
 Subgroup = Annotated[
@@ -51,10 +59,20 @@ Above = Annotated[
 ]
 Curve = Annotated[bool, typer.Option("--curve", help="Certify the share above every loss at once.")]
 By = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Certify every group of this column.")
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Certify every group of this column: the clients' own, settled before the losses.",
+    ),
 ]
 Against = Annotated[
     str | None, typer.Option(metavar="FILE", help="Another model's losses, same clients.")
+]
+Independent = Annotated[
+    bool, typer.Option("--independent", help="The clients were drawn from no finite set.")
+]
+Joint = Annotated[
+    bool, typer.Option("--joint", help="All that is printed shares delta and holds together.")
 ]
 Report = Annotated[str | None, typer.Option(metavar="FILE", help="Write a page, one HTML file.")]
 LogSum = Annotated[
@@ -62,7 +80,7 @@ LogSum = Annotated[
     real_option("--log-sum", "In place of FILE: sum of -ln(1 - (1 - gamma) loss)."),
 ]
 Clients = Annotated[int | None, whole_option("--clients", "Clients behind --log-sum.")]
-Gamma = Annotated[float | None, real_option("--gamma", "Of --log-sum; 1/CLIENTS if not.")]
+Gamma = Annotated[float | None, real_option("--gamma", "The one that --log-sum was made with.")]
 
 
 def certify_file(
@@ -70,7 +88,7 @@ def certify_file(
     delta: Delta = 0.05,
     rule: RuleName = "product",
     best_of: BestOf = None,
-    alpha: Alpha = 0.1,
+    alpha: Alpha = None,
     pool_size: PoolSize = None,
     loss_max: LossMax = 1.0,
     seed: Seed = 0,
@@ -81,6 +99,8 @@ def certify_file(
     curve: Curve = False,
     by: By = None,
     against: Against = None,
+    independent: Independent = False,
+    joint: Joint = False,
     report: Report = None,
     log_sum: LogSum = None,
     clients: Clients = None,
@@ -90,16 +110,12 @@ def certify_file(
     """Certify any model from its losses on new clients.
 
     The clients must have played no part in training.  Rows of one client are averaged.
-    Everything asked for beyond the mean is a separate statement, each at the same delta.
+    Everything asked for beyond the mean is a separate statement, each at the same delta; the last
+    line says how surely all hold together.
     """
+    given = locals()
     if log_sum is not None or clients is not None or gamma is not None:
-        from latecomer.losses.secret_sum import certify_sum
-
-        asked = {"FILE": file, "--shift": shift, "--subgroup": subgroup, "--target": target}
-        asked |= {"--above": above, "--curve": curve, "--by": by, "--against": against}
-        asked |= {"--pool-size": pool_size, "--best-of": best_of, "--report": report}
-        beside = [option for option, value in asked.items() if value]
-        certify_sum(log_sum, clients, gamma, delta=delta, beside=beside, as_json=as_json)
+        _certify_sum(given)
         return
     if file is None:
         raise InputError("missing argument 'FILE'")
@@ -120,10 +136,24 @@ def certify_file(
         curve=curve,
         by=by,
         against=against,
+        independent=independent,
+        joint=joint,
     )
     if report is not None:
         certified.report(report, source="standard input" if file == "-" else file)
     typer.echo(certified.to_json() if as_json else str(certified))
+
+
+def _certify_sum(given: Mapping[str, Any]) -> None:
+    from latecomer.losses.secret_sum import certify_sum
+
+    beside = [f"--{name.replace('_', '-')}" for name in _NOT_OF_A_SUM if given[name]]
+    certify_sum(
+        *(given[name] for name in ("log_sum", "clients", "gamma")),
+        delta=given["delta"],
+        beside=["FILE", *beside] if given["file"] else beside,
+        as_json=given["as_json"],
+    )
 
 
 def _balls(shifts: list[str], subgroup: str | None) -> dict[str, list[float]]:

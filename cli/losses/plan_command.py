@@ -28,7 +28,8 @@ def plan_hold_out(
 ) -> None:
     """Plan how many clients to hold out for a certificate.
 
-    Losses are simulated from a Beta law with the expected mean and deviation, or a pilot's.
+    Losses are simulated from a Beta law with the expected mean and deviation, or a pilot's, and
+    from no other law: where some clients are hopeless (a loss of 1) it takes more of them.
     """
     from latecomer.losses.planned import plan_hold_out as planned
 

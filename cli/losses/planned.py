@@ -145,8 +145,9 @@ def plan_lines(planned: HoldOutPlan, pilot: Path | None) -> list[str]:
         )
     return [
         *lines,
-        "Simulated with Beta losses. A wrong guess costs value, not truth: the certificate holds"
-        " whatever clients score.",
+        "Simulated with Beta losses alone: none of these clients is hopeless (a loss of 1), and"
+        " where some are it takes more clients. A wrong guess costs value, not truth: the"
+        " certificate holds whatever clients score.",
     ]
 
 

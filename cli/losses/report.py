@@ -45,11 +45,13 @@ def _page(certified: CertifiedLosses, source: str) -> LossPage:
     marks = {f"mean {number(certified.mean, decimals=3)}": certified.mean}
     if certified.certificate is not None:
         marks[f"certified mean {shown_up(certified.certificate)}"] = float(certified.certificate)
-    marks[f"next client {shown_up(certified.next_client)}"] = float(certified.next_client)
+    if certified.next_client is not None:
+        marks[f"next client {shown_up(certified.next_client)}"] = float(certified.next_client)
     lines = [line.strip() for line in loss_certificate_lines(certified)]
     return LossPage(
         source=source,
-        summary=[line for line in lines if line not in said],
+        summary=[line for line in (*lines, certified.question) if line and line not in said],
+        closing=certified.closing,
         sentences=said,
         losses=certified.losses,
         loss_max=certified.loss_max,
@@ -103,4 +105,5 @@ def _radii(certified: CertifiedLosses, ball: str) -> list[float]:
 
 
 def _bound(one: LossCertificate) -> float:
-    return float(one.next_client if one.certificate is None else one.certificate)
+    bound = one.next_client if one.certificate is None else one.certificate
+    return math.nan if bound is None else float(bound)

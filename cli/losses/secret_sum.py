@@ -26,21 +26,21 @@ def certify_sum(
         raise InputError("--log-sum and --clients go together: the sum, and of how many clients")
     if beside:
         raise InputError(f"{beside[0]} cannot go with --log-sum, which tells no losses")
-    shrunk = 1 / max(clients, 2) if gamma is None else gamma
-    try:
-        certificate = product_from_sum(
-            log_sum=log_sum, n_clients=clients, delta=delta, gamma=shrunk
+    if gamma is None:
+        raise InputError(
+            "--log-sum needs --gamma, the number in (0, 1) that every client's part of the sum was"
+            " made with, got none"
         )
+    try:
+        certificate = product_from_sum(log_sum=log_sum, n_clients=clients, delta=delta, gamma=gamma)
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
     if as_json:
-        told: dict[str, Any] = {"n_clients": clients, "gamma": shrunk}
+        told: dict[str, Any] = {"n_clients": clients, "gamma": gamma}
         show_json(plain(certificate_dict(certificate) | told))
         return
     note = (
-        "says nothing"
-        if bool(certificate.vacuous)
-        else f"product rule from a sum, gamma {shrunk:g}"
+        "says nothing" if bool(certificate.vacuous) else f"product rule from a sum, gamma {gamma:g}"
     )
     said = Said("mean loss of clients like these", float(certificate), shown_up(certificate), note)
     typer.echo(f"{clients} clients, sum of -ln(1 - (1 - gamma) loss) {log_sum:g}")

@@ -33,6 +33,11 @@ class Shown(ABC):
     def sentence(self) -> str:
         """What it says in one sentence."""
 
+    @property
+    def closing(self) -> str:
+        """What ends the output after all statements; maybe empty."""
+        return ""
+
     def to_json(self) -> str:
         """Return JSON without NaN or infinity, as the terminal prints it with ``--json``."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
@@ -40,7 +45,8 @@ class Shown(ABC):
     def _repr_html_(self) -> str:
         rows = self.rows()
         lines = [_line(rows[0], "th"), *(_line(row.values(), "td") for row in rows)]
-        return f"<p>{escape(self.sentence)}</p>\n<table>{''.join(lines)}</table>"
+        end = f"\n<p>{escape(self.closing)}</p>" if self.closing else ""
+        return f"<p>{escape(self.sentence)}</p>\n<table>{''.join(lines)}</table>{end}"
 
 
 def _line(cells: Iterable[Any], tag: str) -> str:

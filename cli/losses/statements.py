@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate
+from latecomer.eval.certificates.further_losses import GROUPS_OWN
 from latecomer.eval.certificates.shifted_losses import Shifted
 from latecomer.render import number
 from latecomer.reports.statements.parts import FILE
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from latecomer.losses.certified import CertifiedLosses
 
 _ABOUT = {
-    "kl": "mean loss within KL {}",
-    "tv": "mean loss within TV {}",
-    "chi2": "mean loss within chi-squared {}",
+    "kl": "mean loss, KL(Q || P) <= {}",
+    "tv": "mean loss, TV(Q, P) <= {}",
+    "chi2": "mean loss, chi2(Q || P) <= {}",
     "subgroup": "mean loss of any group of share {}",
 }
+_DISTANCES = {"kl": "KL(Q || P)", "tv": "TV(Q, P)", "chi2": "chi2(Q || P)"}
 _MOST_STEPS = 12
 
 
@@ -107,25 +109,32 @@ def loss_statements(proved: LossCertificate) -> list[str]:
         one = proved.certificate
         left = "" if proved.others is None else f" {_left(proved, proved.others)}."
         said.append(_sentence(one, proved.rule, shown_up(one), *sizes) + left)
-    following = proved.next_client
-    return [*said, _sentence(following, "conformal", shown_up(following), *sizes)]
+    if proved.next_client is not None:
+        following = proved.next_client
+        said.append(_sentence(following, "conformal", shown_up(following), *sizes))
+    return said
 
 
 def _left(proved: LossCertificate, others: float) -> str:
     left = (proved.pool_size or 0) - proved.n_clients
     whom = "the 1 client" if left == 1 else f"the {left} clients"
     mean = shown_up(others)
-    return f"For {whom} of the pool that were not scored it leaves a mean of at most {mean}"
+    return (
+        f"For {whom} of the pool that were not scored it leaves a mean of at most {mean}"
+        " as measured on theirs"
+    )
 
 
 def statement_rows(certified: "CertifiedLosses") -> list[dict[str, Any]]:
     """Return every statement as a record, those on the mean and the next client first."""
     said = loss_statements(certified)
-    following = Said("loss of the next client", float(certified.next_client), "", "", said[-1])
-    first = [Topic("next client", "", (following,))]
+    first = []
     if certified.certificate is not None:
         mean = Said("mean loss", float(certified.certificate), "", "", said[0])
-        first.insert(0, Topic("mean", "", (mean,)))
+        first.append(Topic("mean", "", (mean,)))
+    if certified.next_client is not None:
+        following = Said("loss of the next client", float(certified.next_client), "", "", said[-1])
+        first.append(Topic("next client", "", (following,)))
     return [
         {
             "topic": topic.name,
@@ -148,7 +157,8 @@ def topics(certified: "CertifiedLosses") -> list[Topic]:
 def _shifts(certified: "CertifiedLosses") -> Topic:
     return Topic(
         "shifts",
-        "Other populations; each way to compare them is a statement of its own:",
+        "Other populations Q than the certified one, P; each way to compare them is a statement of"
+        " its own:",
         tuple(said for ball in certified.shifts for said in of_ball(certified, ball)),
     )
 
@@ -179,7 +189,9 @@ def _breaking(
     shifted: Shifted, radius: float, target: str, sentence: Callable[[str, str], str]
 ) -> Iterator[Said]:
     group = shifted.ball == "subgroup"
-    about = "smallest share of any group" if group else f"breaking radius, {shifted.ball}"
+    about = (
+        "smallest share of any group" if group else f"breaking radius, {_DISTANCES[shifted.ball]}"
+    )
     if math.isnan(radius):
         yield Said(about, radius, "none ", f"above {target} without any shift", sign="  ")
         return
@@ -222,16 +234,17 @@ def _groups(certified: "CertifiedLosses") -> Topic:
         f" {100 * (1 - certified.alpha):g}%):"
     )
     said = tuple(_group(name, one) for name, one in certified.groups.items())
-    return Topic("groups", heading, said)
+    return Topic("groups", heading, said, f"Holds if: {GROUPS_OWN}." if said else "")
 
 
 def _group(name: str, one: LossCertificate) -> Said:
+    bound = one.next_client
+    following = "" if bound is None else f"; next client <= {shown_up(bound)}"
     return Said(
         f"mean loss of {name}",
         math.nan if one.certificate is None else float(one.certificate),
         "-" if one.certificate is None else shown_up(one.certificate),
-        f"{one.n_clients} clients, mean {number(one.mean, decimals=3)}; next client"
-        f" <= {shown_up(one.next_client)}",
+        f"{one.n_clients} clients, mean {number(one.mean, decimals=3)}{following}",
     )
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Certificate, scaled_up
+from latecomer.bounds.certificate import Array, Certificate, scaled_up
 from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.held_out.losses import conformal
+from latecomer.bounds.held_out.price import reference_price, reference_price_pool
 from latecomer.eval.certificates.loss_sample import (
     FILE_RULES,
     Sample,
@@ -28,6 +29,7 @@ from latecomer.eval.certificates.loss_sample import (
 from latecomer.eval.certificates.loss_table import Source
 from latecomer.eval.certificates.rows import left_for_others
 from latecomer.eval.certificates.rules import RULES
+from latecomer.eval.errors import InputError
 
 __all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
 
@@ -52,8 +54,9 @@ class LossCertificate:
         Number of clients in the finite pool these were drawn from; None for an unbounded supply.
     certificate : Certificate or None
         Bound of the mean loss of clients like these; None for the rule ``conformal``.
-    next_client : Certificate
-        Bound of the loss of one further client, with probability ``1 - alpha``.
+    next_client : Certificate or None
+        Bound of the loss of one further client, with probability ``1 - alpha``; None where the
+        whole pool was scored, which leaves no further client.
     alpha : float
         Failure probability of ``next_client``.
     rank : int
@@ -62,8 +65,8 @@ class LossCertificate:
     clients_needed : int
         Fewest clients for which ``next_client`` can be below ``loss_max``.
     reference_price : float
-        ``(1 - delta**(1/k)) (loss_max - mean)``: what no deterministic rule can
-        undercut on equal losses from an unbounded supply of clients.
+        Least margin for equal scores: what no deterministic rule can undercut on equal losses, the
+        calculator of that name or, with a pool, ``reference_price_pool``.
     price_paid : float or None
         ``certificate.value - mean``.
     others : float or None
@@ -84,7 +87,7 @@ class LossCertificate:
     loss_max: float
     pool_size: int | None
     certificate: Certificate | None
-    next_client: Certificate
+    next_client: Certificate | None
     alpha: float
     rank: int
     clients_needed: int
@@ -102,7 +105,9 @@ class LossCertificate:
             "best_of": list(self.best_of),
             "sd": self.sd if math.isfinite(self.sd) else None,
             "certificate": None if self.certificate is None else certificate_dict(self.certificate),
-            "next_client": certificate_dict(self.next_client) | about_next,
+            "next_client": None
+            if self.next_client is None
+            else certificate_dict(self.next_client) | about_next,
         }
 
 
@@ -158,7 +163,7 @@ def certify_losses(
     >>> certified = certify_losses({f"client {i}": 0.1 for i in range(30)})
     >>> round(float(certified.certificate), 3), round(certified.reference_price, 3)
     (0.186, 0.086)
-    >>> float(certified.next_client)
+    >>> certified.next_client is not None and float(certified.next_client)
     0.1
     """
     alpha = float(checked(failure_probability, "alpha", alpha))
@@ -182,7 +187,6 @@ def _certified(
             left = left_for_others(bound=float(unit), mean=mean / loss_max, **sizes)
             others = float(scaled_up(np.asarray(left), loss_max))
     rank, clients_needed = _conformal_rank(k, alpha)
-    quantile = conformal(losses=given.losses, alpha=alpha, loss_max=loss_max)
     return LossCertificate(
         rule=rule.name,
         best_of=best_of,
@@ -193,16 +197,35 @@ def _certified(
         loss_max=loss_max,
         pool_size=pool_size,
         certificate=bound,
-        next_client=tagged(quantile, RULES["conformal"], pool_size, given.seed),
+        next_client=_next_client(given, alpha),
         alpha=alpha,
         rank=rank,
         clients_needed=clients_needed,
-        reference_price=-math.expm1(math.log(delta) / k) * (loss_max - mean),
+        reference_price=float(_least_margin(given, delta)),
         price_paid=None if bound is None else float(bound) - mean,
         others=others,
         orders=n_orders(rule),
         seed=given.seed,
     )
+
+
+def _next_client(given: Sample, alpha: float) -> Certificate | None:
+    if given.pool_size == given.n_clients:
+        if given.rule.states == "next":
+            raise InputError(
+                f"rule {given.rule.name} is about the next client: pool_size must be above the "
+                f"{given.n_clients} clients given, got {given.pool_size}"
+            )
+        return None
+    quantile = conformal(losses=given.losses, alpha=alpha, loss_max=given.loss_max)
+    return tagged(quantile, RULES["conformal"], given.pool_size, given.seed)
+
+
+def _least_margin(given: Sample, delta: float) -> Array:
+    asked: dict[str, Any] = {"mean_loss": given.mean, "loss_max": given.loss_max, "delta": delta}
+    if given.pool_size is None:
+        return reference_price(n_clients=given.n_clients, **asked)
+    return reference_price_pool(n_clients=given.n_clients, pool_size=given.pool_size, **asked)
 
 
 def certificate_dict(certificate: Certificate) -> dict[str, Any]:

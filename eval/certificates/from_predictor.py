@@ -101,7 +101,7 @@ class Scored:
     def told(self, certified: Found) -> Found:
         """Add how clients were served to the assumptions of what was certified of these losses."""
         certificate = certified.certificate and _about(certified.certificate, self.about)
-        next_client = _about(certified.next_client, self.about)
+        next_client = certified.next_client and _about(certified.next_client, self.about)
         return replace(certified, certificate=certificate, next_client=next_client)
 
 

@@ -21,6 +21,8 @@ from latecomer.eval.errors import InputError
 Step = tuple[float, float, float]
 """A threshold, the sampled share of clients above it, and the bound of that share."""
 _COUNTED = RULES["fraction_above"]
+GROUPS_OWN = "groups are the clients' own, settled before the losses"
+"""What certificates of groups assume besides all else."""
 _THRESHOLDS_FIRST = "so were the thresholds that shares above are asked of"
 
 
@@ -158,7 +160,8 @@ def certify_groups(
     losses, rule, loss_max, seed, best_of
         As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
     by : str
-        Column of the file or frame that holds each client's group.
+        Column of the file or frame that holds each client's group: the client's own, and settled
+        before the losses.
     delta, alpha : float
         Failure probabilities of all groups together.
 
@@ -183,10 +186,19 @@ def certify_groups(
     by_group = {}
     for name, part in parts.items():
         try:
-            by_group[name] = certify_losses(part, delta=each, alpha=of_next, **asked)
+            own = certify_losses(part, delta=each, alpha=of_next, **asked)
         except InputError as error:
             raise InputError(f"{by} {name!r}: {error}") from error
+        by_group[name] = replace(
+            own, certificate=_of_group(own.certificate), next_client=_of_group(own.next_client)
+        )
     return by_group
+
+
+def _of_group(issued: Certificate | None) -> Certificate | None:
+    if issued is None:
+        return None
+    return replace(issued, assumptions=(*issued.assumptions, GROUPS_OWN))
 
 
 def _positive(loss_max: float) -> float:

@@ -108,8 +108,9 @@ def certify_shifted(
     losses, rule, delta, pool_size, loss_max, seed, best_of
         As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
     ball : {"kl", "tv", "chi2", "subgroup"}
-        KL divergence in nats, total variation or chi-squared of the other population from this one;
-        ``subgroup`` stands for every group of clients that makes up at least a share.
+        KL(Q || P) in nats, TV(Q, P) or chi2(Q || P) of another population Q from this one, P: the
+        first and the last only if Q has no kinds of clients that P lacks; ``subgroup`` stands for
+        every group of clients that makes up at least a share.
     radii : sequence of float
         Radii, or shares; no shift unless given.
     target : float, optional

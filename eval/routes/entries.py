@@ -87,7 +87,8 @@ class HeldOut(RouteSettings):
     thresholds : tuple of float
         Errors for ``fraction_above``; they share ``delta``.
     radii, shares : tuple of float
-        How far other populations of clients may be, for ``tv_ball``, ``kl_ball`` and ``chi2_ball``;
+        How far other populations Q of clients may be from the certified one, P: TV(Q, P) for
+        ``tv_ball``, KL(Q || P) for ``kl_ball``, chi2(Q || P) for ``chi2_ball``;
         least shares of clients that a group makes up, for ``subgroup``.  All bounds hold at once.
     target : float
         Mean error for which these rules report the breaking radius.

@@ -230,7 +230,13 @@ def tuning_findings(
         *_measured("tuning", tuned.gibbs, tuned.mean, tuned.prior),
         *_measured("novel", tuned.novel_gibbs, tuned.novel_mean, tuned.novel_prior),
         *certificate_rows(issued, bound=bound, common=where),
-        *price_rows(issued, bound=bound, common=where, n_clients=len(tuned.mean), pool_size=None),
+        *price_rows(
+            issued,
+            bound=bound,
+            common=where,
+            n_clients=len(tuned.mean),
+            pool_size=None if tuned.plan.independent else tuned.plan.pool,
+        ),
     ]
     facts = certificate_facts(issued, bound=bound, inputs=_inputs(wanted, tuned))
     grid = [

@@ -98,8 +98,10 @@ def evaluate_compressed(
     issued, bound = search.certificate(best), f"r5:{wanted.rule}"
     where = {**tuning.condition(), "n_clients": len(best.scores)}
     rows += certificate_rows(issued, bound=bound, common=where)
-    n = len(best.scores)
-    rows += price_rows(issued, bound=bound, common=where, n_clients=n, pool_size=None)
+    pool = None if plan.independent else plan.pool
+    rows += price_rows(
+        issued, bound=bound, common=where, n_clients=len(best.scores), pool_size=pool
+    )
     facts = certificate_facts(issued, bound=bound, inputs=_inputs(search, best))
     artifacts = {"certificates": Artifact(kind="certificates", table=facts, axes=("fact",))}
     named = {

@@ -23,6 +23,7 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import records
+from latecomer.reports.guarantees.shares import price_frame
 from latecomer.reports.guarantees.slack import references, slack_frame
 from latecomer.reports.words import (
     DASH,
@@ -39,16 +40,16 @@ from latecomer.reports.words import (
 PARTS = {
     "given_up": "accuracy given up by holding out",
     "other_clients": "luck: other clients than the certified ones",
-    "unavoidable": "price of so few clients, whatever the rule",
+    "unavoidable": "least margin for equal scores of so few clients",
     "excess": "what the rule pays beyond that",
 }
 
 
 def least_price(mean: Any, n_clients: Any, delta: Any) -> Any:
-    """Return ``(1 - delta^(1/k)) (1 - mean)``: what no deterministic rule undercuts.
+    """Return ``(1 - delta^(1/k)) (1 - mean)``: the least margin for k equal independent scores.
 
-    It holds for k equal scores: a share ``1 - delta^(1/k)`` of hopeless clients goes unseen with
-    probability delta (``latecomer.bounds.reference_price``).
+    A share ``1 - delta^(1/k)`` of hopeless clients goes unseen with probability delta, and no
+    deterministic rule undercuts it (``latecomer.bounds.reference_price``).
 
     >>> round(float(least_price(0.11, 30, 0.05)), 4)
     0.0846
@@ -80,20 +81,25 @@ def distance_frame(
         ``label predictor bound route seed delta value measured n_clients n_novel distance`` and
         the parts that add up to it: ``given_up`` by holding clients out (0 where not trained),
         ``other_clients`` (the certified ones err more than the novel ones), ``unavoidable`` (the
-        least price for that many clients, for deterministic rules on equal scores, at most what was
-        paid) and ``excess`` (all else).  Smallest value first.  A bound that is vacuous for any
-        seed is left out.
+        least margin for equal scores of that many clients, independent or of their pool, by any
+        deterministic rule, at most what was paid) and ``excess`` (all else).  Smallest value
+        first.  A bound that is vacuous for any seed is left out.
     """
     slack = slack_frame(rows, reference)
     keys = [*MODEL, "seed", "bound"]
-    told = bounds.loc[bounds["shift"] == "none", [*keys, "delta", "n_clients"]]
+    told = bounds.loc[bounds["shift"] == "none", [*keys, "delta", "n_clients", "sampling"]]
     vacuous = slack.groupby([*MODEL, "bound"])["vacuous"].transform("any")
     frame = slack[slack["rigorous"] & ~vacuous].dropna(subset=["slack"])
     frame = frame.merge(told.drop_duplicates(keys), on=keys)
     worst = frame.sort_values("value", kind="stable").groupby([*MODEL, "bound"]).tail(1)
     paid = worst["client_sampling"] + worst["sample_level"] + worst["monte_carlo"]
     mean = (worst["value"] - paid).clip(0.0, 1.0)
-    unavoidable = np.minimum(least_price(mean, worst["n_clients"], worst["delta"]), paid)
+    least = least_price(mean, worst["n_clients"], worst["delta"])
+    # The rows know how many clients of a pool go unseen; what is not known is not attributed.
+    of_pools = _least_of_pools(rows)
+    known = [of_pools.get(key, np.nan) for key in worst[keys].itertuples(index=False, name=None)]
+    least = least.mask(worst["sampling"] == "finite-pool", pd.Series(known, worst.index))
+    unavoidable = np.minimum(least.fillna(0.0), paid)
     worst = worst.assign(
         route=worst["bound"].map(route_of),
         given_up=worst["given_up"].fillna(0.0),
@@ -102,8 +108,17 @@ def distance_frame(
         distance=worst["slack"],
     )
     columns = ["bound", "route", "seed", "delta", "value", "measured", "n_clients", "n_novel"]
+    columns += ["sampling"]
     ordered = worst.sort_values("value", kind="stable", ignore_index=True)
     return ordered[[*MODEL, *columns, "distance", *PARTS]]
+
+
+def _least_of_pools(rows: pd.DataFrame) -> dict[tuple[Any, ...], float]:
+    """Return the least margins of pools for equal scores, by model, seed and bound."""
+    prices = price_frame(rows)
+    unshifted = records(prices[prices["shift"] == "none"])
+    keys = (*MODEL, "seed", "bound")
+    return {tuple(row[key] for key in keys): row["reference_pool"] for row in unshifted}
 
 
 _SAYING_NOTHING = (
@@ -142,7 +157,7 @@ def answer_bounds(material: Material) -> Answer | None:
     measured = _measured(material.accuracy)
     return Answer(
         sentence,
-        (_made_of(first), _tighter(first), last),
+        tuple(said for said in (_made_of(first), _tighter(first), last) if said),
         _table(frame, measured, names),
         _plots(frame, _vacuous(material.bounds), measured, names),
         numbers,
@@ -201,7 +216,7 @@ def _made_of(row: Mapping[str, Any]) -> str:
         "other_clients": "luck: the certified clients err more than the new ones"
         if row["other_clients"] >= 0
         else "luck: the certified clients err less than the new ones",
-        "unavoidable": f"the price of {count(int(row['n_clients']), 'client')} that no rule avoids",
+        "unavoidable": f"the least margin for {count(int(row['n_clients']), 'equal score')}",
         "excess": "what its rule pays beyond that",
     }
     parts = sorted(PARTS, key=lambda name: -abs(float(row[name])))
@@ -216,6 +231,8 @@ def _made_of(row: Mapping[str, Any]) -> str:
 
 def _tighter(row: Mapping[str, Any]) -> str:
     """Say what the value would be with twice as many certified clients, all else equal."""
+    if row["sampling"] == "finite-pool":
+        return ""
     mean = row["value"] - row["unavoidable"] - row["excess"]
     more = 2 * int(row["n_clients"])
     least = float(least_price(mean, more, row["delta"]))

@@ -138,8 +138,8 @@ def _other_populations(material: Material, first: Mapping[str, Any]) -> str:
     frame = breaking_frame(material.rows)
     own = frame[np.all([frame[name] == first[name] for name in MODEL], axis=0)]
     return " ".join(
-        f"How different the next clients may be with at most {percent(float(str(target)))} still "
-        f"certified, each by itself: {listing(told)}."
+        f"How different the next clients, Q, may be from the certified ones, P, with at most "
+        f"{percent(float(str(target)))} still certified, each by itself: {listing(told)}."
         for target, part in own.groupby("target")
         if (told := list(_radii(part)))
     )

@@ -34,6 +34,7 @@ from latecomer.reports.frames.populations import (
 from latecomer.reports.words import (
     BALLS,
     DASH,
+    NOTHING_NEW,
     chance,
     count,
     counts,
@@ -44,9 +45,9 @@ from latecomer.reports.words import (
 )
 
 _DISTANCES = {
-    "kl": "KL",
-    "tv": "total variation",
-    "chi2": "chi-squared",
+    "kl": "KL(Q || P)",
+    "tv": "TV(Q, P)",
+    "chi2": "chi2(Q || P)",
     "subgroup": "largest share",
 }
 
@@ -145,9 +146,9 @@ def population_caption(curves: pd.DataFrame, points: pd.DataFrame, targets: Sequ
     level = chance(float(curves["delta"].max()))
     text = (
         "A line a trained model, from the certification clients: the certified mean error of every "
-        "population of clients within the radius (of every group of at least the share). Each line "
-        f"holds for all its radii at once with probability {level}; a panel's line says nothing of "
-        "another panel's."
+        "population Q of clients within the radius of theirs, P (of every group of at least the "
+        f"share); by KL(Q || P) and chi2(Q || P), {NOTHING_NEW} Each line holds for all "
+        f"its radii at once with probability {level}; a panel's line says nothing of another's."
     )
     if len(points):
         n = counts(points["n_clients"], "novel client")
@@ -176,8 +177,9 @@ def certified_table(rows: pd.DataFrame, breaking: pd.DataFrame) -> Table:
                 }
             )
     caption = (
-        "Certified mean error of every next population of clients within a radius, lowest to "
-        "highest over seeds. Breaking radius: how different the next population may be (how small "
+        "Certified mean error of every next population Q of clients within a radius of the "
+        "certified one, P, lowest to highest over seeds; by KL(Q || P) and chi2(Q || P), "
+        f"{NOTHING_NEW} Breaking radius: how different the next population may be (how small "
         "a group) with the certificate still below the target, for the seed that breaks first."
     )
     words = ("method", "next population")

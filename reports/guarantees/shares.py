@@ -111,19 +111,20 @@ def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """
     chosen = rows[rows["metric"] == "certificate_price"]
     keys = [*MODEL, "seed", "bound", *CONDITION, "n_clients"]
+    tags = [*keys, "delta", "sampling"]
     if chosen.empty:
         return pd.DataFrame(columns=[*keys, "paid", "reference", "reference_pool"])
     prices = chosen.assign(shift=chosen["shift"].where(chosen["shift"] != "", "none"))
-    frame = prices.set_index([*keys, "delta", "term"])["value"].unstack("term").reset_index()
+    frame = prices.set_index([*tags, "term"])["value"].unstack("term").reset_index()
     frame.columns.name = None
-    frame = frame.reindex(columns=[*keys, "delta", "paid", "reference", "reference_pool"])
+    frame = frame.reindex(columns=[*tags, "paid", "reference", "reference_pool"])
     # Rows hold a pool's share of clients that may go unseen; each adds one minus the mean error,
     # as does the share 1 - delta^(1/n) of independent clients, which the reference beside it has.
     unseen = 1 - frame["delta"] ** (1 / frame["n_clients"])
-    pool = frame["reference_pool"].notna()
+    pool = frame["reference_pool"].notna() | (frame["sampling"] == "finite-pool")
     frame["reference_pool"] *= frame["reference"] / unseen
     frame["reference"] = frame["reference"].mask(pool)
-    return frame.drop(columns="delta")
+    return frame.drop(columns=["delta", "sampling"])
 
 
 def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
@@ -142,8 +143,8 @@ def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
                     head: _range(part[name])
                     for head, name in (
                         ("paid (points)", "paid"),
-                        ("reference", "reference"),
-                        ("reference, finite pool", "reference_pool"),
+                        ("least for equal scores", "reference"),
+                        ("least for equal scores, finite pool", "reference_pool"),
                     )
                 },
                 "clients": str(first["n_clients"]),
@@ -152,7 +153,7 @@ def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         )
     caption = (
         "Paid: the certificate minus the certification clients' mean error, lowest to highest over "
-        "seeds. Reference: what no deterministic rule could pay less than if every client had that "
+        "seeds. Least: what no deterministic rule could pay less than if every client had that "
         "mean error, clients being independent draws or those of a finite pool; rules that use "
         "that errors differ can."
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from latecomer.eval.names import BEST_OF, RULES
-from latecomer.reports.words import count, listing, magnitude, percent
+from latecomer.reports.words import NOTHING_NEW, count, listing, magnitude, percent
 
 REALISED = frozenset({BEST_OF, *(name for name, rule in RULES.items() if rule.realised)})
 """Rules that, in a pool, are about scores as measured; ``best_of`` may contain such a rule."""
@@ -68,14 +68,17 @@ _ENVIRONMENT = (
 )
 BALLS: Mapping[str, str] = MappingProxyType(
     {
-        "kl": "every population of clients within KL {} of {}",
-        "tv": "every population of clients within a total variation of {} of {}",
-        "chi2": "every population of clients within chi-squared {} of {}",
+        "kl": "every population Q of clients with KL(Q || P) at most {}, P being {}",
+        "tv": "every population Q of clients with TV(Q, P) at most {}, P being {}",
+        "chi2": "every population Q of clients with chi2(Q || P) at most {}, P being {}",
         "subgroup": "every group of clients that makes up at least a share {} of {}",
     }
 )
 """What a certificate is about when a ball of populations is asked for."""
 _ALL_RADII = "It holds for all radii at once."
+_HOW_FAR: Mapping[str, str] = MappingProxyType(
+    {"kl": f"{NOTHING_NEW} {_ALL_RADII}", "chi2": f"{NOTHING_NEW} {_ALL_RADII}"}
+)
 _ALL_THRESHOLDS = "exceeds that of the clients scored, for all thresholds at once, by at most"
 _FRESH = "expected errors, over fresh clients, their points and any draws made for each of them"
 _MEASURED = "errors as measured on these clients' own points"
@@ -205,7 +208,7 @@ def _populations(certificate: Certificate, rule: str, which: str) -> Parts:
         f"the mean error over {BALLS[ball].format(radius or 'a radius', whose)}",
         _served(certificate),
         _scores(certificate, rule),
-        _ALL_RADII,
+        _HOW_FAR.get(ball, _ALL_RADII),
     )
 
 
@@ -293,7 +296,7 @@ def _file_mean(certificate: Certificate, rule: str, which: str) -> Parts:
     ball, _, radius = which.partition("=")
     if ball:
         whose = BALLS[ball].format(radius, whose)
-        more = f"{more} {_ALL_RADII}".strip()
+        more = f"{more} {_HOW_FAR.get(ball, _ALL_RADII)}".strip()
     return Parts(
         # A table does not tell the order in which its clients were drawn: a seed draws one.
         _over(certificate, rule, own_order=False),

@@ -184,8 +184,8 @@ def test_certify_on_five_clients(five: str) -> None:
     assert text("certify", five).splitlines() == [
         "5 clients, mean loss 0.092 (sd 0.079)",
         "Plan, to be fixed before the first loss is seen: rule product, delta 0.05, alpha 0.1.",
-        "  mean loss of clients like these    <= 0.503   product rule; reference price for"
-        " 5 clients 0.409, paid 0.411",
+        "  mean loss of clients like these    <= 0.503   product rule; margin 0.411, least"
+        " margin for equal scores 0.409",
         "  loss of the next client            <= 1.000   says nothing: needs 9 clients or more"
         " at this alpha",
         "With probability at least 95% over the choice of these 5 clients, the mean loss over the"
@@ -204,6 +204,11 @@ def test_certify_on_five_clients(five: str) -> None:
         " (alpha), a statement of its own.",
         "Does not say: anything about a different kind of client, or about the model after further"
         " training.",
+        "Were these clients drawn from a finite set (cut from one data set, say)? Then certify with"
+        " --pool-size N (pool_size=N), all of its untrained clients; if not, say --independent"
+        " (independent=True).",
+        "All 2 together: with probability at least 85% (1 less 0.05 for mean loss; 0.1 for next"
+        " client).",
     ]
 
 

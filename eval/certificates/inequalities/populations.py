@@ -1,4 +1,4 @@
-"""Bounds of the mean over every population of clients near the one that was scored.
+"""Bounds of the mean over every population Q of clients near the one that was scored, P.
 
 A rule has the name of its calculator in :mod:`latecomer.bounds.shift.balls`.  Its bounds hold at
 all radii at once at one delta, with the bets of the product rule: these cover independent clients
@@ -13,8 +13,8 @@ def _rule(name: str, words: str) -> Rule:
 
 
 RULES = (
-    _rule("tv_ball", "populations within a total variation"),
-    _rule("kl_ball", "populations within a KL divergence"),
-    _rule("chi2_ball", "populations within a chi-squared distance"),
+    _rule("tv_ball", "populations Q by TV(Q, P)"),
+    _rule("kl_ball", "populations Q by KL(Q || P)"),
+    _rule("chi2_ball", "populations Q by chi2(Q || P)"),
     _rule("subgroup", "every group of clients of at least a share"),
 )

@@ -105,3 +105,17 @@ def test_band_covers_what_it_must_at_one_threshold(n: int, extra: int, delta: fl
     width = float(pool_band(n_sampled=n, pool_size=pool, delta=delta))
     one = float(pool_fraction(n_exceeding=0, n_sampled=n, pool_size=pool, delta=delta))
     assert width >= one - 1 / pool - 1e-12
+
+
+@pytest.mark.parametrize("score", [0.0, 0.11, 0.5, 1.0])
+def test_the_pool_s_least_margin_is_the_mean_of_a_pool_that_looks_the_same(score: float) -> None:
+    """Equal scores e, and b of 60 clients hopeless: the pool's mean is e + (1 - e) b / 60."""
+    found = float(
+        reference_price_pool(n_clients=50, pool_size=60, delta=DELTA, mean_loss=score, loss_max=1.0)
+    )
+    unseen = max(b for b in range(11) if comb(60 - b, 50) / comb(60, 50) > DELTA)
+    assert found == pytest.approx(((60 - unseen) * score + unseen) / 60 - score)
+    scaled = reference_price_pool(
+        n_clients=50, pool_size=60, delta=DELTA, mean_loss=3 * score, loss_max=3.0
+    )
+    assert float(scaled) == pytest.approx(3 * found)

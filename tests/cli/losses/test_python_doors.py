@@ -66,7 +66,10 @@ def test_a_certificate_as_table_sentence_and_page() -> None:
         *("mean", "next client", "shifts", "tails", "groups", "against")
     ]
     assert table.loc["mean loss", "bound"] == float(found.certificate)
-    assert table.loc["mean loss within KL 0.1", "bound"] == found.shifts["kl"].certificate.value[0]
+    assert (
+        table.loc["mean loss, KL(Q || P) <= 0.1", "bound"]
+        == found.shifts["kl"].certificate.value[0]
+    )
     assert table.loc["mean loss of y", "bound"] == float(found.groups["y"].certificate)
     assert table.loc["mean loss", "sentence"] == found.sentence
     assert found.sentence.startswith("With probability at least 95% over the choice of these 42")

@@ -195,3 +195,17 @@ def test_coverage_of_differences_and_groups() -> None:
 )
 def test_what_cannot_be_asked_is_refused_in_one_line(ask, said: str) -> None:
     assert said in refusal(ask, LOSSES)
+
+
+@pytest.mark.parametrize(("ball", "radius"), [("kl", 0.1), ("chi2", 0.1)])
+def test_the_other_direction_is_not_certified(ball: str, radius: float) -> None:
+    """Clients that P lacks: KL(P || Q) and chi2(P || Q) may be small, the bound is false for them.
+
+    Of Q a share s is hopeless and the rest is as P: KL(P || Q) = -ln(1 - s), and
+    chi2(P || Q) = 1 / (1 - s) - 1.
+    """
+    share = -math.expm1(-radius) if ball == "kl" else radius / (1 + radius)
+    truth = 0.1 * (1 - share) + share
+    found = certify_shifted([0.1] * 10_000, ball=ball, radii=[radius])
+    assert float(found.certificate.value[0]) < truth - 0.05
+    assert any("Q has no kinds of clients that P lacks" in a for a in found.certificate.assumptions)

@@ -77,7 +77,10 @@ def test_a_pool_and_independent_clients_pay_the_same_and_say_what_they_are() -> 
     assert (free.at[0.1].sampling, pool.at[0.1].sampling) == ("iid", "finite-pool")
     for found in (free, pool):
         assert found.at[0.1].population == "unseen-client"
-        assert any("at most the radius, as kl measures" in a for a in found.at[0.1].assumptions)
+        assert any(
+            "KL(Q || P) of the other population Q from this one, P" in a
+            for a in found.at[0.1].assumptions
+        )
     assert any("60 clients not trained on" in text for text in pool.at[0.1].assumptions)
     few = scored(wrong, sampling="finite-pool", pool=45)
     with pytest.raises(InputError, match="at least 10 clients"):

@@ -84,7 +84,7 @@ def test_dirichlet_populations_stand_at_their_distances(tmp_path):
     frame = measured_frame(population_curves(material.tables("population_curve")), points)
     assert frame["certified_chi2"].notna().tolist() == [True, True, False]
     table = measured_table(frame).shown
-    assert table["chi-squared"].tolist()[-1] == table["certified, chi2"].tolist()[-1] == DASH
+    assert table["chi2(Q || P)"].tolist()[-1] == table["certified, chi2"].tolist()[-1] == DASH
     assert population_plot(material, "next-population").draw(width=6.0).axes
 
 

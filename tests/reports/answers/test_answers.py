@@ -165,7 +165,7 @@ def test_breaking_radii_are_of_the_seed_that_breaks_first_and_on_the_safe_side()
     by_ball = own.astype({"value": float}).groupby("bound")["value"]
     (told,) = [one for one in answer.more if "How different" in one]
     assert "with at most 30.0% still certified" in told
-    for words, ball in (("KL at most", "kl_ball"), ("total variation at most", "tv_ball")):
+    for words, ball in (("KL(Q || P) at most", "kl_ball"), ("TV(Q, P) at most", "tv_ball")):
         radius = float(told.split(f"{words} ")[1].split()[0].rstrip(",."))
         least = by_ball.min()[f"r0:{ball}"]
         assert least - 0.001 < radius <= least
@@ -183,9 +183,9 @@ def test_targets_are_told_apart() -> None:
     (told,) = [one for one in answer.more if "How different" in one]
     first, second = told.split("How different")[1:]
     assert "30.0%" in first
-    assert "total variation" not in first
+    assert "TV(Q, P)" not in first
     assert "40.0%" in second
-    assert "total variation" in second
+    assert "TV(Q, P)" in second
 
 
 def test_published_numbers_beside_ours() -> None:

@@ -126,8 +126,8 @@ def test_the_table_has_a_row_a_radius_and_the_seed_that_breaks_first(rows):
     ]
     shown = certified_table(asked, breaking_frame(rows)).shown
     assert shown["next population"].tolist() == [
-        "KL at most 0.1",
-        "KL at most 0.2",
+        "KL(Q || P) at most 0.1",
+        "KL(Q || P) at most 0.2",
         "groups of a share of at least 0.25",
     ]
     assert shown["breaking radius"].tolist() == ["0.1", "0.1", "not below it without a shift"]
