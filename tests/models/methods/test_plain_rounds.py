@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import plain_code
 import pytest
 import torch
 from formula_federation import a_task, by_formula, cohort_of, federation, next_state
@@ -189,7 +190,8 @@ def of_pfedhn_pc(key: str, path: str) -> Compared:
             yield f"{number} head {index}", table_apart(head, figures)
 
 
-def of_pefll(key: str, path: str) -> Compared:
+def stochastic(key: str, path: str) -> Iterator[tuple[Method, State, State, Figures]]:
+    """Yield stochastic PeFLL before and after each round, and what is told of the round."""
     told = GOLDEN["stochastic_pefll"][key]
     rates = {name: told[name] for name in ("server_lr", "local_lr")}
     alphas = dict(zip(("alpha_h", "alpha_v", "alpha_theta"), told["alpha"], strict=True))
@@ -198,16 +200,62 @@ def of_pefll(key: str, path: str) -> Compared:
     state = begun(method)
     scale = {k: torch.tensor(v, dtype=torch.float64) for k, v in told["descriptor"].items()}
     before = State(state.server | nest("descriptor", scale))
-    for number, state in enumerate(trained(method, path, state=before)):
-        now, members = told["rounds"][number], GOLDEN["rounds"][number]
-        noise, cohort = Generator().manual_seed(number), cohort_of(CLIENTS, members)
-        start = method.start(a_task(), before, CLIENTS, cohort, noise)
-        theta = start.shared.get("theta", torch.tensor(method.lambda_theta))
-        yield f"{number} strengths", apart((*method.ridges(start), theta), now["strengths"])
+    states = trained(method, path, state=before)
+    for after, now in zip(states, told["rounds"], strict=True):
+        yield method, before, after, now
+        before = after
+
+
+def of_pefll(key: str, path: str) -> Compared:
+    for number, (method, _, after, now) in enumerate(stochastic(key, path)):
+        set_to = (method.lambda_h, method.lambda_v, method.lambda_theta)  # type: ignore[attr-defined]
+        yield f"{number} strengths", apart(set_to, now["strengths"])
         for section in ("hyper", "encoder"):
-            found = part(state.server, section)
-            yield f"{number} {section}", table_apart(found, now[section])
-        before = state
+            yield f"{number} {section}", table_apart(part(after.server, section), now[section])
+
+
+def of_bound(key: str, path: str) -> Compared:
+    """Compare rounds on Theorem B.1.
+
+    The figures are of decoupled decays, and plain code meets them with those; the package is
+    compared with that code, doing what the package does.
+    """
+    first = next(stochastic(key, path))[1]
+    as_told, as_here = (by_plain_code(first, how) for how in (True, DECOUPLED))
+    rounds = zip(stochastic(key, path), as_told, as_here, strict=True)
+    for number, ((method, before, after, now), told, mine) in enumerate(rounds):
+        noise = Generator().manual_seed(number)
+        cohort = cohort_of(CLIENTS, GOLDEN["rounds"][number])
+        shared = method.start(a_task(), before, CLIENTS, cohort, noise).shared
+        found = [float(shared[name]) for name in ("hyper", "encoder", "theta")]
+        yield f"{number} strengths", max(apart(told[0], now["strengths"]), apart(found, mine[0]))
+        for place, section in enumerate(("hyper", "encoder"), start=1):
+            table = part(after.server, section)
+            gaps = [float((table[name] - value).abs().max()) for name, value in mine[place].items()]
+            yield f"{number} {section}", max(table_apart(told[place], now[section]), *gaps)
+
+
+DECOUPLED = True
+"""Whether a bound's ridges on the networks are AdamW's decays, or part of the gradient."""
+
+
+def by_plain_code(state: State, decoupled: bool) -> Iterator[tuple[list[float], Params, Params]]:
+    told, rounds = GOLDEN["stochastic_pefll"]["bound"], []
+    for members in GOLDEN["rounds"]:
+        cohort = cohort_of(CLIENTS, members)
+        described = [(CLIENTS.x[rows], CLIENTS.y[rows]) for rows in cohort.descriptor_rows]
+        steps = [[(CLIENTS.x[rows], CLIENTS.y[rows]) for (rows,) in own] for own in cohort.rows]
+        rounds.append([*zip(described, steps, strict=True)])
+    hyper, encoder = part(state.server, "hyper"), part(state.server, "encoder")
+    yield from plain_code.rounds_on_bound(
+        hyper,
+        encoder,
+        rounds,
+        alphas=told["alpha"],
+        rates=(told["server_lr"], told["local_lr"]),
+        clients=(len(CLIENTS), min(GOLDEN["sizes"])),
+        decoupled=decoupled,
+    )
 
 
 def of_knn_per(key: str, path: str) -> Compared:
@@ -272,7 +320,7 @@ TRAINED: dict[str, Callable[[str, str], Compared]] = {
     "ours": of_odpfl_hn,
     "pfedhn_pc": of_pfedhn_pc,
     "pefll": of_pefll,
-    "bound": of_pefll,
+    "bound": of_bound,
 }
 COMPUTED: dict[str, Callable[[str, str], Compared]] = {
     "knn_per": of_knn_per,
