@@ -10,8 +10,10 @@ def proxy_a_distance(left: Tensor, right: Tensor, *, ridge: float = 1.0) -> tupl
     ``err`` is the mean of the two sets' leave-one-out error rates under ridge regression on the
     labels -1 and +1, with an intercept and both sets weighted equally; all leave-one-out
     predictions come from one solve, ``y_i - r_i / (1 - H_ii)`` with the hat matrix H and the
-    residuals r. At 2 the sets are told apart without a mistake, at 0 not at all.
-    The tie-breaker is minus the mean squared leave-one-out residual: lower is nearer.
+    residuals r. At 2 the sets are told apart without a mistake, at 0 half of all samples are
+    mistaken. Sets that are alike come below 0, down to -2: a classifier leans away from whatever is
+    left out of its fit. Among those the tie-breaker decides, minus the mean squared leave-one-out
+    residual: lower is nearer.
 
     Parameters
     ----------
@@ -23,8 +25,8 @@ def proxy_a_distance(left: Tensor, right: Tensor, *, ridge: float = 1.0) -> tupl
     Examples
     --------
     >>> near, far = torch.tensor([[0.0], [0.1], [0.2]]), torch.tensor([[9.0], [9.1]])
-    >>> proxy_a_distance(near, far, ridge=0.1)[0]
-    2.0
+    >>> proxy_a_distance(near, far, ridge=0.1)[0], proxy_a_distance(near, near)[0]
+    (2.0, -2.0)
     """
     flat = torch.cat([left.flatten(1), right.flatten(1)]).to(torch.float64)
     n, m = len(left), len(right)

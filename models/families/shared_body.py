@@ -32,8 +32,8 @@ from latecomer.models.task.task import Task
 class SharedBody(FineTuned, ABC):
     """One body for all, averaged as in FedAvg; every client keeps a head of its own.
 
-    A seen client is served its head on the body; a newcomer trains a fresh head on the frozen
-    body.
+    A seen client is served the head that its last round left it, on a body that has moved since; a
+    newcomer trains a fresh head on the frozen body.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class SharedBody(FineTuned, ABC):
     novel_lr : float or None
         Rate of training a newcomer; None: ``local_lr``.
     novel_steps, novel_batch_size : int
-        Steps of a newcomer's head (published: 20 epochs, 260 steps for 100 clients of CIFAR-10)
+        Steps of a newcomer's head (PeFLL's A.2: 20 epochs, 260 steps for 100 clients of CIFAR-10)
         and their batch size.
     """
 

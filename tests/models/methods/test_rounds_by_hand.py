@@ -1,7 +1,9 @@
 """Rounds of methods without published figures, against plain torch written from the papers."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import plain_code as plain
@@ -20,7 +22,7 @@ from plain_code import Table
 from torch import Generator, Tensor
 
 from latecomer.models.engine.method import Method, versions
-from latecomer.models.methods import make_method
+from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.heads import layers
 from latecomer.models.task.state import State, part, row
@@ -303,3 +305,18 @@ def test_odpfl_hn_in_two_phases(optimizer: str, path: str) -> None:
         expected = plain.hypernetwork(eta, descriptor)
         alike(personalised(method, state, client).weights, expected)
         alike(seen(method, state, client).weights, expected)
+
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+SHARED = "golden", "published"
+OF_THEIR_OWN = {"pefll": "pefll_one_round", "pfedhn": "pfedhn_two_rounds"}
+"""Methods whose figures have a file."""
+BY_HAND = {"local", "fedavg_ft", "fedma", "pfl_sampled", "pfl_nearest", "pfl_ensemble"}
+
+
+def test_every_method_has_rounds_from_elsewhere() -> None:
+    told = [json.loads((GOLDEN / f"{name}_rounds.json").read_text()) for name in SHARED]
+    covered = {key.split("_fo")[0].split("_hf")[0] for one in told for key in one}
+    assert all((GOLDEN / f"{file}.json").exists() for file in OF_THEIR_OWN.values())
+    assert BY_HAND.isdisjoint(covered)
+    assert {*METHODS} <= covered | BY_HAND | {*OF_THEIR_OWN}
