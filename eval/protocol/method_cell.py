@@ -87,7 +87,7 @@ def _trained(
     clients, budget, seed = setup.federation.seen.clients, setup.budget, setup.seed
     plan = _curve_plan(setup, cell)
     slot = checkpoints.slot("train", seed=seed, rounds=budget.rounds, device=str(clients.device))
-    curve, resume = restored(slot.load())
+    curve, resume = restored(slot.load(), clients.device)
     if plan is not None:
         start = partial(initial_state, setup.method, setup.task, clients, budget, seed=seed)
         curve = begun(curve, plan, start)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torch import device
+
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.scoring.scores import ClientScore, group_score
@@ -138,8 +140,11 @@ def stored(curve: Curve, checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, state=State(server, checkpoint.state.clients), selection=told)
 
 
-def restored(checkpoint: Checkpoint | None) -> tuple[Curve, Checkpoint | None]:
-    """Return the curve and the plain checkpoint that :func:`stored` combined."""
+def restored(checkpoint: Checkpoint | None, where: device) -> tuple[Curve, Checkpoint | None]:
+    """Return the curve and the plain checkpoint that :func:`stored` combined.
+
+    The curve's state, which may be served without a further round, is put on the device ``where``.
+    """
     if checkpoint is None:
         return Curve(), None
     told = checkpoint.selection
@@ -154,7 +159,8 @@ def restored(checkpoint: Checkpoint | None) -> tuple[Curve, Checkpoint | None]:
     kept = State(part(server, "kept.server"), part(server, "kept.clients"))
     own = {key: value for key, value in server.items() if not key.startswith("kept.")}
     plain = replace(checkpoint, state=State(own, checkpoint.state.clients))
-    return replace(curve, error=float(told["error"]), state=kept), plain
+    served = Checkpoint(curve.round, kept).state_on(where)
+    return replace(curve, error=float(told["error"]), state=served), plain
 
 
 def curve_findings(

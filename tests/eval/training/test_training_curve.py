@@ -83,13 +83,21 @@ def test_a_checkpoint_holds_the_curve_and_gives_it_back(chooses):
     plan, score = _plan([5, 2, 4], chooses)
     curve = _run(plan, score, rounds=3)
     own = State({"hyper.w": torch.ones(2)}, {"own": torch.zeros(3)})
-    again, plain = restored(stored(curve, Checkpoint(3, own)))
+    again, plain = restored(stored(curve, Checkpoint(3, own)), torch.device("cpu"))
     assert (again.records, again.round) == (curve.records, curve.round)
     assert plain.state.server.keys() == own.server.keys()
     assert plain.state.clients.keys() == own.clients.keys()
     if chooses:
         assert again.error == curve.error
         assert torch.equal(again.state.server["round"], curve.state.server["round"])
+
+
+def test_a_state_that_is_served_as_it_was_kept_is_on_the_device_of_the_clients():
+    # Else a training that a stop interrupts on a GPU serves a round before the stop from the CPU.
+    curve = _run(*_plan([5, 2, 4], True), rounds=3)
+    kept = stored(curve, Checkpoint(3, State({"hyper.w": torch.ones(2)}, {})))
+    served = restored(kept, torch.device("meta"))[0].state
+    assert {value.device.type for value in served.server.values()} == {"meta"}
 
 
 @pytest.mark.parametrize("selection", ["last", "validation"])
