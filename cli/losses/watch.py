@@ -20,9 +20,12 @@ from latecomer.eval.certificates.arriving import (
     watch_plan,
 )
 from latecomer.eval.certificates.ledger import (
+    IF_ONLY,
     Ledger,
     appended,
+    model_hash,
     read_ledger,
+    time_now,
     verify_ledger,
     writing,
 )
@@ -46,7 +49,13 @@ def plan_of(path: Path | None, options: Mapping[str, Any]) -> WatchPlan:
 
 
 def watch_file(
-    file: Path, plan: WatchPlan, *, ledger: Path | None, once: bool, as_json: bool
+    file: Path,
+    plan: WatchPlan,
+    *,
+    ledger: Path | None,
+    model: Path | None,
+    once: bool,
+    as_json: bool,
 ) -> None:
     """Show what is certified after every client, now and as the file grows; keep it in a ledger.
 
@@ -55,18 +64,19 @@ def watch_file(
     moments: tuple[Moment, ...] = ()
     rung: frozenset[str] = frozenset()
     with ExitStack() as held:
-        handle, kept = (
-            held.enter_context(writing(ledger, plan)) if ledger is not None else (-1, None)
-        )
+        handle, kept = _opened(held, ledger, plan, model)
+        if kept is not None and not kept.moments and not as_json:
+            typer.echo(f"Plan's hash {kept.plan_hash}, to be given away before the first client")
         try:
             for arrivals in arrivals_of(file, loss_max=plan.loss_max, once=once):
+                read = time_now()
                 if kept is not None and not moments:
                     _check_same(file, kept.moments, arrivals)
                     moments = kept.moments
                     rung = _show_rows(plan, 0, moments, rung, as_json)
                 for moment in moments_after(plan, moments, arrivals):
                     if kept is not None:
-                        kept = appended(handle, kept, moment)
+                        kept = appended(handle, kept, moment, read)
                     moments = (*moments, moment)
                     rung = _show_rows(plan, len(moments) - 1, (moment,), rung, as_json)
         except KeyboardInterrupt:
@@ -79,9 +89,18 @@ def watch_file(
         _show_end(plan, moments, kept, as_json)
 
 
-def show_verified(path: Path, *, as_json: bool) -> None:
+def _opened(
+    held: ExitStack, ledger: Path | None, plan: WatchPlan, model: Path | None
+) -> tuple[int, Ledger | None]:
+    if ledger is None:
+        return -1, None
+    told = None if model is None else model_hash(model)
+    return held.enter_context(writing(ledger, plan, model=told))
+
+
+def show_verified(path: Path, *, expect: str | None, as_json: bool) -> None:
     """Show that a ledger is valid, or refuse it in one line."""
-    kept = verify_ledger(path)
+    kept = verify_ledger(path, expect=expect)
     if as_json:
         show_json(
             {
@@ -89,14 +108,29 @@ def show_verified(path: Path, *, as_json: bool) -> None:
                 "plan": kept.plan.to_dict(),
                 "plan_hash": kept.plan_hash,
                 "last_hash": kept.last_hash,
+                "expected": expect,
+                "model": kept.head.model,
+                "begun": kept.head.begun,
+                "arrived": [*kept.times[:1], *kept.times[-1:]],
+                "readings": len(set(kept.times)),
+                "holds": IF_ONLY,
                 "certificate": kept.moments[-1].certificate if kept.moments else None,
                 "alarms": first_alarm(kept.plan, kept.moments),
             }
         )
         return
-    typer.echo(f"{path}: {_clients(len(kept.moments))}; chain, plan and every number hold.")
+    typer.echo(
+        f"{path}: {_clients(len(kept.moments))}; chain, plan and every number hold, {IF_ONLY}."
+    )
+    if expect is not None:
+        typer.echo(f"The hash expected is that of {_line_of(kept, expect.lower())}.")
     for line in end_lines(kept.plan, kept.moments, kept):
         typer.echo(line)
+
+
+def _line_of(kept: Ledger, digest: str) -> str:
+    place = kept.hashes.index(digest)
+    return "the plan" if place == 0 else f"line {place + 1}, client {place}"
 
 
 def _check_same(file: Path, kept: Sequence[Moment], arrivals: Sequence[Arrival]) -> None:
@@ -139,8 +173,8 @@ def _show_rows(
 
 def _header(plan: WatchPlan) -> str:
     alarms = f"{'evidence':>10} {'restarted':>10}  " if plan.threshold is not None else ""
-    marks = "o mean, | certificate" + (", : threshold" if plan.threshold is not None else "")
-    return f"{'client':<12} {'loss':>6} {'mean':>6} {'next <=':>8}  {alarms}{marks}"
+    marks = "o mean so far, | mean <=" + (", : threshold" if plan.threshold is not None else "")
+    return f"{'client':<12} {'loss':>6} {'so far':>6} {'mean <=':>8}  {alarms}{marks}"
 
 
 def _row(plan: WatchPlan, moment: Moment) -> str:
@@ -183,11 +217,29 @@ def end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None) -
     )
     if kept is not None:
         lines += [
+            *_ledger_lines(kept),
             f"Plan's hash {kept.plan_hash}",
             f"Last hash   {kept.last_hash}",
-            "Who can write a ledger can write it anew: the plan's hash, given away before the first"
-            " client, proves that the plan came first; the last hash, that nothing was taken off.",
+            "Who can write a ledger can write it anew, or keep several and show the best: the"
+            " plan's hash, given away before the first client, proves that the plan came first; the"
+            " last hash, that nothing was taken off. What is certified holds"
+            f" {IF_ONLY}.",
         ]
+    return lines
+
+
+def _ledger_lines(kept: Ledger) -> list[str]:
+    model = "of a model that was not named (--model)"
+    if kept.head.model is not None:
+        model = f"model's hash {kept.head.model}"
+    lines = [f"Begun {kept.head.begun}, {model}"]
+    if kept.times:
+        readings = len(set(kept.times))
+        together = "1 reading" if readings == 1 else f"{readings} readings"
+        lines.append(
+            f"Arrived {kept.times[0]} to {kept.times[-1]}, in {together} of the file: the order"
+            " within a reading is the file's own"
+        )
     return lines
 
 

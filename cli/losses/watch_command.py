@@ -8,6 +8,8 @@ import typer
 from latecomer.arguments import Json, real_option, whole_option
 from latecomer.eval.errors import InputError
 
+_SETTLED = ("rule", "delta", "loss_max", "threshold", "alpha", "run_length")
+
 
 def watch(
     file: Annotated[
@@ -20,6 +22,10 @@ def watch(
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Of a plan; FILE.ledger unless given.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The model that is scored: the ledger keeps its hash."),
     ] = None,
     rule: Annotated[
         str | None, typer.Option(help="product (unless given) or betting_mixture.")
@@ -53,30 +59,34 @@ def watch(
     lines that are appended to the file, until Ctrl-C.  With --plan every line is kept in a ledger
     that can be verified.
     """
+    given = locals()
     from latecomer.losses.watch import plan_of, watch_file
 
-    given = {
-        "rule": rule,
-        "delta": delta,
-        "loss_max": loss_max,
-        "threshold": threshold,
-        "alpha": alpha,
-        "run_length": run_length,
-    }
-    settled = plan_of(plan, {name: value for name, value in given.items() if value is not None})
+    options = {name: given[name] for name in _SETTLED if given[name] is not None}
+    settled = plan_of(plan, options)
     if ledger is not None and plan is None:
         raise InputError("--ledger needs --plan: a ledger has the plan on top")
+    if model is not None and plan is None:
+        raise InputError("--model needs --plan: the ledger keeps the model's hash")
     place = ledger or (file.with_name(f"{file.name}.ledger") if plan is not None else None)
-    watch_file(file, settled, ledger=place, once=once, as_json=as_json)
+    watch_file(file, settled, ledger=place, model=model, once=once, as_json=as_json)
 
 
 def verify(
     ledger: Annotated[
         Path, typer.Argument(metavar="LEDGER", help="Of 'latecomer watch --plan'; only read.")
     ],
+    expect: Annotated[
+        str | None,
+        typer.Option(metavar="HASH", help="Kept elsewhere: of the plan's line, or a later one."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Verify a ledger: its chain, its plan and every number, from the file alone."""
+    """Verify a ledger: its chain, its plan and every number, from the file alone.
+
+    What it proves holds if this is the only ledger of its plan, whole and in the order of arrival:
+    no file can show that.
+    """
     from latecomer.losses.watch import show_verified
 
-    show_verified(ledger, as_json=as_json)
+    show_verified(ledger, expect=expect, as_json=as_json)

@@ -79,7 +79,8 @@ class Moment:
     mean : float
         Mean loss so far.
     certificate : float
-        Bound of the next client's expected loss; the bounds after all clients hold together.
+        Bound of the mean loss of clients still to come (not of the next client's own loss); the
+        bounds after all clients hold together.
     evidence, restarted : float or None
         Evidence of drift: from the first client on, and restarted at every client; None without
         a threshold.

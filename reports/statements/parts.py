@@ -332,7 +332,7 @@ def _file_next(certificate: Certificate, rule: str, which: str) -> Parts:
 def _arriving(certificate: Certificate) -> Parts:
     return Parts(
         "the choice of all clients who ever arrive, after every one of them at once",
-        "the expected loss of the next client, drawn like them",
+        "the mean loss over clients still to come, drawn like them",
         "served by the model that is scored",
         _of_losses(_FRESH),
     )

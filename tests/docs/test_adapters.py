@@ -85,9 +85,9 @@ def test_it_prints_what_is_shown(name, tmp_path, disagreement):
     shown = (ADAPTERS / f"{name}.txt").read_text("utf-8")
     assert disagreement(shown, printed) == "", printed
     if name == "flower":
-        assert f"{certify_losses(tmp_path / 'losses.csv')}\n" == printed
+        assert f"{certify_losses(tmp_path / 'losses.csv', pool_size=20)}\n" == printed
         losses = pd.read_csv(tmp_path / "losses.csv")["loss"]
-        # 20 clients share 1797 images, and none of these 10 had the worst loss for not answering.
+        # 30 clients share 1797 images, and none of these 10 had the worst loss for not answering.
         assert len(losses) == 10
         assert (losses < 0.5).all()
 
@@ -131,14 +131,18 @@ class BenchServer:
 
 def test_fl_bench():
     held_out_losses, server = adapter("fl_bench").held_out_losses, BenchServer()
-    losses = held_out_losses(server, Metrics)
+    losses, pool = held_out_losses(server, Metrics, 30)
+    assert pool == 2
     assert losses == {3: pytest.approx(0.3), 4: pytest.approx(0.4)}
     assert sorted(server.asked) == [3, 4]  # client 2 trained
-    assert held_out_losses(BenchServer(), Metrics, "after") == {3: 0.0, 4: 0.0}
+    assert held_out_losses(BenchServer(), Metrics, 30, "after")[0] == {3: 0.0, 4: 0.0}
+    some, pool = held_out_losses(BenchServer(), Metrics, 1)
+    assert len(some) == 1
+    assert certify_losses(some, pool_size=pool).pool_size == 2
     assert certify_losses(losses).n_clients == 2
     server.test_clients = server.train_clients
     with pytest.raises(InputError, match="holds no clients"):
-        certify_losses(held_out_losses(server, Metrics))
+        certify_losses(held_out_losses(server, Metrics, 30)[0])
 
 
 class LibServer:
@@ -153,11 +157,15 @@ class LibServer:
 
 def test_pfllib():
     new_client_losses = adapter("pfllib").new_client_losses
-    losses = new_client_losses(LibServer(new=True))
+    losses, pool = new_client_losses(LibServer(new=True), 30)
+    assert pool == 3
+    some, _ = new_client_losses(LibServer(new=True), 2)
+    assert len(some) == 2
+    assert some.items() <= losses.items()
     assert losses == pytest.approx({20: 0.0, 21: 0.1, 22: 0.5})
     assert certify_losses(losses).mean == pytest.approx(0.2)
     with pytest.raises(ValueError, match="every client trained"):
-        new_client_losses(LibServer(new=False))
+        new_client_losses(LibServer(new=False), 30)
 
 
 def test_averages_are_no_losses_of_clients(tmp_path):

@@ -105,7 +105,7 @@ def test_arriving_clients_are_those_of_the_terminal(path: str) -> None:
     assert [one["certificate"] for one in told] == found.table()["certificate"].tolist()
     assert json.loads(found.to_json())["clients"][3]["client"] == "c3"
     assert [moment.client for moment in found] == FRAME["client"].tolist()
-    assert "the expected loss of the next client" in found.sentence
+    assert "the mean loss over clients still to come" in found.sentence
     with pytest.raises(InputError, match="client 'c0' occurs twice"):
         latecomer.watch_losses(pd.concat([FRAME, FRAME]))
     with pytest.raises(InputError, match="holds no clients"):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import latecomer
 from latecomer.cli import app
 from latecomer.eval.certificates.ledger import verify_ledger
 
@@ -42,12 +43,12 @@ def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_once_shows_a_line_a_client_and_what_is_proved(losses: str) -> None:
     header, *rows = text("watch", losses, "--once").splitlines()
-    assert header == "client         loss   mean  next <=  o mean, | certificate"
+    assert header == "client         loss so far  mean <=  o mean so far, | mean <="
     assert rows[0] == "ann           0.050  0.050    0.953    o" + " " * 35 + "|"
     assert rows[4].startswith("eve           0.080  0.092    0.503      o")
     assert rows[5] == "Plan, to be fixed before the first loss is seen: rule product, delta 0.05."
     assert rows[6].startswith("With probability at least 95% over the choice of all clients who")
-    assert "the expected loss of the next client, drawn like them" in rows[6]
+    assert "the mean loss over clients still to come, drawn like them" in rows[6]
     assert "is at most 0.503" in rows[6]
     assert "none is left out" in rows[7]
     assert len(rows) == 8
@@ -91,18 +92,60 @@ def test_a_plan_makes_a_ledger_that_verifies(losses: str) -> None:
     kept = verify_ledger("losses.csv.ledger")
     assert f"Plan's hash {kept.plan_hash}" in shown
     assert f"Last hash   {kept.last_hash}" in shown
+    first, *later = shown.splitlines()
+    assert first == f"Plan's hash {kept.plan_hash}, to be given away before the first client"
     again = text("watch", losses, "--once", "--plan", "plan.yaml")
-    assert again == shown
+    assert again.splitlines() == later
     Path("losses.csv").unlink()
     Path("plan.yaml").unlink()
     head, *rest = text("verify", "losses.csv.ledger").splitlines()
-    assert head == "losses.csv.ledger: 5 clients; chain, plan and every number hold."
-    assert rest == shown.splitlines()[6:]
+    assert head == (
+        "losses.csv.ledger: 5 clients; chain, plan and every number hold, if this is the only"
+        " ledger of this plan, whole and in the order of arrival."
+    )
+    assert rest == later[6:]
     told = json.loads(text("verify", "losses.csv.ledger", "--json"))
     assert told["n_clients"] == 5
     assert told["last_hash"] == kept.last_hash
     assert told["certificate"] == kept.moments[-1].certificate
     assert told["plan"]["trained_on"] == "sixty clients"
+    assert told["holds"] in head
+    assert (told["model"], told["readings"], told["begun"]) == (None, 1, kept.head.begun)
+    assert told["arrived"] == [kept.times[0]] * 2
+
+
+def test_a_ledger_names_the_model_and_is_held_to_a_hash_kept_elsewhere(losses: str) -> None:
+    Path("model.pt").write_bytes(b"weights")
+    asked = ("watch", losses, "--once", "--plan", "plan.yaml", "--model", "model.pt")
+    shown = text(*asked)
+    kept = verify_ledger("losses.csv.ledger")
+    assert f"model's hash {kept.head.model}" in shown
+    assert "in 1 reading of the file" in shown
+    for digest, whose in ((kept.plan_hash, "the plan"), (kept.hashes[2], "line 3, client 2")):
+        told = text("verify", "losses.csv.ledger", "--expect", digest)
+        assert f"The hash expected is that of {whose}." in told
+    told = json.loads(text("verify", "losses.csv.ledger", "--json", "--expect", kept.plan_hash))
+    assert (told["expected"], told["model"]) == (kept.plan_hash, kept.head.model)
+    wrong = invoke("verify", "losses.csv.ledger", "--expect", "ab" * 32)
+    assert wrong[:2] == (2, "")
+    assert wrong[2].startswith("latecomer: losses.csv.ledger: no line has the hash expected, abab")
+    assert wrong[2].count("\n") == 1
+    Path("model.pt").write_bytes(b"other weights")
+    code, out, err = invoke(*asked)
+    assert (code, out) == (2, "")
+    assert "losses.csv.ledger: is of another model: " in err
+    Path("losses.csv.ledger").unlink()
+    text(*asked)
+    assert verify_ledger("losses.csv.ledger").plan_hash != kept.plan_hash
+
+
+def test_the_column_of_watch_is_a_mean_and_says_so(losses: str) -> None:
+    shown = text("watch", losses, "--once")
+    assert "next" not in shown.splitlines()[0]
+    assert "loss of the next client" not in shown
+    watched = latecomer.watch_losses(losses)
+    assert "mean loss over clients still to come" in watched.sentence
+    assert "loss of the next client" not in str(watched)
 
 
 def test_mistakes_are_one_line(losses: str) -> None:
@@ -127,6 +170,18 @@ def test_mistakes_are_one_line(losses: str) -> None:
         (
             ["watch", losses, "--alpha", "low"],
             "invalid value for --alpha: must be a number, got 'low'",
+        ),
+        (
+            ["watch", losses, "--model", "plan.yaml"],
+            "--model needs --plan: the ledger keeps the model's hash",
+        ),
+        (
+            ["watch", losses, "--once", "--plan", "plan.yaml", "--model", "absent.pt"],
+            "model absent.pt: cannot be read: No such file or directory",
+        ),
+        (
+            ["verify", "losses.csv.ledger", "--expect", "90af"],
+            "expect must be a hash of 64 hexadecimal digits, got '90af'",
         ),
         (["watch", losses, "--ledger", "x"], "--ledger needs --plan: a ledger has the plan on top"),
         (
@@ -183,6 +238,10 @@ def test_plan_says_how_many_and_what_is_out_of_reach(losses: str) -> None:
     pilot = text("plan", "--target", ".25", "--pilot", losses)
     assert "if they score 0.092 on average (sd 0.079)" in pilot
     assert "hold out others" in pilot
+    for said in (shown[-1], few.splitlines()[-1], pilot.splitlines()[-1]):
+        assert said.startswith(
+            "Simulated with Beta losses alone: none of these clients is hopeless"
+        )
 
 
 def started(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -211,7 +270,7 @@ def test_it_goes_on_as_lines_are_appended_until_ctrl_c(tmp_path: Path, losses: s
         process.send_signal(signal.SIGINT)
         rest, err = process.communicate(timeout=30)
     assert seen[-1].startswith("fay           0.300")
-    assert "the expected loss of the next client" in rest
+    assert "the mean loss over clients still to come" in rest
     assert (process.returncode, err) == (130, "latecomer: stopped after 6 clients\n")
 
 

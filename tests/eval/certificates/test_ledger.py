@@ -12,7 +12,7 @@ from latecomer.eval.certificates import ledger as ledgers
 from latecomer.eval.certificates.arriving import moments_after, watch_plan
 from latecomer.eval.certificates.ledger import (
     appended,
-    plan_hash,
+    model_hash,
     read_ledger,
     verify_ledger,
     writing,
@@ -23,11 +23,21 @@ ARRIVALS = [("ann", 0.1), ("böb, junior", 0.0), ("cid\n", 0.25), ("dee", 1.0)]
 MOMENTS = moments_after(PLAN, (), ARRIVALS)
 
 
-def written(path, moments=MOMENTS, plan=PLAN):
-    with writing(path, plan) as (handle, kept):
+NOW = "2026-01-02T03:04:05.678+00:00"
+
+
+def written(path, moments=MOMENTS, plan=PLAN, model=None):
+    with writing(path, plan, model=model) as (handle, kept):
         for moment in moments[len(kept.moments) :]:
             kept = appended(handle, kept, moment)
     return kept
+
+
+@pytest.fixture(autouse=True)
+def one_beginning(monkeypatch):
+    """Let ledgers that are begun anew in a test be the same, byte by byte."""
+    monkeypatch.setattr(ledgers, "time_now", lambda: NOW)
+    monkeypatch.setattr(ledgers.secrets, "token_hex", lambda size: "5c" * size)
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +57,11 @@ def test_a_ledger_verifies_and_says_what_it_holds(path):
     kept = written(path)
     assert verify_ledger(path) == read_ledger(path) == kept
     assert (kept.plan, kept.moments) == (PLAN, MOMENTS)
-    assert kept.plan_hash == plan_hash(PLAN)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert kept.hashes == tuple(line["hash"] for line in lines)
+    assert (kept.plan_hash, kept.last_hash) == (kept.hashes[0], kept.hashes[-1])
+    assert (lines[0]["nonce"], lines[0]["model"], lines[0]["begun"]) == ("5c" * 16, None, NOW)
+    assert [line["at"] for line in lines[1:]] == [NOW] * 4 == list(kept.times)
     assert lines[0]["plan"]["trained_on"] == PLAN.trained_on
     assert [line["previous"] for line in lines[1:]] == [line["hash"] for line in lines[:-1]]
     assert kept.length == path.stat().st_size
@@ -211,3 +224,86 @@ def test_another_plan_another_writer_or_another_file_is_refused(path, tmp_path):
         pass
     with pytest.raises(InputError, match="no such file"):
         verify_ledger(tmp_path / "absent")
+
+
+def test_two_ledgers_of_one_plan_have_different_hashes(tmp_path, monkeypatch):
+    """Whoever runs twenty streams cannot tell beforehand which of them is the one that counts."""
+    monkeypatch.undo()
+    kept = [written(tmp_path / name) for name in ("one", "other")]
+    assert kept[0].plan == kept[1].plan
+    assert kept[0].plan_hash != kept[1].plan_hash
+    assert kept[0].head.nonce != kept[1].head.nonce
+    again = written(tmp_path / "one")
+    assert again == kept[0]
+
+
+def test_a_ledger_keeps_the_model_and_is_refused_for_another(path, tmp_path):
+    models = [tmp_path / name for name in ("a.bin", "b.bin")]
+    for place, model in enumerate(models):
+        model.write_bytes(bytes([place]) * 1000)
+    first, second = map(model_hash, models)
+    kept = written(path, MOMENTS[:2], model=first)
+    assert kept.head.model == first == verify_ledger(path).head.model
+    with (
+        pytest.raises(InputError, match=rf"is of another model: {second} \(there {first}\)"),
+        writing(path, PLAN, model=second),
+    ):
+        pass
+    assert written(path, model=None).head.model == first
+    with pytest.raises(InputError, match=r"model .*absent: cannot be read"):
+        model_hash(tmp_path / "absent")
+
+
+def test_an_expected_hash_is_that_of_the_plan_or_of_a_line(path):
+    kept = written(path)
+    for digest in (*kept.hashes, kept.plan_hash.upper()):
+        assert verify_ledger(path, expect=digest) == kept
+    for wrong, said in (
+        ("0" * 64, "no line has the hash expected, 0000"),
+        ("", "expect must be a hash of 64 hexadecimal digits, got ''"),
+        (kept.plan_hash[:12], "expect must be a hash of 64 hexadecimal digits"),
+    ):
+        with pytest.raises(InputError, match=said):
+            verify_ledger(path, expect=wrong)
+
+
+def test_a_ledger_written_anew_under_the_same_head_is_told_by_a_later_hash(path):
+    first = written(path)
+    path.unlink()
+    lower = moments_after(PLAN, (), [(client, loss / 2) for client, loss in ARRIVALS])
+    written(path, lower)
+    assert verify_ledger(path, expect=first.plan_hash).moments == lower
+    with pytest.raises(InputError, match="no line has the hash expected"):
+        verify_ledger(path, expect=first.hashes[1])
+
+
+def test_times_never_fall_even_if_the_clock_does(path):
+    with writing(path, PLAN) as (handle, kept):
+        for moment, at in zip(
+            MOMENTS[:3], ("2026-01-02T03:05:00.000+00:00", NOW, None), strict=True
+        ):
+            kept = appended(handle, kept, moment, at)
+    assert kept.times == ("2026-01-02T03:05:00.000+00:00",) * 3
+    assert verify_ledger(path) == kept
+
+
+@pytest.mark.parametrize(
+    "at", ["yesterday", "2025-01-01T00:00:00.000+00:00", 7, "2027-01-01", None]
+)
+def test_a_time_that_is_none_or_falls_is_found_under_a_chain_that_is_right(path, monkeypatch, at):
+    monkeypatch.setattr(ledgers, "max", lambda one, other: at, raising=False)
+    written(path, MOMENTS[:1])
+    read_ledger(path)
+    with pytest.raises(InputError, match=r"line 2: time .* is none, or before that of the line"):
+        verify_ledger(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("nonce", "5c"), ("nonce", None), ("model", "abc"), ("begun", "today")]
+)
+def test_a_first_line_of_the_wrong_form_is_found(path, monkeypatch, name, value):
+    head = replace(ledgers._begun(PLAN, None), **{name: value})
+    monkeypatch.setattr(ledgers, "_begun", lambda plan, model: head)
+    written(path, [])
+    with pytest.raises(InputError, match="line 1: "):
+        verify_ledger(path)
