@@ -27,6 +27,7 @@ from of_odpfl import (
     odpfl_without_labels,
 )
 from of_pefll_and_pfedhn import (
+    handicapped_fedavg,
     knn_per_at_length,
     local_at_length,
     newcomers_of_pfedhn,
@@ -54,6 +55,7 @@ SETTINGS = {
     "- **pFedHN's newcomers**": {".403"},
     "- **ODPFL-HN** (": {".969", ".976"},
     "**PeFLL, Figure 4**": {".1"},
+    "- `handicapped-fedavg`": {".60", ".55", ".001"},
     "- `odpfl-search-fedavg-rates`": {".1", ".05", ".01", ".005", ".001"},
     "- `odpfl-search-odpfl-hn-rates`": {".1", ".05", ".01", ".005", ".001"},
     "- `certificates-cifar10`": {".05"},
@@ -71,6 +73,7 @@ QUOTES = {
     "- `digits-all-methods`": all_methods,
     "- `digits-all-methods-16x16`": all_methods_on_an_npz,
     "- `pefll-table1-5000-rounds`": pefll_table1_at_length,
+    "- `handicapped-fedavg`": handicapped_fedavg,
     "- `pefll-table1-5000-rounds-pefll`": pefll_of_three_seeds,
     "- `pefll-table1-5000-rounds-masked`": pefll_masked_at_length,
     "- `pefll-table1-local-200-epochs`": local_at_length,
