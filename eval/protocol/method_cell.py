@@ -11,6 +11,7 @@ from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
 from latecomer.eval.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.measures.blindness import blindness_rows
+from latecomer.eval.measures.choices import choice_rows
 from latecomer.eval.measures.descriptors import correlations_of
 from latecomer.eval.measures.published_bounds import PUBLISHED
 from latecomer.eval.measures.registry import measure_all
@@ -208,6 +209,8 @@ def evaluate_method(
     scored = _scored(setup, state, cell)
     look: dict[str, Any] = {"classes": setup.classes, "predictor": setup.judged, "seed": setup.seed}
     rows += scored.rows + blindness_rows(method, task, state, federation.seen, **look)
+    unshifted = federation.seen, federation.novel
+    rows += choice_rows(method, task, state, unshifted, classes=setup.classes)
 
     def support_scores(predictor: str) -> Sequence[ClientScore]:
         return setup.score(state, federation.seen, predictor=predictor, measured_on="support")

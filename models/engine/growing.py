@@ -65,7 +65,7 @@ def admit(
             f"at most as many clients as there are can join at once, got {len(joining)} to {known}"
         )
     # As many clients as the state knows, for methods whose tables depend on their number.
-    population = subset(clients, [*joining, *range(known - len(joining))])
+    population = subset(method.trained_on(clients), [*joining, *range(known - len(joining))])
     first = Schedule(seed, population, config).cohort(0, method.batches_per_step)
     noise = torch.Generator().manual_seed((seed * 1_000_003 + known) % 2**63)
     fresh = method.init(task, population, first, noise).clients
@@ -130,6 +130,7 @@ def train_on(
             f"joined must be at most rounds x cohort = {config.rounds * config.cohort} clients, "
             f"got {len(joined)}"
         )
+    clients = method.trained_on(clients)
     taken, reason = choose_path(path, chunk_size, method, task, clients.device, config.precision)
     check_precision(config.precision, task.dtype, clients.device)
     schedule = Schedule(seed, clients, config)

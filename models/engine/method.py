@@ -184,6 +184,13 @@ class Method(ABC):
         """Return what trains when; by default everything, all the time."""
         return (Phase(),)
 
+    def trained_on(self, clients: Clients) -> Clients:
+        """Return the clients with the samples that training may read; by default all support.
+
+        What is left out here no round sees, so that serving may choose settings by it.
+        """
+        return clients
+
     @abstractmethod
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return the state before training.
@@ -296,6 +303,16 @@ class Method(ABC):
         None: the method has no such vector, or would have to train for it.
         """
         return None
+
+    def choices(
+        self, task: Task, state: State, support: Samples, *, member: int | None = None
+    ) -> Mapping[str, float]:
+        """Return the numbers that serving a client chooses from its own samples, by their metric.
+
+        ``member`` is the number of a seen client, None for a newcomer. By default serving chooses
+        nothing.
+        """
+        return {}
 
     def refuse_predictor(self, predictor: str) -> None:
         """Raise ``ValueError`` unless ``predictor`` is one of :attr:`predictors`."""

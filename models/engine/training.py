@@ -123,6 +123,7 @@ def train(
         When an argument is out of its range, clients carry no labels or are fewer than a cohort.
     """
     _check(task, clients, config, resume)
+    clients = method.trained_on(clients)
     about = method, task, clients.device, config.precision
     taken, reason = choose_path(path, chunk_size, *about)
     schedule = Schedule(seed, clients, config)
@@ -157,6 +158,7 @@ def initial_state(
     method: Method, task: Task, clients: Clients, config: TrainConfig, *, seed: int
 ) -> State:
     """Return the state that :func:`train` with the same arguments begins with."""
+    clients = method.trained_on(clients)
     return _begin(method, task, clients, Schedule(seed, clients, config)).state
 
 

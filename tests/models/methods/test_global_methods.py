@@ -16,7 +16,7 @@ from latecomer.models.methods.per_fedavg import PerFedAvg
 from latecomer.models.methods.pfedme import PFedMe
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import features
-from latecomer.models.task.state import Params, add, nest, part, row, subtract
+from latecomer.models.task.state import Params, State, add, nest, part, row, subtract
 from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=4, cohort=3, local_steps=4, batch_size=5)
@@ -227,14 +227,89 @@ def test_hessian_free_trains_on_three_batches_of_which_two_are_the_old_ones(
         torch.testing.assert_close(states[0].server[key], value, rtol=1e-5, atol=1e-6)
 
 
-def test_knn_per_trains_like_fedavg_and_mixes_by_hand(
+def test_knn_per_trains_like_fedavg_on_what_it_does_not_hold_back(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:
+    clients, method = make_population((30, 12, 5, 2, 1)), KNNPer(local_lr=0.05)
+    left = method.trained_on(clients)
+    assert left.support_sizes.tolist() == [27, 10, 4, 1, 1]
+    for index in range(5):
+        rows = left.support[index, : int(left.support_sizes[index])].tolist()
+        own = clients.support[index, : int(clients.support_sizes[index])].tolist()
+        assert set(rows) <= set(own)
+        assert len(set(rows)) == len(rows)
+    states = [train(one, task, clients, CONFIG, seed=0) for one in (method, KNNPer(local_lr=0.05))]
+    parent = train(make_method("fedavg", local_lr=0.05), task, left, CONFIG, seed=0)
+    for key, value in parent.server.items():
+        assert all(torch.equal(state.server[key], value) for state in states)
+
+
+def test_what_knn_per_holds_back_moves_no_weight_but_the_choice(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, method = make_population((30,) * 8), KNNPer(local_lr=0.05)
+    left = method.trained_on(clients)
+    held = sorted(set(clients.support.flatten().tolist()) - set(left.support.flatten().tolist()))
+    assert len(held) == 24
+    y = clients.y.clone()
+    y[held] = (y[held] + 1) % task.n_classes
+    changed = replace(clients, y=y)
+    state, other = (train(method, task, one, CONFIG, seed=0) for one in (clients, changed))
+    assert all(torch.equal(other.server[k], v) for k, v in state.server.items())
+    chosen = [
+        [method.choices(task, state, one.support_of(i), member=i) for i in range(8)]
+        for one in (clients, changed)
+    ]
+    assert chosen[0] != chosen[1]
+    y = clients.y.clone()
+    y[left.support[0]] = (y[left.support[0]] + 1) % task.n_classes
+    control = train(method, task, replace(clients, y=y), CONFIG, seed=0)
+    assert any(not torch.equal(control.server[k], v) for k, v in state.server.items())
+
+
+def test_seen_clients_of_knn_per_lean_on_neighbours_though_the_global_model_fits_them(
+    make_population: Callable[..., Clients],
+) -> None:
+    """The model knows every sample that it was trained on by heart, and nothing else.
+
+    By those samples the weight of the neighbours, who are right about most, would be 0.
+    """
+    clients, method = make_population((60,) * 8), KNNPer()
+    blurred = clients.x + 1.5 * torch.randn(clients.x.shape, generator=generator())
+    clients = replace(clients, x=blurred)
+    left = method.trained_on(clients)
+    known = torch.full((len(clients.x), 4), -1e-3)
+    known[torch.arange(len(clients.x)), (clients.y + 1) % 4] = 0
+    rows = left.support.flatten()
+    known[rows] = -1e-3
+    known[rows, clients.y[rows]] = 0
+    clients, left = (
+        replace(one, x=torch.cat([clients.x, known], 1), mean=torch.zeros(10), sd=torch.ones(10))
+        for one in (clients, left)
+    )
+    task = make_task(input_shape=(10,), n_classes=4, target=torch.nn.Linear(10, 4))
+    by_heart = torch.cat([torch.zeros(4, 6), 1e6 * torch.eye(4)], dim=1)
+    state = State(nest("target", {"weight": by_heart, "bias": torch.zeros(4)}))
+
+    def chosen(population: Clients, *, seen: bool) -> float:
+        told = [
+            method.choices(task, state, population.support_of(i), member=i if seen else None)
+            for i in range(8)
+        ]
+        return sum(one["knn_weight"] for one in told) / 8
+
+    assert chosen(left, seen=False) == 0
+    assert chosen(clients, seen=True) > 0.5
+    support, query = clients.support_of(0), clients.query_of(0)
+    assert task.logits(part(state.server, "target"), query.x).argmax(1).ne(query.labels()).all()
+    served = method.serve(task, state, 0, support, generator=generator())(query.x)
+    assert (served.argmax(1) == query.labels()).float().mean() > 0.7
+
+
+def test_knn_per_mixes_by_hand(task: Task, make_population: Callable[..., Clients]) -> None:
     clients = make_population()
     method = KNNPer(local_lr=0.05, scale=1.0)
     state = train(method, task, clients, CONFIG, seed=0)
-    parent = train(make_method("fedavg", local_lr=0.05), task, clients, CONFIG, seed=0)
-    assert all(torch.equal(state.server[k], v) for k, v in parent.server.items())
     weights = part(state.server, "target")
     support, x = make_population(seed=2).support_of(0), make_population(seed=2).query_of(0).x
     served = method.personalize(task, state, support, generator=generator())(x).exp()
