@@ -43,6 +43,11 @@ WAY_NUMBERS_VERSION: Mapping[str, Mapping[str, int]] = {
     "path": {"vectorised": 2},
 }
 
+# The same for settings of a method.
+SETTING_NUMBERS_VERSION: Mapping[str, Mapping[str, int]] = {
+    "training_objective": {"bound": 2, "bound_kl": 2},
+}
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -175,17 +180,20 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
                     **_checkpoint_version(method),
                     **of_target,
                     **of_measures,
-                    **_way_versions(train),
+                    **_versions_of(train, WAY_NUMBERS_VERSION),
+                    **_versions_of(method, SETTING_NUMBERS_VERSION),
                 },
             }
 
 
-def _way_versions(train: Mapping[str, Any]) -> dict[str, int]:
-    """Return the versions of a training's device and path, where they have changed."""
+def _versions_of(
+    chosen: Mapping[str, Any], changed: Mapping[str, Mapping[str, int]]
+) -> dict[str, int]:
+    """Return the versions of settings whose numbers have changed."""
     return {
-        key: versions[train[key]]
-        for key, versions in WAY_NUMBERS_VERSION.items()
-        if train.get(key) in versions
+        key: versions[chosen[key]]
+        for key, versions in changed.items()
+        if chosen.get(key) in versions
     }
 
 

@@ -45,6 +45,18 @@ class LocalSGD:
         """
         return self if lr is None else replace(self, lr=lr)
 
+    def reach(self, n_steps: int) -> float:
+        """Return how far ``n_steps`` steps go against a gradient of 1 that stays as it is.
+
+        Without decay and clipping: ``lr * (n - m (1 - m^n) / (1 - m)) / (1 - m)``, ``m`` the
+        momentum.
+
+        >>> LocalSGD(0.5, momentum=0.0).reach(4), LocalSGD(1.0, momentum=0.5).reach(2)
+        (2.0, 2.5)
+        """
+        m = self.momentum
+        return self.lr * (n_steps - m * (1 - m**n_steps) / (1 - m)) / (1 - m)
+
     def parts(self, names: Sequence[str]) -> list[list[int]]:
         """Return the places of the weights whose gradients are scaled down together.
 

@@ -25,8 +25,9 @@ class GeneratedClients(Method, ABC):
     """Encoder and hypernetwork make a client's weights; local training moves both.
 
     Local SGD starts from the generated weights, and its change is pulled back through both networks
-    once a round for the whole cohort. The regularisers are decoupled weight decays. Serving is one
-    forward pass over the support. Weights may be drawn at random around those learnt and made.
+    once a round for the whole cohort. The regularisers are decoupled weight decays, unless a method
+    adds theirs to the gradient. Serving is one forward pass over the support. Weights may be drawn
+    at random around those learnt and made.
 
     Attributes
     ----------
@@ -54,9 +55,16 @@ class GeneratedClients(Method, ABC):
         decay = ridge_decay(self.lambda_theta)
         return LocalSGD(self.local_lr, self.local_momentum, decay, self.clip_norm)
 
-    def ridges(self, start: Start) -> tuple[float, float]:
-        """Return the regularisers of hypernetwork and encoder that hold in a round."""
+    @property
+    def ridges(self) -> tuple[float, float]:
+        """The regularisers of hypernetwork and encoder that are decoupled decays."""
         return self.lambda_h, self.lambda_v
+
+    def regularised(
+        self, cohort: Cohort, start: Start, eta: Params, slopes: list[Tensor]
+    ) -> list[Tensor]:
+        """Return the gradient at ``eta`` with a regulariser's added; by default as it is."""
+        return slopes
 
     def draw_networks(self, eta: Params, generator: Generator) -> Params:
         """Return the networks' weights to use; by default as learnt."""
@@ -106,9 +114,10 @@ class GeneratedClients(Method, ABC):
         # Dividing the changes by the cohort's size is cheaper than dividing the gradients.
         means = {key: change / len(cohort) for key, change in uploads.items()}
         slopes = pull_back(made, means, [*eta.values()])
+        slopes = self.regularised(cohort, start, eta, slopes)
         against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
         server = dict(state.server)
-        for section, strength in zip(generation.NETWORKS, self.ridges(start), strict=True):
+        for section, strength in zip(generation.NETWORKS, self.ridges, strict=True):
             weights, memory = adamw(
                 part(server, section),
                 part(against, section),

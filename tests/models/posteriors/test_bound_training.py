@@ -1,14 +1,20 @@
 """PeFLL trained on a bound: strengths of the regularisers, and the gradient they amount to."""
 
-from collections.abc import Callable
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from torch import Tensor
 
 from latecomer.bounds import pefll_b1, two_step_kl
-from latecomer.models.engine.training import TrainConfig, train
+from latecomer.models.engine.checkpoint import Checkpoint
+from latecomer.models.engine.optimizers import adamw, adamw_memory
+from latecomer.models.engine.training import TrainConfig, initial_state, train
+from latecomer.models.families.generated_clients import GeneratedClients
 from latecomer.models.methods import make_method
+from latecomer.models.methods.hypernetworks.pefll import PeFLL
 from latecomer.models.posteriors.bound_training import (
     DELTA,
     LOSS_MAX,
@@ -18,8 +24,9 @@ from latecomer.models.posteriors.bound_training import (
     strengths,
 )
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.state import part
-from latecomer.models.task.task import Task
+from latecomer.models.task.state import Params, State, part
+from latecomer.models.task.task import Task, make_task
+from latecomer.models.traffic import random_population
 
 NORMS = Norms(hyper=3.0, encoder=2.0, theta=0.4, alpha_h=0.1, alpha_v=0.2, alpha_theta=0.5)
 N, M = 30, 80
@@ -111,3 +118,140 @@ def test_the_usual_objective_is_untouched(
     plain = train(make_method("pefll"), task, clients, config, seed=0)
     named = train(make_method("pefll", training_objective="pefll"), task, clients, config, seed=0)
     assert all(bool((plain.server[k] == named.server[k]).all()) for k in plain.server)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtItsMeans(PeFLL):
+    """PeFLL whose draws are their means, so that its objective is a number."""
+
+    def draw_networks(self, eta: Params, generator: torch.Generator) -> Params:
+        return eta
+
+    def draw_target(self, theta: Params, generator: torch.Generator) -> Params:
+        return theta
+
+
+RIDGE = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quadratic(AtItsMeans):
+    """All clients' weights are one vector w of the server's; loss ``|w - 2|^2 / 2`` and ridges.
+
+    With a ridge on w as the hypernetwork and as the target the sum is least at ``2 / (1 + 4 s)``.
+    """
+
+    def make(self, task: Task, table: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Params:
+        w = table["hyper.w"] + 0 * table["encoder.v"].sum()
+        return {"w": w.expand(len(x), -1)}
+
+    def start(self, task, state, clients, cohort, generator):  # type: ignore[no-untyped-def]
+        begun = GeneratedClients.start(self, task, state, clients, cohort, generator)
+        kinds = ("hyper", "encoder", "theta")
+        return replace(
+            begun, shared={kind: torch.tensor(RIDGE, dtype=torch.float64) for kind in kinds}
+        )
+
+    def objective(self, task, params, context, batches, step):  # type: ignore[no-untyped-def]
+        w = params["w"]
+        return (w - 2).square().sum() / 2 + context.shared["theta"] * w.square().sum()
+
+
+def quadratic_after(w: float, rounds: int, **settings: float) -> Tensor:
+    """Return the vector after rounds that begin at w."""
+    task = make_task(input_shape=(3,), n_classes=2, dtype=torch.float64)
+    clients = random_population(task, 4)
+    method = Quadratic(training_objective="bound", posterior="gaussian", **settings)
+    config = TrainConfig(rounds=rounds, cohort=4, local_steps=1, batch_size=2)
+    begun = initial_state(method, task, clients, config, seed=0)
+    table = {
+        "hyper.w": torch.full((5,), w, dtype=torch.float64),
+        "encoder.v": torch.ones(2).double(),
+    }
+    memory = {
+        f"{kind}_adamw.{key}": value
+        for kind in ("hyper", "encoder")
+        for key, value in adamw_memory(part(table, kind)).items()
+    }
+    kept = {key: v for key, v in begun.server.items() if key.startswith("descriptor")}
+    state = State(table | memory | kept)
+    after = train(method, task, clients, config, seed=0, resume=Checkpoint(0, state))
+    found: Tensor = after.server["hyper.w"]
+    return found
+
+
+def test_a_minimiser_of_risk_and_ridges_is_where_training_stays_and_ends() -> None:
+    least = 2 / (1 + 4 * RIDGE)
+    at_least = torch.full((5,), least, dtype=torch.float64)
+    stayed = quadratic_after(least, 1, server_lr=1e-2, local_lr=0.01)
+    torch.testing.assert_close(stayed, at_least, rtol=0, atol=1e-9)
+    # Adam makes much of the last bits, but less than a step.
+    stayed = quadratic_after(least, 30, server_lr=1e-2, local_lr=0.01)
+    torch.testing.assert_close(stayed, at_least, rtol=0, atol=2e-3)
+    for begun in (least - 0.2, least + 0.2):
+        ended = quadratic_after(begun, 200, server_lr=1e-2, local_lr=0.01)
+        torch.testing.assert_close(ended, at_least, rtol=0, atol=2e-3)
+
+
+def test_decoupled_decays_of_the_same_strength_leave_the_minimiser() -> None:
+    w = {"w": torch.full((5,), 2 / (1 + 4 * RIDGE), dtype=torch.float64)}
+    memory = adamw_memory(w)
+    for _ in range(600):
+        slope = {"w": 0.01 * (w["w"] - 2 + 2 * RIDGE * w["w"])}
+        w, memory = adamw(w, slope, memory, lr=1e-2, weight_decay=2 * RIDGE)
+    assert float((w["w"] - 2 / (1 + 4 * RIDGE)).abs().min()) > 0.1
+
+
+@pytest.mark.parametrize("objective", list(CALCULATORS))
+def test_the_bound_falls_with_every_full_batch_step_of_small_rate(
+    objective: str, make_population: Callable[..., Clients]
+) -> None:
+    task = make_task(
+        input_shape=(6,),
+        n_classes=4,
+        dtype=torch.float64,
+        hypernetwork={"hidden": 1, "width": 20},
+    )
+    clients = make_population(dtype=torch.float64)
+    settings = {"alpha_h": 50.0, "alpha_v": 50.0, "alpha_theta": 50.0}
+    method = AtItsMeans(
+        training_objective=objective,
+        posterior="gaussian",
+        server_lr=1e-4,
+        local_lr=1e-3,
+        **settings,
+    )
+    config = TrainConfig(rounds=25, cohort=8, local_steps=1, batch_size=12)
+    tables = [initial_state(method, task, clients, config, seed=0).server]
+    train(
+        method,
+        task,
+        clients,
+        config,
+        seed=0,
+        on_checkpoint=lambda done: tables.append(done.copy().state.server),
+    )
+
+    def bound(server: Params) -> float:
+        state, risk = State(server), 0.0
+        for index in range(8):
+            support = clients.support_of(index)
+            served = method.personalize(
+                task, state, support, predictor="deterministic", generator=torch.Generator()
+            )
+            risk += float(bounded_loss(served(support.x), support.labels())) / LOSS_MAX / 8
+        norms = method.posterior_norms(task, state, clients)
+        return float(
+            CALCULATORS[objective](
+                empirical_risk=risk,
+                kl_hyper=(norms.eta_h_squared + norms.eta_v_squared) / 100,
+                sum_kl=float(norms.theta_squared.sum()) / 100,
+                n_clients=8,
+                n_samples=12,
+                delta=DELTA,
+            )
+        )
+
+    values = [bound(server) for server in tables]
+    assert all(after < before for before, after in itertools.pairwise(values))
+    assert values[0] - values[-1] > 1e-3

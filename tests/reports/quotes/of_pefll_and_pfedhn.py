@@ -195,6 +195,10 @@ def knn_per_at_length():
         (MASKED, "pefll"),
     )
     assert right(run, "knn_per", "novel") > max(right(*each, "novel") for each in rest)
+    own = checks(run, "knn_per", "seen")
+    (row,) = {row["round"] for row in read(run, "rows.csv") if row["method"] == "knn_per"}
+    yield f"to {rate(own[max(own)])} of their samples right in the last round"
+    yield f"validation picked round {row}."
 
 
 def pfedhn_paper(method, clients="50"):
