@@ -14,6 +14,7 @@ from latecomer.models.engine.optimizers import adamw, adamw_memory
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.generators import generation
 from latecomer.models.generators.hypernetworks import embedding_length, pull_back
+from latecomer.models.posteriors.bound_training import with_ridges
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import ridge_decay, squared_norm
 from latecomer.models.task.state import Params, State, detached, leaves, nest, part, row
@@ -55,16 +56,13 @@ class GeneratedClients(Method, ABC):
         decay = ridge_decay(self.lambda_theta)
         return LocalSGD(self.local_lr, self.local_momentum, decay, self.clip_norm)
 
-    @property
-    def ridges(self) -> tuple[float, float]:
-        """The regularisers of hypernetwork and encoder that are decoupled decays."""
-        return self.lambda_h, self.lambda_v
+    def ridges(self, start: Start) -> tuple[float, float]:
+        """Return the regularisers of hypernetwork and encoder that are decoupled decays."""
+        return (0.0, 0.0) if self.coupled_ridges(start) else (self.lambda_h, self.lambda_v)
 
-    def regularised(
-        self, cohort: Cohort, start: Start, eta: Params, slopes: list[Tensor]
-    ) -> list[Tensor]:
-        """Return the gradient at ``eta`` with a regulariser's added; by default as it is."""
-        return slopes
+    def coupled_ridges(self, start: Start) -> Mapping[str, Tensor]:
+        """Return those that are part of the gradient, by section; by default none."""
+        return {}
 
     def draw_networks(self, eta: Params, generator: Generator) -> Params:
         """Return the networks' weights to use; by default as learnt."""
@@ -114,10 +112,11 @@ class GeneratedClients(Method, ABC):
         # Dividing the changes by the cohort's size is cheaper than dividing the gradients.
         means = {key: change / len(cohort) for key, change in uploads.items()}
         slopes = pull_back(made, means, [*eta.values()])
-        slopes = self.regularised(cohort, start, eta, slopes)
+        if coupled := self.coupled_ridges(start):
+            slopes = with_ridges(slopes, eta, coupled, self.local.reach(cohort.rows.shape[1]))
         against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
         server = dict(state.server)
-        for section, strength in zip(generation.NETWORKS, self.ridges, strict=True):
+        for section, strength in zip(generation.NETWORKS, self.ridges(start), strict=True):
             weights, memory = adamw(
                 part(server, section),
                 part(against, section),

@@ -1,18 +1,18 @@
 """kNN-Per: a global model, mixed with the votes of the client's nearest samples."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pad_sequence
 
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Personalization, Predictor
 from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.held_back import held_back, without_held_back
+from latecomer.models.families.neighbours import Neighbours, log_mixture
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import features
 from latecomer.models.task.state import State, part
@@ -65,11 +65,7 @@ class KNNPer(AveragedWeights):
 
     def trained_on(self, clients: Clients) -> Clients:
         """Leave out what seen clients choose by."""
-        sizes = clients.sizes_on_host[0]
-        kept = [(~_held_back(size)).nonzero().flatten() for size in sizes]
-        places = pad_sequence(kept, batch_first=True).to(clients.device)
-        left = torch.tensor([len(one) for one in kept], device=clients.device)
-        return replace(clients, support=clients.support.gather(1, places), support_sizes=left)
+        return without_held_back(clients, HELD_BACK)
 
     def serve(
         self,
@@ -83,7 +79,7 @@ class KNNPer(AveragedWeights):
     ) -> Predictor:
         """Choose ``k`` and the weight by the samples held back, and mix."""
         self.refuse_predictor(predictor)
-        return self._mixed(task, state, support, _held_back(len(support)))
+        return self._mixed(task, state, support, seen=True)
 
     def personalize(
         self,
@@ -96,72 +92,35 @@ class KNNPer(AveragedWeights):
     ) -> Predictor:
         """Choose ``k`` and the weight by the whole support, and mix."""
         self.refuse_predictor(predictor)
-        return self._mixed(task, state, support, torch.ones(len(support), dtype=torch.bool))
+        return self._mixed(task, state, support, seen=False)
 
     def choices(
         self, task: Task, state: State, support: Samples, *, member: int | None = None
     ) -> Mapping[str, float]:
         """Return ``knn_k`` and ``knn_weight``, the weight of the neighbours."""
-        size = len(support)
-        judged = torch.ones(size, dtype=torch.bool) if member is None else _held_back(size)
-        k, weight = self._choose(*self._stored(task, state, support), judged)
+        _, k, weight = self._chosen(task, state, support, seen=member is not None)
         return {"knn_k": k, "knn_weight": weight}
 
-    def _mixed(self, task: Task, state: State, support: Samples, judged: Tensor) -> Predictor:
-        """Return the mixture with what is best for the ``judged`` support samples, ``[n]``."""
-        stored, votes, p_global = self._stored(task, state, support)
-        k, weight = self._choose(stored, votes, p_global, judged)
+    def _mixed(self, task: Task, state: State, support: Samples, *, seen: bool) -> Predictor:
+        neighbours, k, weight = self._chosen(task, state, support, seen=seen)
 
         def predict(x: Tensor) -> Tensor:
-            phi, p = _embedded(task, state, x)
-            return _log_mixture(p, self._vote(phi, stored, votes, k), weight)
+            phi, p_global = _embedded(task, state, x)
+            return log_mixture(p_global, neighbours.vote(phi, k), weight)
 
         return predict
 
-    def _stored(self, task: Task, state: State, support: Samples) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the support's features, its labels as votes, and ``p_global`` of it."""
-        labels = F.one_hot(support.labels(), task.n_classes)
+    def _chosen(
+        self, task: Task, state: State, support: Samples, *, seen: bool
+    ) -> tuple[Neighbours, int, float]:
+        """Return a client's neighbours, and what it chooses by samples new to the global model."""
+        labels, size = F.one_hot(support.labels(), task.n_classes), len(support)
         stored, p_global = _embedded(task, state, support.x)
-        return stored, labels.to(stored.dtype), p_global
-
-    def _choose(
-        self, stored: Tensor, votes: Tensor, p_global: Tensor, judged: Tensor
-    ) -> tuple[int, float]:
-        """Return the best ``k`` and weight by the error on the judged support samples."""
-        if len(stored) == 1:
-            return NEIGHBOURS[0], 0.0
-        judged = judged.to(stored.device)
-        y, tried = votes.argmax(dim=1)[judged], []
-        for k in NEIGHBOURS:
-            p_knn = self._vote(stored, stored, votes, k, leave_out=True)
-            for weight in WEIGHTS:
-                logits = _log_mixture(p_global[judged], p_knn[judged], weight)
-                wrong = int((logits.argmax(dim=1) != y).sum())
-                tried.append((wrong, float(F.nll_loss(logits, y)), weight, k))
-        _, _, weight, k = min(tried)
-        return k, weight
-
-    def _vote(
-        self, phi: Tensor, stored: Tensor, votes: Tensor, k: int, *, leave_out: bool = False
-    ) -> Tensor:
-        """Return ``p_knn`` of inputs with features ``phi``; ``leave_out``: not by itself."""
-        squared = torch.cdist(phi, stored).square()
-        if leave_out:
-            squared = squared.clone().fill_diagonal_(torch.inf)
-        nearest = squared.topk(min(k, len(stored) - leave_out), dim=1, largest=False)
-        counts = (-nearest.values / (phi.shape[1] * self.scale)).softmax(dim=1)
-        return torch.einsum("bk,bkc->bc", counts, votes[nearest.indices])
-
-
-def _held_back(size: int) -> Tensor:
-    """Return which of a client's support samples training does not see, bool ``[size]``.
-
-    >>> _held_back(12).nonzero().flatten().tolist(), _held_back(1).tolist()
-    ([5, 11], [False])
-    """
-    held = math.ceil(size * HELD_BACK) if size > 1 else 0
-    upto = torch.arange(size + 1) * held // size
-    return upto[1:] > upto[:-1]
+        neighbours = Neighbours(stored, labels.to(stored.dtype), self.scale)
+        if size == 1:
+            return neighbours, NEIGHBOURS[0], 0.0
+        judged = held_back(size, HELD_BACK) if seen else torch.ones(size, dtype=torch.bool)
+        return neighbours, *neighbours.best(p_global, judged, NEIGHBOURS, WEIGHTS)
 
 
 def _embedded(task: Task, state: State, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -169,8 +128,3 @@ def _embedded(task: Task, state: State, x: Tensor) -> tuple[Tensor, Tensor]:
     weights = part(state.server, "target")
     with torch.no_grad():
         return features(task, weights, x), task.logits(weights, x).softmax(dim=1)
-
-
-def _log_mixture(p_global: Tensor, p_knn: Tensor, weight: float) -> Tensor:
-    mixed = (1 - weight) * p_global + weight * p_knn
-    return mixed.clamp_min(torch.finfo(mixed.dtype).tiny).log()

@@ -7,7 +7,7 @@ in nats, so that it and the strengths are on the scale of the usual objective.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
@@ -147,3 +147,17 @@ def cohort_strengths(
     risk = sum(losses) / len(losses)
     slopes = strengths(objective, risk, norms, n_clients=sizes[0], n_samples=sizes[1])
     return {name: x.new_tensor(value) for name, value in asdict(slopes).items()}
+
+
+def with_ridges(
+    slopes: Sequence[Tensor], eta: Params, strengths: Mapping[str, Tensor], reach: float
+) -> list[Tensor]:
+    """Return the networks' gradient with their ridges' added.
+
+    ``slopes`` are pulled back from the clients' changes, which are gradients times the ``reach`` of
+    local steps: the ridges are put on the same scale.
+    """
+    return [
+        slope + 2 * reach * strengths[name.split(".")[0]] * eta[name].detach()
+        for name, slope in zip(eta, slopes, strict=True)
+    ]

@@ -27,8 +27,8 @@ class PeFLL(GeneratedClients):
     |theta_i|^2]``, ``theta_i = h(v(S_i; eta_v); eta_h)`` (equation 1), by Algorithm 2: local SGD
     from ``theta_i``, its change pulled back once a round. Serving is Algorithm 1.
 
-    As in the text, a descriptor is a mean over samples. The published code instead divides by the
-    number of batches; standardising cancels this, but a partial batch shortens the descriptor.
+    As in the text, a descriptor is a mean over samples. The published code divides by the number of
+    batches; standardising cancels this, but a partial batch shortens the descriptor.
 
     Attributes
     ----------
@@ -42,11 +42,9 @@ class PeFLL(GeneratedClients):
     training_objective : str
         ``pefll``: equation 1. With a posterior also ``bound`` (the right-hand side of Theorem B.1)
         and ``bound_kl`` (the two-step kl form): the loss is bounded and the regularisers'
-        strengths are the bound's derivatives at the cohort's risk and norms, taken anew each
-        round; ``lambda_*`` are not used. Theirs is part of the gradient that is clipped and given
-        to Adam, on the scale of the local change, so that a minimiser of the bound is a fixed
-        point of full-batch rounds of one local step. Strengths above ``STRONGEST`` (1) are cut to
-        1: where they are, as with small variances, norms count less than in the bound.
+        strengths are the bound's derivatives at the cohort's risk and norms, each round anew, cut
+        at ``STRONGEST`` (1), which small variances reach; ``lambda_*`` are not used. They are part
+        of the gradient: if none is cut, minimisers of the bound stay where they are.
     weight_radius : float, optional
         Radius of the ball around 0 that all mean target weights are projected onto (R2).
     """
@@ -102,26 +100,9 @@ class PeFLL(GeneratedClients):
         rule = super().local
         return replace(rule, weight_decay=0.0) if self.by_bound else rule
 
-    @property
-    def ridges(self) -> tuple[float, float]:
-        """The regularisers that are decoupled decays; none in training on a bound."""
-        return (0.0, 0.0) if self.by_bound else (self.lambda_h, self.lambda_v)
-
-    def regularised(
-        self, cohort: Cohort, start: Start, eta: Params, slopes: list[Tensor]
-    ) -> list[Tensor]:
-        """Add the bound's ridges, in training on one.
-
-        ``slopes`` are of the clients' changes, so gradients are times how far local steps reach.
-        """
-        if not self.by_bound:
-            return slopes
-        twice = 2 * self.local.reach(cohort.rows.shape[1])
-        strengths = {key: twice * start.shared[key.split(".")[0]] for key in eta}
-        return [
-            slope + strengths[key] * eta[key].detach()
-            for key, slope in zip(eta, slopes, strict=True)
-        ]
+    def coupled_ridges(self, start: Start) -> Params:
+        """Return the bound's, in training on one."""
+        return start.shared if self.by_bound else {}
 
     def draw_networks(self, eta: Params, generator: Generator) -> Params:
         """Draw both networks from the hyper-posterior."""

@@ -235,7 +235,7 @@ def of_bound(key: str, path: str) -> Compared:
             yield f"{number} {section}", max(table_apart(told[place], now[section]), *gaps)
 
 
-DECOUPLED = True
+DECOUPLED = False
 """Whether a bound's ridges on the networks are AdamW's decays, or part of the gradient."""
 
 
