@@ -29,6 +29,8 @@ from latecomer.reports.guarantees.next_population import (
     population_plot,
     worst_table,
 )
+from latecomer.reports.statements.sentence import statement
+from latecomer.reports.words import BALLS, NOTHING_NEW
 
 MODEL = {"label": "pefll", "method": "pefll", "predictor": "deterministic", "status": "done"}
 CERTIFIED = {**MODEL, "group": "certification", "shift": "none", "metric": "certified_population"}
@@ -162,6 +164,25 @@ def test_the_figure_draws_a_line_a_model_marks_and_the_target(rows, curves, widt
     assert left > right, "smaller groups lie further out"
     assert "Dashed: the target, 30.0%" in population_caption(curves, points, [0.3])
     assert "PeFLL, kl: 20.0% without a shift" in describe_populations(curves)
+    assert NOTHING_NEW in population_caption(curves, points, [])
+
+
+def test_every_ball_names_its_direction_on_axes_in_tables_and_captions(rows):
+    """Of Q from P: the other way round the curves are false."""
+    for ball, way in (("kl", "KL(Q || P)"), ("chi2", "chi2(Q || P)"), ("tv", "TV(Q, P)")):
+        assert way in BALLS[ball].axis
+        assert "P: today's clients" in BALLS[ball].axis
+        assert BALLS[ball].radius == f"{way} at most"
+        said = statement(
+            {
+                **{"bound": f"r0:{ball}_ball@0.1", "population": "unseen-client", "pool": 40},
+                **{"sampling": "iid", "predictor": "deterministic", "rigorous": True},
+                **{"reason": "", "delta": 0.05, "n_clients": 30, "value": 0.25},
+            }
+        )
+        assert f"every population Q of clients with {way} at most 0.1, P being" in said
+        assert (NOTHING_NEW in said) == (ball != "tv")
+    assert NOTHING_NEW in certified_table(asked_radii(rows), breaking_frame(rows)).caption
 
 
 def test_frames_of_nothing_are_empty(tmp_path):
