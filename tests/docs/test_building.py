@@ -103,7 +103,18 @@ def test_every_published_number_has_a_verdict_and_readme_counts_them():
     for paper in published.PAPERS:
         assert published.count_sentence(paper) in readme
         assert f"{{{{ published {paper} }}}}" in page
+        told = published.orders(paper)
         assert (
             len(published.published_table(paper).splitlines())
-            == 4 + (judged["source"] == paper).sum()
+            == 5 + len(told) + (judged["source"] == paper).sum()
         )
+
+
+def test_the_kept_table_of_published_numbers_is_what_the_kept_runs_give():
+    published = loaded("published")
+    kept = (published.REFERENCE / "published.csv").read_text("utf-8")
+    # Made by ``python docs/building/published.py``.
+    assert kept == published.kept_table()
+    judged = published.verdicts()
+    compared = judged[judged["verdict"] != NOT_COMPARABLE]
+    assert all((published.REFERENCE / run / "rows.csv").is_file() for run in compared["run"])
