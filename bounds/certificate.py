@@ -147,6 +147,29 @@ def catalogued(
 
 
 @dataclass(frozen=True, eq=False)
+class Orders:
+    """Orders of the clients over which a certificate's bets were averaged.
+
+    Attributes
+    ----------
+    n : int
+        How many.
+    seed : int
+        Seed that draws them.
+    in_order : bool
+        Whether they permute the order in which clients were sampled; otherwise they were drawn
+        afresh, and a second draw is a second certificate.
+    sd : ndarray
+        Standard deviation of the bound over other draws of as many orders, estimated from these.
+    """
+
+    n: int
+    seed: int
+    in_order: bool
+    sd: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """An upper bound together with everything needed to read it correctly.
 
@@ -176,6 +199,8 @@ class Certificate:
         Why it is not rigorous; empty when it is.
     loss_max : float
         Largest possible loss; at or above it the bound says nothing.
+    orders : Orders or None
+        Orders that the bets were averaged over; None for rules that draw none.
     """
 
     name: str
@@ -190,6 +215,7 @@ class Certificate:
     rigorous: bool
     reason: str = ""
     loss_max: float = 1.0
+    orders: Orders | None = None
 
     @property
     def vacuous(self) -> NDArray[np.bool_]:

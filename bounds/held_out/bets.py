@@ -14,12 +14,19 @@ from numpy.typing import ArrayLike
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Sampling
 from latecomer.bounds.held_out.betting import fixed_bets, fixed_products
-from latecomer.bounds.held_out.betting_orders import averaged_bets
-from latecomer.bounds.held_out.pool_betting import averaged_product, bets_path, product_path
+from latecomer.bounds.held_out.betting_orders import bets_of_orders as adaptive_bets_of_orders
+from latecomer.bounds.held_out.orders import averaged, draw
+from latecomer.bounds.held_out.pool_betting import (
+    bets_of_orders,
+    bets_path,
+    product_of_orders,
+    product_path,
+)
 
 __all__ = [
     "Bets",
     "betting_mixture_bets",
+    "betting_wor_averaged_bets",
     "betting_wor_bets",
     "product_bets",
     "product_mixture_bets",
@@ -107,15 +114,16 @@ def product_mixture_bets(n_bets: int = 5) -> Bets:
     )
 
 
-def wsr_averaged_bets(n_orders: int = 64, seed: int = 0) -> Bets:
-    """Bets of ``wsr_averaged``: adaptive bets, averaged over orders drawn with the seed."""
-    drawn = int(checks.count("n_orders", n_orders))
-    start = int(checks.count("seed", seed, minimum=0))
+def wsr_averaged_bets(
+    n_orders: int | None = None, seed: int | None = None, in_order: bool = False
+) -> Bets:
+    """Bets of ``wsr_averaged``: adaptive bets, averaged over orders drawn once, here."""
+    how = draw(n_orders, seed, in_order)
     return Bets(
         "wsr_averaged",
         "iid",
         False,
-        lambda scores, delta: _once(averaged_bets(scores, delta, drawn, start)),
+        lambda scores, delta: _once(averaged(adaptive_bets_of_orders(scores, delta, how))),
     )
 
 
@@ -142,17 +150,42 @@ def betting_wor_bets(pool_size: ArrayLike, n_bets: int = 5) -> Bets:
     )
 
 
-def product_wor_averaged_bets(pool_size: ArrayLike, n_orders: int = 400, seed: int = 0) -> Bets:
-    """Bets of ``product_wor_averaged``: last wealths averaged over orders drawn with the seed."""
+def product_wor_averaged_bets(
+    pool_size: ArrayLike,
+    n_orders: int | None = None,
+    seed: int | None = None,
+    in_order: bool = False,
+) -> Bets:
+    """Bets of ``product_wor_averaged``: last wealths averaged over orders drawn once, here."""
     pool = checks.count("pool_size", pool_size).astype(np.float64)
-    drawn = int(checks.count("n_orders", n_orders))
-    start = int(checks.count("seed", seed, minimum=0))
+    how = draw(n_orders, seed, in_order)
     return Bets(
         "product_wor_averaged",
         "finite-pool",
         True,
         lambda scores, delta: _in_pool(
-            _once(averaged_product(scores, pool, drawn, start)), scores, pool
+            _once(averaged(product_of_orders(scores, pool, how))), scores, pool
+        ),
+    )
+
+
+def betting_wor_averaged_bets(
+    pool_size: ArrayLike,
+    n_bets: int = 5,
+    n_orders: int | None = None,
+    seed: int | None = None,
+    in_order: bool = False,
+) -> Bets:
+    """Bets of ``betting_wor_averaged``: last wealths averaged over orders drawn once, here."""
+    pool = checks.count("pool_size", pool_size).astype(np.float64)
+    fixed = int(checks.count("n_bets", n_bets))
+    how = draw(n_orders, seed, in_order)
+    return Bets(
+        "betting_wor_averaged",
+        "finite-pool",
+        True,
+        lambda scores, delta: _in_pool(
+            _once(averaged(bets_of_orders(scores, pool, fixed, how))), scores, pool
         ),
     )
 

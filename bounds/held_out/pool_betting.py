@@ -12,15 +12,18 @@ scores over fresh points or fresh draws (``product``, ``chernoff_kl`` and ``bett
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
 from latecomer.bounds.held_out.betting import REALISED
+from latecomer.bounds.held_out.orders import Draw, averaged, draw
 
-__all__ = ["betting_wor", "product_wor", "product_wor_averaged", "seeded_orders"]
+__all__ = ["betting_wor", "betting_wor_averaged", "product_wor", "product_wor_averaged"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _SAMPLED = (
@@ -28,18 +31,6 @@ _SAMPLED = (
     "sampled ones included"
 )
 _IN_ORDER = "the scores stand in the random order in which their clients were sampled"
-
-
-def seeded_orders(n_losses: int, n_orders: int, seed: int) -> NDArray[np.int64]:
-    """Orders [n_orders, n_losses], independent and uniform, determined by the seed alone.
-
-    Examples
-    --------
-    >>> seeded_orders(4, 2, 0).shape
-    (2, 4)
-    """
-    generator = np.random.default_rng(seed)
-    return generator.permuted(np.tile(np.arange(n_losses), (n_orders, 1)), axis=1)
 
 
 def _log_factors(scores: Array, pool: Array) -> Callable[[Array], Array]:
@@ -70,32 +61,30 @@ def product_path(scores: Array, pool: Array) -> Callable[[Array], Array]:
 def bets_path(scores: Array, pool: Array, n_bets: int) -> Callable[[Array], Array]:
     """Return R -> logs of the average wealth of bets 1, 1/2, ... after each client, [..., k]."""
     logs = _log_factors(scores, pool)
-    bets = 0.5 ** np.arange(n_bets)
-
-    def log_wealth(risk: Array) -> Array:
-        of_one = logs(risk)
-        with np.errstate(divide="ignore"):
-            each = [
-                np.cumsum(np.logaddexp(np.log1p(-bet), np.log(bet) + of_one), axis=-1)
-                for bet in bets
-            ]
-        return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_bets))
-
-    return log_wealth
+    return lambda risk: _mixed(logs(risk), n_bets, partial(np.cumsum, axis=-1))
 
 
-def averaged_product(
-    scores: Array, pool: Array, n_orders: int, seed: int
+def _mixed(of_one: Array, n_bets: int, collected: Callable[[Array], Array]) -> Array:
+    """Log of the average over bets 1, 1/2, ... of the wealth that logs of the factors collect."""
+    # A factor is infinite at the largest possible mean alone, where less wealth is no harm.
+    gains = np.expm1(np.minimum(of_one, 700.0))
+    with np.errstate(divide="ignore"):
+        each = [collected(np.log1p(bet * gains)) for bet in 0.5 ** np.arange(n_bets)]
+    return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_bets))
+
+
+def product_of_orders(scores: Array, pool: Array, orders: Draw) -> Callable[[Array], Array]:
+    """Return R -> logs of the last products of the factors along each order, [..., n_orders]."""
+    logs = _log_factors(orders.along(scores), pool[..., None])
+    return lambda risk: np.asarray(logs(risk[..., None]).sum(axis=-1))
+
+
+def bets_of_orders(
+    scores: Array, pool: Array, n_bets: int, orders: Draw
 ) -> Callable[[Array], Array]:
-    """Return R -> log of the last product of the factors, averaged over drawn orders."""
-    orders = seeded_orders(scores.shape[-1], n_orders, seed)
-    logs = _log_factors(np.sort(scores, axis=-1)[..., orders], pool[..., None])
-
-    def log_wealth(risk: Array) -> Array:
-        each = logs(risk[..., None]).sum(axis=-1)
-        return np.asarray(np.logaddexp.reduce(each, axis=-1) - np.log(n_orders))
-
-    return log_wealth
+    """Return R -> logs of the last average wealth of bets 1, 1/2, ... along each order."""
+    logs = _log_factors(orders.along(scores), pool[..., None])
+    return lambda risk: _mixed(logs(risk[..., None]), n_bets, partial(np.sum, axis=-1))
 
 
 def _pool_root(
@@ -217,17 +206,33 @@ def betting_wor(
     return _certificate("betting_wor", scores, value, failure, "clients")
 
 
+_OVER_ORDERS = (
+    "the clients' own order does not matter where the orders are drawn afresh, by a seed that no "
+    "earlier sample used; with in_order they permute the random order in which clients were sampled"
+)
+
+
+def _over_orders(
+    name: str, each: Callable[[Array], Array], scores: Array, pool: Array, failure: Array, how: Draw
+) -> Certificate:
+    """Refuse every mean against which the average over orders wins 1/delta."""
+    value = _pool_root(averaged(each), scores, pool, failure)
+    low = scores.sum(axis=-1) / pool
+    told = how.told(each, value, low, low + (pool - scores.shape[-1]) / pool)
+    return replace(_certificate(name, scores, value, failure, "clients and orders"), orders=told)
+
+
 @catalogued(
     family="hold-out",
-    claim="As product_wor, the last wealth averaged over orders drawn beforehand: order-free.",
+    claim="As product_wor, the last wealth averaged over random orders: no order need be known.",
     source="this project",
     population="unseen-client",
     predictor="any",
     sampling="finite-pool",
     assumptions=(
-        "the model, the rule, the number of clients, n_orders and the seed were fixed before the "
-        "first score was seen",
-        f"{_SAMPLED}; their own order does not matter",
+        "the model, the rule, the number of clients and n_orders were fixed before the first score "
+        "was seen",
+        f"{_SAMPLED}; {_OVER_ORDERS}",
         "scores lie in [0, 1]",
         REALISED,
     ),
@@ -238,38 +243,93 @@ def product_wor_averaged(
     losses: ArrayLike,
     delta: ArrayLike,
     pool_size: ArrayLike,
-    n_orders: int = 400,
-    seed: int = 0,
+    n_orders: int | None = None,
+    seed: int | None = None,
+    in_order: bool = False,
 ) -> Certificate:
     """Smallest mean R at which the orders' average of prod_j (1 - L_j) / (1 - m_j(R)) is 1/delta.
 
-    Given the sampled clients, an order drawn without looking at the scores is as good as the order
-    in which they were sampled: each order's last wealth has mean 1 at the true R, and so has the
-    average.  Markov's inequality then holds over the choice of clients *and of the orders*.
-    An average over orders has no such bound along prefixes: only the last wealth counts.  The
-    losses are sorted first, so that neither their order nor any id can matter.
+    An order drawn without looking at the scores, anew for this sample, is as good as the order in
+    which its clients were sampled: each order's last wealth has mean 1 at the true R, and so has
+    the average.  Markov's inequality then holds over the choice of clients *and of the orders*.
+    A fixed permutation of the order of sampling is such an order too; of sorted scores it is none.
+    An average over orders has no such bound along prefixes: only the last wealth counts.
 
     Parameters
     ----------
     losses : array_like
-        Scores in [0, 1], shape [..., k], clients last, in any order.
+        Scores in [0, 1], shape [..., k], clients last; sorted first unless ``in_order``.
     delta : array_like
         Failure probability over clients and orders, strictly between 0 and 1.
     pool_size : array_like of int, at least k
         Clients N in the pool.
-    n_orders : int
-        Orders drawn, at least 1.
-    seed : int
-        Seed of the generator of orders, at least 0.
+    n_orders : int, optional
+        Orders, at least 1; 256 for up to 1,000 clients, 64 for up to 10,000, 8 above unless given.
+    seed : int, optional
+        Seed of the orders, at least 0, to repeat a certificate; drawn afresh unless given, and
+        stated in ``orders``.  Where it is the same for every sample there is no proof.
+    in_order : bool
+        Whether scores stand in the random order of sampling, of which fixed permutations are taken.
 
     Examples
     --------
-    >>> bound = product_wor_averaged(losses=[0.1, 0.25] * 15, delta=0.05, pool_size=40)
-    >>> round(float(bound), 6)
-    0.219202
+    >>> bound = product_wor_averaged(losses=[0.1, 0.25] * 15, delta=0.05, pool_size=40, seed=1)
+    >>> round(float(bound), 6), round(float(bound.orders.sd), 4)
+    (0.219597, 0.0002)
     """
     scores, failure, pool = _checked(losses, delta, pool_size)
-    drawn = int(checks.count("n_orders", n_orders))
-    start = int(checks.count("seed", seed, minimum=0))
-    value = _pool_root(averaged_product(scores, pool, drawn, start), scores, pool, failure)
-    return _certificate("product_wor_averaged", scores, value, failure, "clients and orders")
+    how = draw(n_orders, seed, in_order)
+    each = product_of_orders(scores, pool, how)
+    return _over_orders("product_wor_averaged", each, scores, pool, failure, how)
+
+
+@catalogued(
+    family="hold-out",
+    claim="As betting_wor, the last wealth averaged over random orders: no order need be known.",
+    source="this project; betting without replacement of Waudby-Smith and Ramdas 2020",
+    population="unseen-client",
+    predictor="any",
+    sampling="finite-pool",
+    assumptions=(
+        "the model, the rule, the number of clients, n_bets and n_orders were fixed before the "
+        "first score was seen",
+        f"{_SAMPLED}; {_OVER_ORDERS}",
+        "scores lie in [0, 1]",
+        REALISED,
+    ),
+    vacuous_when="never once most of the pool was scored; survives scores of 1",
+)
+def betting_wor_averaged(
+    *,
+    losses: ArrayLike,
+    delta: ArrayLike,
+    pool_size: ArrayLike,
+    n_bets: int = 5,
+    n_orders: int | None = None,
+    seed: int | None = None,
+    in_order: bool = False,
+) -> Certificate:
+    """Smallest mean R at which the average over bets l and orders of the last wealth is 1/delta.
+
+    The wealth of l along an order is prod_j (1 + l (m_j(R) - L_j) / (1 - m_j(R))), the bets are
+    those of :func:`betting_wor` and the orders those of :func:`product_wor_averaged`, whose proof
+    holds here: every bet's last wealth along every order has mean 1 at the true R.
+
+    Parameters
+    ----------
+    losses, delta, pool_size, n_orders, seed, in_order
+        As for :func:`product_wor_averaged`.
+    n_bets : int
+        Number of bets, at least 1.
+
+    Examples
+    --------
+    >>> scores = [0.1, 0.25] * 14 + [1.0, 0.1]
+    >>> bound = betting_wor_averaged(losses=scores, delta=0.05, pool_size=40, seed=1)
+    >>> round(float(bound), 6)
+    0.308871
+    """
+    scores, failure, pool = _checked(losses, delta, pool_size)
+    how = draw(n_orders, seed, in_order)
+    each = bets_of_orders(scores, pool, int(checks.count("n_bets", n_bets)), how)
+    return _over_orders("betting_wor_averaged", each, scores, pool, failure, how)

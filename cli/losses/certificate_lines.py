@@ -61,11 +61,18 @@ def _plan(proved: LossCertificate) -> str:
         told.append(f"delta {float(proved.certificate.delta_total):g}")
     told.append(f"alpha {proved.alpha:g}")
     if proved.orders:
-        orders = "1 order" if proved.orders == 1 else f"{proved.orders} orders"
-        told.append(f"{orders} of the losses drawn by seed {proved.seed}")
+        told.append(_orders(proved))
     if proved.pool_size is not None:
         told.append(f"a pool of {proved.pool_size} clients")
     return ", ".join(told)
+
+
+def _orders(proved: LossCertificate) -> str:
+    if proved.seed is None:
+        return "along the order in which the clients were drawn"
+    if proved.in_order:
+        return f"{proved.orders} fixed permutations of the order in which the clients were drawn"
+    return f"{proved.orders} orders of the losses drawn afresh"
 
 
 def _mean_lines(proved: LossCertificate, issued: Certificate) -> list[str]:
@@ -80,6 +87,9 @@ def _mean_lines(proved: LossCertificate, issued: Certificate) -> list[str]:
         f"   {rule.certify_words or rule.words}; margin {number(paid, decimals=3)}, least margin"
         f" for equal scores {least}{empty}"
     ]
+    if proved.seed is not None and not proved.in_order:
+        sd = "" if proved.orders_sd is None else f", sd {proved.orders_sd:.1g} over such draws"
+        lines.append(f"  by {proved.orders} orders drawn with --seed {proved.seed}{sd}")
     if proved.others is not None:
         whose = f"mean loss of the {(pool or 0) - proved.n_clients} not scored"
         lines.append(

@@ -19,8 +19,8 @@ from latecomer.eval.certificates.further_losses import (
     certify_curve,
     certify_groups,
 )
-from latecomer.eval.certificates.loss_sample import check_options
-from latecomer.eval.certificates.loss_table import LossTable, Source, read_losses
+from latecomer.eval.certificates.loss_sample import check_options, drawn_seed
+from latecomer.eval.certificates.loss_table import LossTable, Order, Source, read_losses
 from latecomer.eval.certificates.shifted_losses import Shifted, certify_shifted
 from latecomer.eval.errors import InputError
 from latecomer.losses.shown import Shown
@@ -65,6 +65,10 @@ class CertifiedLosses(LossCertificate, Shown):
         What the other model's losses are called.
     independent : bool
         Whether it was said that the clients were drawn independently, from no finite set.
+    order : str
+        Column of the order in which the clients were drawn; ``order`` where it was no column.
+    places : tuple of int
+        Each client's place in it, in the order of ``losses``.
     """
 
     delta: float = 0.05
@@ -78,6 +82,8 @@ class CertifiedLosses(LossCertificate, Shown):
     against: Compared | None = None
     other: str = ""
     independent: bool = False
+    order: str = ""
+    places: tuple[int, ...] = ()
 
     @property
     def together(self) -> Together:
@@ -101,7 +107,9 @@ class CertifiedLosses(LossCertificate, Shown):
         }
         asked = {name: record for name, record in told.items() if record}
         record: dict[str, Any] = plain(
-            LossCertificate.to_dict(self) | {"statements": loss_statements(self)} | asked
+            LossCertificate.to_dict(self)
+            | {"order": self.order or None, "statements": loss_statements(self)}
+            | asked
         )
         return record
 
@@ -177,7 +185,8 @@ def certify_losses(
     alpha: float | None = None,
     pool_size: int | None = None,
     loss_max: float = 1.0,
-    seed: int = 0,
+    seed: int | None = None,
+    order: Order | None = None,
     best_of: Sequence[str] = (),
     shifts: Mapping[str, Sequence[float]] = _NOTHING,
     target: float | None = None,
@@ -192,7 +201,7 @@ def certify_losses(
 
     Parameters
     ----------
-    losses, delta, rule, pool_size, loss_max, seed, best_of
+    losses, delta, rule, pool_size, loss_max, seed, order, best_of
         As for :func:`latecomer.eval.certificates.from_losses.certify_losses`; each further
         statement is separate, at the same ``delta``.
     alpha : float, optional
@@ -228,19 +237,25 @@ def certify_losses(
 def _read_and_certified(given: Mapping[str, Any]) -> CertifiedLosses:
     """Check what is asked, by the names of `certify_losses`, read the losses and certify them."""
     drawn = {name: given[name] for name in ("pool_size", "loss_max", "delta")}
+    ordered, order = given["order"] is not None, given["order"]
     betting = {name: given[name] for name in ("rule", "best_of", "seed")}
     alpha = 0.1 if given["alpha"] is None else given["alpha"]
-    chosen = check_options(alpha=alpha, **drawn, **betting)
+    chosen = check_options(alpha=alpha, ordered=ordered, **drawn, **betting)
+    # One draw of orders for all that is asked of these losses.
+    betting["seed"] = drawn_seed(given["seed"], ordered=ordered)
     _check_together(**{name: given[name] for name in _TOGETHER})
     further = {name: given[name] for name in ("target", "above", "curve", "by", "against")}
     further["balls"] = asked_balls(given["shifts"], given["target"])
-    table = read_losses(given["losses"], loss_max=float(given["loss_max"]), by=given["by"])
+    columns = {name: given[name] for name in ("by", "order")}
+    table = read_losses(given["losses"], loss_max=float(given["loss_max"]), **columns)
     if given["joint"]:
         whole_pool = given["pool_size"] == len(table.clients)
         alpha = float(given["delta"]) / n_statements(chosen, further, whole_pool=whole_pool)
         drawn["delta"] = alpha
     found = _certified(table, alpha, drawn, betting, **further)
-    return replace(found, independent=given["independent"])
+    named = order if isinstance(order, str) else "order" if ordered else ""
+    said = {"independent": given["independent"], "order": named, "places": table.order}
+    return replace(found, **said)
 
 
 _TOGETHER = ("pool_size", "alpha", "independent", "joint")

@@ -11,7 +11,7 @@ from latecomer.eval.errors import InputError, nearest
 
 _BALLS = ("kl", "tv", "chi2")
 _NOT_OF_A_SUM = (
-    *("shift", "subgroup", "target", "above", "curve", "by", "against"),
+    *("order", "shift", "subgroup", "target", "above", "curve", "by", "against"),
     *("pool_size", "best_of", "report", "joint", "independent"),
 )
 File = Annotated[
@@ -36,7 +36,14 @@ PoolSize = Annotated[
 ]
 LossMax = Annotated[float, real_option("--loss-max", "Largest possible loss.")]
 Seed = Annotated[
-    int, whole_option("--seed", "Draws the orders that some rules bet along; choose beforehand.")
+    int | None,
+    whole_option("--seed", "Repeats the orders that some rules average over; else drawn afresh."),
+]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Numbers the clients in the order of a random draw: 1, 2, ..."
+    ),
 ]
 Shift = Annotated[
     list[str] | None,
@@ -91,7 +98,8 @@ def certify_file(
     alpha: Alpha = None,
     pool_size: PoolSize = None,
     loss_max: LossMax = 1.0,
-    seed: Seed = 0,
+    seed: Seed = None,
+    order: Order = None,
     shift: Shift = None,
     subgroup: Subgroup = None,
     target: Target = None,
@@ -109,9 +117,8 @@ def certify_file(
 ) -> None:
     """Certify any model from its losses on new clients.
 
-    The clients must have played no part in training.  Rows of one client are averaged.
-    Everything asked for beyond the mean is a separate statement, each at the same delta; the last
-    line says how surely all hold together.
+    The clients must have played no part in training; rows of a client are averaged.  Whatever is
+    asked beyond the mean is a statement of its own; the last line says how surely all hold.
     """
     given = locals()
     if log_sum is not None or clients is not None or gamma is not None:
@@ -130,6 +137,7 @@ def certify_file(
         pool_size=pool_size,
         loss_max=loss_max,
         seed=seed,
+        order=order,
         shifts=_balls(shift or [], subgroup),
         target=target,
         above=numbers("--above", above),

@@ -12,7 +12,7 @@ def certify_predictor(
     clients: Mapping[Any, tuple[Any, Any]],
     *,
     folds: int = 1,
-    seed: int = 0,
+    seed: int | None = None,
     loss: Loss | None = None,
     loss_max: float = 1.0,
     pool_size: int | None = None,
@@ -47,7 +47,7 @@ def certify_predictor(
     >>> round(float(certified.certificate), 3), round(float(certified.above[0.2]), 3)
     (0.14, 0.095)
     """
-    how: dict[str, Any] = {"folds": folds, "seed": seed, "loss": loss, "loss_max": loss_max}
+    how: dict[str, Any] = {"folds": folds, "seed": seed or 0, "loss": loss, "loss_max": loss_max}
     scored = score_clients(predictor, clients, pool_size=pool_size, **how)
     drawn: dict[str, Any] = {"seed": seed, "loss_max": loss_max, "pool_size": pool_size}
     return scored.told(certify_losses(scored.losses, **drawn, **asked))

@@ -88,6 +88,7 @@ def _along_radii(certified: CertifiedLosses, ball: str) -> list[tuple[float, flo
         pool_size=certified.pool_size,
         loss_max=certified.loss_max,
         seed=certified.seed,
+        order=dict(enumerate(certified.places)) if certified.places else None,
     )
     return list(zip(radii, curve.certificate.value.ravel().tolist(), strict=True))
 

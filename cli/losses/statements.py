@@ -82,7 +82,12 @@ def shown_up(bound: Certificate | float) -> str:
 
 
 def _sentence(
-    issued: Certificate, bound: str, value: str, n_clients: int, pool_size: int | None
+    issued: Certificate,
+    bound: str,
+    value: str,
+    n_clients: int,
+    pool_size: int | None,
+    **orders: Any,
 ) -> str:
     """Say in one sentence what a certificate from a table states."""
     return statement(
@@ -96,6 +101,7 @@ def _sentence(
             "delta": float(issued.delta_total),
             "n_clients": n_clients,
             "pool": pool_size,
+            **orders,
         },
         value,
     )
@@ -108,11 +114,23 @@ def loss_statements(proved: LossCertificate) -> list[str]:
     if proved.certificate is not None:
         one = proved.certificate
         left = "" if proved.others is None else f" {_left(proved, proved.others)}."
-        said.append(_sentence(one, proved.rule, shown_up(one), *sizes) + left)
+        said.append(_sentence(one, proved.rule, shown_up(one), *sizes, **_orders(proved)) + left)
     if proved.next_client is not None:
         following = proved.next_client
         said.append(_sentence(following, "conformal", shown_up(following), *sizes))
     return said
+
+
+def _orders(proved: LossCertificate) -> dict[str, Any]:
+    return {"in_order": proved.in_order, "orders_seed": proved.seed}
+
+
+def _drawn(issued: Certificate) -> str:
+    """Say which orders a certificate's bets were averaged over, where they were drawn afresh."""
+    orders = issued.orders
+    if orders is None or orders.in_order:
+        return ""
+    return f"; {orders.n} orders drawn with --seed {orders.seed}, sd {float(orders.sd):.1g}"
 
 
 def _left(proved: LossCertificate, others: float) -> str:
@@ -169,9 +187,8 @@ def of_ball(certified: "CertifiedLosses", ball: str) -> Iterator[Said]:
 
     def sentence(radius: str, value: str) -> str:
         bound = f"{certified.rule}@{ball}={radius}"
-        return _sentence(
-            shifted.certificate, bound, value, certified.n_clients, certified.pool_size
-        )
+        sizes = (certified.n_clients, certified.pool_size)
+        return _sentence(shifted.certificate, bound, value, *sizes, **_orders(certified))
 
     if certified.radii[ball]:
         for radius, value in zip(
@@ -262,7 +279,7 @@ def _against(certified: "CertifiedLosses") -> Topic:
             "mean difference of losses",
             float(one.certificate),
             difference,
-            f"sampled {one.difference:+.3f}",
+            f"sampled {one.difference:+.3f}{_drawn(one.certificate)}",
         ),
         Said("share of clients served worse", float(one.worse), worse, f"{one.n_worse} sampled"),
     )

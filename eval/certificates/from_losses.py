@@ -7,13 +7,13 @@ client.  Needs no torch and loads none.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Array, Certificate, scaled_up
+from latecomer.bounds.certificate import Array, Certificate, Orders, scaled_up
 from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.held_out.losses import conformal
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
@@ -26,7 +26,7 @@ from latecomer.eval.certificates.loss_sample import (
     scaled_to,
     tagged,
 )
-from latecomer.eval.certificates.loss_table import Source
+from latecomer.eval.certificates.loss_table import Order, Source
 from latecomer.eval.certificates.rows import left_for_others
 from latecomer.eval.certificates.rules import RULES
 from latecomer.eval.errors import InputError
@@ -73,9 +73,13 @@ class LossCertificate:
         Bound of the mean loss of the pool's clients that were not scored, which follows from
         ``certificate``; None without a pool, or where all of it was scored.
     orders : int
-        Random orders of the losses that the rule bets along; 0 for rules without an order.
-    seed : int
-        Seed of those orders.
+        Orders of the clients that the rule bets along: one, or as many as it averages over.
+    seed : int or None
+        Seed that drew them; with it they are drawn again.  None where no order was drawn.
+    in_order : bool
+        Whether they are the order in which the clients were sampled, or permutations of it.
+    orders_sd : float or None
+        Standard deviation of the bound over other draws of as many orders; None without a draw.
     """
 
     rule: str
@@ -95,7 +99,9 @@ class LossCertificate:
     price_paid: float | None
     others: float | None
     orders: int
-    seed: int
+    seed: int | None
+    in_order: bool
+    orders_sd: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dicts, ready for JSON."""
@@ -103,7 +109,8 @@ class LossCertificate:
         names = [field.name for field in fields(LossCertificate) if field.name not in about_next]
         return {name: getattr(self, name) for name in names} | {
             "best_of": list(self.best_of),
-            "sd": self.sd if math.isfinite(self.sd) else None,
+            "sd": _finite(self.sd),
+            "orders_sd": _finite(self.orders_sd),
             "certificate": None if self.certificate is None else certificate_dict(self.certificate),
             "next_client": None
             if self.next_client is None
@@ -119,15 +126,15 @@ def certify_losses(
     alpha: float = 0.1,
     pool_size: int | None = None,
     loss_max: float = 1.0,
-    seed: int = 0,
+    seed: int | None = None,
+    order: Order | None = None,
     best_of: Sequence[str] = (),
 ) -> LossCertificate:
     r"""Bound the mean loss of clients like these, and the loss of the next one.
 
-    With probability at least ``1 - delta`` over the draw of the clients, the mean loss of the
-    population they came from is at most ``certificate.value``; and with probability at least
-    ``1 - alpha`` over these clients and the next one, its loss is at most ``next_client.value``.
-    The statements hold together with probability ``1 - delta - alpha``.
+    With probability at least ``1 - delta`` over the draw of the clients, the mean loss of their
+    population is at most ``certificate.value``; with probability at least ``1 - alpha`` over them
+    and the next one, its loss is at most ``next_client.value``; both with ``1 - delta - alpha``.
 
     Parameters
     ----------
@@ -139,17 +146,18 @@ def certify_losses(
     rule : str
         Chosen before looking.  One of ``FILE_RULES``: ``product`` for up to about 150 clients with
         low, even losses, ``product_mixture`` where some may be 1, ``wsr_averaged`` for more or
-        spread ones, ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for
-        the next alone; or ``best_of`` for the tightest of the rules in ``best_of``, which share
-        ``delta``.
+        spread ones, ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for the
+        next alone; or ``best_of`` for the tightest of those in ``best_of``, which share ``delta``.
     alpha : float
         Failure probability of the next client's bound, in (0, 1).
     pool_size : int, optional
         Number of untrained clients these were drawn from without replacement: the mean is theirs.
     loss_max : float
         Largest possible loss.
-    seed : int
-        Seed of the orders along which some rules bet; also chosen beforehand.
+    seed : int, optional
+        Repeats the orders that some rules average over; they are drawn afresh unless it is given.
+    order : str, mapping or sequence, optional
+        As for `read_losses`: rules that bet along one order need it, averages permute it.
     best_of : sequence of str
         Two or more rules of the mean, for the rule ``best_of``.
 
@@ -166,10 +174,10 @@ def certify_losses(
     >>> certified.next_client is not None and float(certified.next_client)
     0.1
     """
-    alpha = float(checked(failure_probability, "alpha", alpha))
-    asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": seed}
-    given = sample_of(losses, rule=rule, best_of=best_of, delta=delta, **asked)
-    return _certified(given, tuple(best_of), float(delta), alpha)
+    level = float(checked(failure_probability, "alpha", alpha))
+    asked: dict[str, Any] = {"loss_max": loss_max, "seed": seed, "order": order}
+    given = sample_of(losses, rule, best_of, delta=delta, pool_size=pool_size, **asked)
+    return _certified(given, tuple(best_of), float(delta), level)
 
 
 def _certified(
@@ -181,7 +189,7 @@ def _certified(
     bound, others = None, None
     if rule.states == "mean":
         unit = given.bounded(delta)
-        bound = tagged(scaled_to(unit, loss_max), rule, pool_size, given.seed)
+        bound = tagged(scaled_to(unit, loss_max), rule, given)
         if pool_size is not None and pool_size > k:
             sizes = {"n_clients": k, "pool_size": pool_size}
             left = left_for_others(bound=float(unit), mean=mean / loss_max, **sizes)
@@ -204,8 +212,10 @@ def _certified(
         reference_price=float(_least_margin(given, delta)),
         price_paid=None if bound is None else float(bound) - mean,
         others=others,
-        orders=n_orders(rule),
-        seed=given.seed,
+        orders=n_orders(rule, k),
+        seed=given.seed if rule.orders else None,
+        in_order=given.in_order,
+        orders_sd=None if bound is None or bound.orders is None else float(bound.orders.sd),
     )
 
 
@@ -218,7 +228,7 @@ def _next_client(given: Sample, alpha: float) -> Certificate | None:
             )
         return None
     quantile = conformal(losses=given.losses, alpha=alpha, loss_max=given.loss_max)
-    return tagged(quantile, RULES["conformal"], given.pool_size, given.seed)
+    return tagged(quantile, RULES["conformal"], given)
 
 
 def _least_margin(given: Sample, delta: float) -> Array:
@@ -226,6 +236,10 @@ def _least_margin(given: Sample, delta: float) -> Array:
     if given.pool_size is None:
         return reference_price(n_clients=given.n_clients, **asked)
     return reference_price_pool(n_clients=given.n_clients, pool_size=given.pool_size, **asked)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
 
 
 def certificate_dict(certificate: Certificate) -> dict[str, Any]:
@@ -245,7 +259,14 @@ def certificate_dict(certificate: Certificate) -> dict[str, Any]:
         "reason": certificate.reason,
         "loss_max": certificate.loss_max,
         "vacuous": certificate.vacuous.tolist(),
-    }
+    } | _orders_dict(certificate.orders)
+
+
+def _orders_dict(orders: Orders | None) -> dict[str, Any]:
+    if orders is None:
+        return {}
+    sd = None if orders.sd.ndim else _finite(float(orders.sd))
+    return {"orders": {**asdict(orders), "sd": sd}}
 
 
 def _conformal_rank(k: int, alpha: float) -> tuple[int, int]:

@@ -25,7 +25,7 @@ def certify_predictor(
     clients: Mapping[Any, tuple[Any, Any]],
     *,
     folds: int = 1,
-    seed: int = 0,
+    seed: int | None = None,
     loss: Loss | None = None,
     rule: str = "product",
     delta: float = 0.05,
@@ -49,8 +49,9 @@ def certify_predictor(
     folds : int
         1: served from support, scored on query.  More: both are cut at random into that many
         folds, each scored by the predictor with the other folds as support.
-    seed : int
-        Fixes the folds and the orders that some rules bet along; to be chosen beforehand.
+    seed : int, optional
+        Fixes the folds, to be chosen beforehand (0 unless given), and repeats the orders that some
+        rules average over, which are drawn afresh unless it is given.
     loss : callable, optional
         ``(predictions, y) -> losses`` in [0, ``loss_max``], one per point; 0/1 error by default.
     rule, delta, alpha, pool_size, loss_max
@@ -74,7 +75,7 @@ def certify_predictor(
     >>> certified.n_clients, round(certified.mean, 3), round(float(certified.certificate), 3)
     (20, 0.05, 0.183)
     """
-    how: dict[str, Any] = {"folds": folds, "seed": seed, "loss": loss, "loss_max": loss_max}
+    how: dict[str, Any] = {"folds": folds, "seed": seed or 0, "loss": loss, "loss_max": loss_max}
     scored = score_clients(predictor, clients, pool_size=pool_size, **how)
     given: dict[str, Any] = {"delta": delta, "alpha": alpha, "loss_max": loss_max}
     certified = certify_losses(scored.losses, rule=rule, pool_size=pool_size, seed=seed, **given)

@@ -13,8 +13,15 @@ from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
 from latecomer.bounds.held_out.pool_curve import pool_band
 from latecomer.eval.certificates.from_losses import LossCertificate, certify_losses
-from latecomer.eval.certificates.loss_sample import Sample, checked, sample_of, tagged
-from latecomer.eval.certificates.loss_table import LossTable, Source, read_losses
+from latecomer.eval.certificates.loss_sample import (
+    Sample,
+    checked,
+    drawn_seed,
+    needs_order,
+    sample_of,
+    tagged,
+)
+from latecomer.eval.certificates.loss_table import LossTable, Order, Source, read_losses
 from latecomer.eval.certificates.rules import RULES
 from latecomer.eval.errors import InputError
 
@@ -28,7 +35,7 @@ _THRESHOLDS_FIRST = "so were the thresholds that shares above are asked of"
 
 def _sample(losses: Source, delta: float, pool_size: int | None, loss_max: float) -> Sample:
     asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": 0}
-    return sample_of(losses, rule="product", delta=delta, **asked)
+    return sample_of(losses, "product", delta=delta, **asked)
 
 
 def certify_above(
@@ -85,9 +92,7 @@ def certify_above(
 def _counted(issued: Certificate, given: Sample, *more: str) -> Certificate:
     ledger = {"clients": issued.delta_total}
     sampling = "iid" if given.pool_size is None else "finite-pool"
-    told = tagged(
-        replace(issued, delta=ledger, sampling=sampling), _COUNTED, given.pool_size, given.seed
-    )
+    told = tagged(replace(issued, delta=ledger, sampling=sampling), _COUNTED, given)
     scale = f"losses lie in [0, {given.loss_max:g}]"
     return replace(told, assumptions=(*told.assumptions[:3], *more, scale, *told.assumptions[4:]))
 
@@ -147,7 +152,8 @@ def certify_groups(
     rule: str = "product",
     alpha: float = 0.1,
     loss_max: float = 1.0,
-    seed: int = 0,
+    seed: int | None = None,
+    order: Order | None = None,
     best_of: Sequence[str] = (),
 ) -> Mapping[str, LossCertificate]:
     """Certify every group of clients that a column names, all of them at once.
@@ -157,7 +163,7 @@ def certify_groups(
 
     Parameters
     ----------
-    losses, rule, loss_max, seed, best_of
+    losses, rule, loss_max, seed, order, best_of
         As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
     by : str
         Column of the file or frame that holds each client's group: the client's own, and settled
@@ -178,11 +184,13 @@ def certify_groups(
     >>> {name: (one.n_clients, round(float(one.certificate), 3)) for name, one in by_group.items()}
     {'a': (20, 0.252), 'b': (40, 0.179)}
     """
-    table = read_losses(losses, loss_max=_positive(loss_max), by=by)
+    table = read_losses(losses, loss_max=_positive(loss_max), by=by, order=order)
     parts = table.by_group()
     each = float(checked(failure_probability, "delta", delta)) / len(parts)
     of_next = float(checked(failure_probability, "alpha", alpha)) / len(parts)
-    asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max, "seed": seed}
+    asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max}
+    # Groups are different clients, so that one draw of orders may serve them all.
+    asked["seed"] = drawn_seed(seed, ordered=bool(table.order))
     by_group = {}
     for name, part in parts.items():
         try:
@@ -239,7 +247,8 @@ def certify_against(
     delta: float = 0.05,
     pool_size: int | None = None,
     loss_max: float = 1.0,
-    seed: int = 0,
+    seed: int | None = None,
+    order: Order | None = None,
 ) -> Compared:
     """Compare two models on the same clients: their mean difference, and who is served worse.
 
@@ -253,8 +262,9 @@ def certify_against(
         Losses of both models, on the same clients.
     delta : float
         Failure probability of each statement.
-    pool_size, loss_max, seed
-        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
+    pool_size, loss_max, seed, order
+        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`; ``order`` is that of
+        the first losses, and a pool needs it.
 
     Returns
     -------
@@ -270,11 +280,14 @@ def certify_against(
     0.049
     """
     largest = _positive(loss_max)
-    gaps = _gaps(*(read_losses(one, loss_max=largest) for one in (losses, against)))
+    own = read_losses(losses, loss_max=largest, order=order)
+    if pool_size is not None and not own.order:
+        raise InputError(needs_order("against, in a pool,", "or leave against out"))
+    gaps = _gaps(own, read_losses(against, loss_max=largest))
     unit = {name: min(1.0, max(0.0, (1.0 + gap / largest) / 2.0)) for name, gap in gaps.items()}
-    given = sample_of(
-        unit, rule="product", delta=delta, pool_size=pool_size, loss_max=1.0, seed=seed
-    )
+    drawn: dict[str, Any] = {"pool_size": pool_size, "loss_max": 1.0, "seed": seed}
+    drawn["order"] = dict(zip(own.clients, own.order, strict=True)) if own.order else None
+    given = sample_of(unit, "product", delta=delta, **drawn)
     mean = float(np.mean(list(gaps.values())))
     shares = {name: float(gap > 0) for name, gap in gaps.items()}
     return Compared(
@@ -300,15 +313,18 @@ def _difference(given: Sample, mean: float, largest: float, delta: float) -> Cer
     """Bound the mean of differences that were rescaled to [0, 1]."""
     if given.pool_size is None:
         rule = RULES["wsr_averaged"]
-        made = wsr_averaged(losses=given.losses, delta=delta, seed=given.seed)
+        drawn: dict[str, Any] = {"seed": given.seed, "in_order": given.in_order}
+        made = wsr_averaged(losses=given.unit(), delta=delta, **drawn)
     else:
         rule = RULES["wsr_wor"]
-        made = wsr_wor(losses=given.ordered(rule), delta=delta, pool_size=given.pool_size)
+        made = wsr_wor(losses=given.unit(), delta=delta, pool_size=given.pool_size)
     bound = largest * (2.0 * float(made.value) - 1.0) + 8e-16 * largest
+    orders = made.orders
     issued = replace(
         made,
+        orders=None if orders is None else replace(orders, sd=2.0 * largest * orders.sd),
         value=np.asarray(bound),
         terms={"difference": np.asarray(mean), "price": np.asarray(bound - mean)},
         loss_max=largest,
     )
-    return tagged(issued, rule, given.pool_size, given.seed)
+    return tagged(issued, rule, given)

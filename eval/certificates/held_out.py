@@ -21,9 +21,9 @@ the clients are
   total: they are about the scores as measured, on these points with these draws, and not about the
   clients' expected errors, which the other rules cover too.
 
-Rules that average over orders (``wsr_averaged``, ``product_wor_averaged``) sort the scores and draw
-orders by a seed of the study.  Given the collection of scores, such an order is uniform and serves
-as well as the order of sampling; the probability is over clients and orders.
+Rules that average over orders (``wsr_averaged``, ``product_wor_averaged``,
+``betting_wor_averaged``) take fixed permutations of that uniform order, drawn by a seed of the
+study: each is uniform too.  Sorted scores permuted by a fixed seed would stand in no random order.
 
 The certificate then holds with probability at least 1 - delta for every training side, hence also
 unconditionally.  Held-out and training clients need not be independent, and in a balanced split
@@ -37,6 +37,7 @@ from types import MappingProxyType
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.held_out.orders import orders_for
 from latecomer.eval.certificates.rules import (
     LEAST_OUTSIDE,
     MEAN_RULES,
@@ -84,7 +85,7 @@ class Scored:
     realised : bool
         Whether, for a randomised predictor, the study asks about the scores of the draws made.
     orders_seed : int
-        Seed of the orders that a rule averages over.
+        Seed of the permutations of the clients' order that a rule averages over.
     left_out : int
         Untrained clients of the data that were too small for the split, and are not in the pool.
     """
@@ -165,8 +166,8 @@ class Scored:
             about.append(self._scores_meant(rule))
         if rule.orders:
             about.append(
-                f"{rule.orders} orders of the scores are drawn by seed {self.orders_seed}, which "
-                "stood in the study before the first score"
+                f"{orders_for(len(self.scores))} permutations of the random order of the clients, "
+                f"drawn by seed {self.orders_seed}, which stood in the study before the first score"
             )
         return tuple(about)
 

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,15 +24,23 @@ class Rows:
     loss_max: float
     by: str | None
     once: bool = False  # whether a client may have only one row
+    order: str | None = None  # column of the order in which the clients were drawn
     numbers: dict[str, int] = field(default_factory=dict)
     client: "array[int]" = field(default_factory=lambda: array("q"))
     loss: "array[float]" = field(default_factory=lambda: array("d"))
     weight: "array[float]" = field(default_factory=lambda: array("d"))
     groups: list[str] = field(default_factory=list)
+    ranks: list[float] = field(default_factory=list)
     weightless: dict[int, str] = field(default_factory=dict)
 
     def add(
-        self, where: Callable[[], str], client: str, loss: Any, weight: Any = 1.0, group: Any = ""
+        self,
+        where: Callable[[], str],
+        client: str,
+        loss: Any,
+        weight: Any = 1.0,
+        group: Any = "",
+        rank: Any = None,
     ) -> None:
         """Add one row, or raise an error that says in one line where it is and what is wrong."""
         value, heft = _quick(loss), _quick(weight)
@@ -48,6 +56,8 @@ class Rows:
         self.weight.append(heft)
         if heft == 0:
             self.weightless.setdefault(number, where())
+        if self.order is not None:
+            self._rank(where, self.order, client, rank)
         if self.by is None:
             return
         if number == len(self.groups):
@@ -59,6 +69,64 @@ class Rows:
                 f"{where()}: client {client!r} has {self.by} {group!r}, and"
                 f" {self.groups[number]!r} before"
             )
+
+    @property
+    def further(self) -> list[str]:
+        """Columns that are asked for beside client and loss."""
+        return [name for name in (self.by, self.order) if name is not None]
+
+    def give_ranks(self, ranks: Any) -> None:
+        """Take the clients' places in the order of sampling: by client, or one for each row."""
+        self.order = "order"
+        if isinstance(ranks, Mapping):
+            named = {str(client): rank for client, rank in ranks.items()}
+            if unknown := sorted(named.keys() ^ self.numbers.keys()):
+                raise InputError(f"order must name the clients of the losses, got {unknown[0]!r}")
+            ranks = [named[client] for client in self.numbers]
+            owners = list(range(len(ranks)))
+        else:
+            ranks, owners = list(ranks), list(self.client)
+        if len(ranks) != len(owners):
+            raise InputError(
+                f"order must hold one number for each of {len(owners)} losses, got {len(ranks)}"
+            )
+        names = list(self.numbers)
+        for owner, rank in zip(owners, ranks, strict=True):
+            self._rank(lambda: "order", "order", names[owner], rank)
+
+    def _rank(self, where: Callable[[], str], order: str, client: str, rank: Any) -> None:
+        """Keep a client's place in the order of sampling, which all of its rows must agree on."""
+        value, number = _quick(rank), self.numbers[client]
+        if not math.isfinite(value):
+            value = _number(where(), order, rank)
+        if number == len(self.ranks):
+            self.ranks.append(value)
+        elif self.ranks[number] != value:
+            raise InputError(
+                f"{where()}: client {client!r} has {order} {value:g}, and {self.ranks[number]:g} "
+                "before"
+            )
+
+    def places(self) -> list[int]:
+        """Return each client's place in the order of sampling, from 0; [] if none was asked for."""
+        if self.order is None:
+            return []
+        holders: dict[float, str] = {}
+        legal = "the order of a random draw numbers the clients 1, 2, ... without ties or gaps"
+        for client, rank in zip(self.numbers, self.ranks, strict=True):
+            if rank in holders:
+                two = f"{holders[rank]!r} and {client!r}"
+                raise InputError(f"{self.order}: clients {two} both have {rank:g}; {legal}")
+            holders[rank] = client
+        first = 0 if 0.0 in holders else 1
+        missing = [i for i in range(first, first + len(holders)) if i not in holders]
+        if missing:
+            other = next(r for r in holders if not first <= r < first + len(holders) or r % 1)
+            raise InputError(
+                f"{self.order}: no client has {missing[0]}, and {holders[other]!r} has {other:g}; "
+                f"{legal}"
+            )
+        return [int(rank) - first for rank in self.ranks]
 
     def _refuse(self, where: str, client: str, loss: Any, weight: Any) -> None:
         if not client:

@@ -12,9 +12,15 @@ from latecomer.eval.certificates.loss_rows import Rows
 from latecomer.eval.errors import InputError, nearest
 
 
-def rows_of(source: Any, rows: Rows) -> Rows:
-    """Put everything that a source holds into the rows, and return them."""
+def rows_of(source: Any, rows: Rows, ranks: Any = None) -> Rows:
+    """Put everything that a source holds into the rows, and return them.
+
+    ``ranks`` are the clients' places in the order of sampling where no column holds them: by
+    client, or one for each row.
+    """
     _read(source, rows)
+    if ranks is not None:
+        rows.give_ranks(ranks)
     if not rows.numbers:
         raise InputError(f"{_label(source)}: holds no clients")
     return rows
@@ -50,8 +56,9 @@ def _read(source: Any, rows: Rows) -> None:
 
 
 def _read_pairs(pairs: Iterable[tuple[Any, Any]], rows: Rows) -> None:
-    if rows.by is not None:
-        raise InputError(f"by {rows.by} needs a file or a DataFrame with that column")
+    for name, column in (("by", rows.by), ("order", rows.order)):
+        if column is not None:
+            raise InputError(f"{name} {column} needs a file or a DataFrame with that column")
     for key, value in pairs:
         client = str(key)
         if client in rows.numbers:
@@ -60,30 +67,33 @@ def _read_pairs(pairs: Iterable[tuple[Any, Any]], rows: Rows) -> None:
 
 
 def _read_json(path: str, data: bytes, rows: Rows) -> None:
-    asked = ["client", "loss", *([rows.by] if rows.by is not None else [])]
+    asked = ["client", "loss", *rows.further]
     for where, values in json_rows(path, _text(path, data)):
         for name in asked:
             if name not in values:
                 listed = ", ".join(map(str, list(values)[:8]))
                 raise InputError(f"{where}: no {name!r} among {listed or 'none'}")
-        client, group = (values[name] for name in (asked[0], asked[-1]))
-        told = "" if rows.by is None or group is None else str(group)
+        client, group = values["client"], None if rows.by is None else values[rows.by]
+        told = "" if group is None else str(group)
         named = "" if client is None else str(client).strip()
-        rows.add(partial(str, where), named, values["loss"], values.get("weight", 1.0), told)
+        rank = None if rows.order is None else values[rows.order]
+        weight = values.get("weight", 1.0)
+        rows.add(partial(str, where), named, values["loss"], weight, told, rank)
 
 
 def _read_frame(frame: Any, rows: Rows, label: str = "losses") -> None:
     listed = [str(name) for name in frame.columns]
-    _require_columns(label, listed, rows.by)
+    _require_columns(label, listed, rows.further)
     columns = ["client", "loss", *(["weight"] if "weight" in frame.columns else [])]
-    weighted = len(columns) == 3
-    asked = [*columns, *([rows.by] if rows.by is not None else [])]
+    asked = list(dict.fromkeys([*columns, *rows.further]))
     for number, values in enumerate(frame[asked].itertuples(index=False, name=None)):
-        client, group = values[0], values[-1] if rows.by is not None else ""
+        held = dict(zip(asked, values, strict=True))
+        client, group = held["client"], "" if rows.by is None else held[rows.by]
         named = "" if client is None or client != client else str(client)
         told = "" if group is None or group != group else str(group)
-        weight = values[2] if weighted else 1.0
-        rows.add(partial("{}, row {}".format, label, number), named, values[1], weight, told)
+        where = partial("{}, row {}".format, label, number)
+        rank = None if rows.order is None else held[rows.order]
+        rows.add(where, named, held["loss"], held.get("weight", 1.0), told, rank)
 
 
 def read_csv(path: str, data: bytes, rows: Rows) -> None:
@@ -99,10 +109,11 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
         if header is None:
             raise InputError(f"{path}: the file is empty")
         names = [cell.strip() for cell in header]
-        _require_columns(path, names, rows.by)
+        _require_columns(path, names, rows.further)
         client, loss = names.index("client"), names.index("loss")
         weight = names.index("weight") if "weight" in names else None
         group = None if rows.by is None else names.index(rows.by)
+        rank = None if rows.order is None else names.index(rows.order)
         for cells in reader:
             if len(cells) != len(names):
                 if not any(map(str.strip, cells)):
@@ -118,6 +129,7 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
                 cells[loss].strip(),
                 1.0 if weight is None else cells[weight].strip(),
                 "" if group is None else cells[group].strip(),
+                None if rank is None else cells[rank].strip(),
             )
     except csv.Error as error:
         cause = "a quotation mark is never closed" if "unexpected end" in str(error) else error
@@ -144,8 +156,8 @@ def _text(path: str, data: bytes) -> str:
         raise InputError(f"{path}, line {line}: not UTF-8 text") from error
 
 
-def _require_columns(where: str, columns: list[str], by: str | None) -> None:
-    asked = ("client", "loss") if by is None else ("client", "loss", by)
+def _require_columns(where: str, columns: list[str], further: list[str]) -> None:
+    asked = ("client", "loss", *further)
     for wanted in asked:
         if wanted not in columns:
             listed = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")

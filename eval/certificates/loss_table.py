@@ -39,6 +39,9 @@ class LossTable:
         Group of each client, same order; empty where no column of groups was asked for.
     rows_each : tuple of int
         Rows of each client, same order; empty where ``groups`` is.
+    order : tuple of int
+        Place of each client in the order in which they were drawn, from 0; empty where no order
+        was named.
     """
 
     clients: tuple[str, ...]
@@ -46,6 +49,7 @@ class LossTable:
     n_rows: int
     groups: tuple[str, ...] = ()
     rows_each: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
 
     def by_group(self) -> "dict[str, LossTable]":
         """Split the table by group; the groups come sorted by name."""
@@ -57,16 +61,23 @@ class LossTable:
                 tuple(self.clients[i] for i in of),
                 tuple(self.losses[i] for i in of),
                 sum(self.rows_each[i] for i in of),
+                # Within a group clients keep their order, which is as random.
+                order=_places([self.order[i] for i in of]) if self.order else (),
             )
             for name, of in own.items()
         }
 
 
+def _places(numbers: Sequence[int]) -> tuple[int, ...]:
+    return tuple(np.argsort(np.argsort(numbers)).tolist())
+
+
 if TYPE_CHECKING:
     Held = Mapping[Any, float] | Sequence[float] | Array | pd.DataFrame | pd.Series[float]
     Source = str | PathLike[str] | bytes | Held | LossTable
+    Order = str | Mapping[Any, int] | Sequence[int] | pd.Series[int]
 else:
-    Source = Any
+    Source = Order = Any
 
 
 def read_losses(
@@ -74,6 +85,7 @@ def read_losses(
     *,
     loss_max: float,
     by: str | None = None,
+    order: Order | None = None,
 ) -> LossTable:
     """Average the rows of each client and order the clients by their loss, then by their id.
 
@@ -88,6 +100,10 @@ def read_losses(
         Largest possible loss.
     by : str, optional
         Column of a file or frame that holds each client's group, the same in all of its rows.
+    order : str, mapping or sequence, optional
+        The order in which the clients were drawn at random, not that of their arrival nor of their
+        ids: a column of numbers 1, 2, ... (or from 0) without ties or gaps, the same in all rows of
+        a client; or these numbers by client, or one for each loss.
 
     Returns
     -------
@@ -101,16 +117,19 @@ def read_losses(
     """
     if isinstance(source, LossTable):
         return source
-    rows = rows_of(source, Rows(loss_max, by))
-    means, names = rows.means(), list(rows.numbers)
+    column, ranks = (order, None) if order is None or isinstance(order, str) else (None, order)
+    rows = rows_of(source, Rows(loss_max, by, order=column), ranks)
+    means, names, places = rows.means(), list(rows.numbers), rows.places()
     by_name = np.array(sorted(range(len(names)), key=names.__getitem__))
-    order = by_name[np.argsort(means[by_name], kind="stable")].tolist()
+    smallest_first = by_name[np.argsort(means[by_name], kind="stable")].tolist()
+    each = np.bincount(rows.client)[smallest_first].tolist() if by is not None else ()
     return LossTable(
-        clients=tuple(names[i] for i in order),
-        losses=tuple(means[order].tolist()),
+        clients=tuple(names[i] for i in smallest_first),
+        losses=tuple(means[smallest_first].tolist()),
         n_rows=len(rows.loss),
-        groups=tuple(rows.groups[i] for i in order) if by is not None else (),
-        rows_each=tuple(np.bincount(rows.client)[order].tolist()) if by is not None else (),
+        groups=tuple(rows.groups[i] for i in smallest_first) if by is not None else (),
+        rows_each=tuple(each),
+        order=tuple(places[i] for i in smallest_first) if places else (),
     )
 
 

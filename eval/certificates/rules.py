@@ -22,7 +22,6 @@ __all__ = [
     "check_outside",
     "check_sampling",
     "level_of",
-    "orders_of",
     "rules_for",
     "sampling_of",
 ]
@@ -70,7 +69,7 @@ def best_of_rule(names: Sequence[str]) -> Rule:
     --------
     >>> rule = best_of_rule(["product", "wsr_averaged"])
     >>> rule.iid, rule.finite_pool, rule.orders
-    (True, False, 64)
+    (True, False, True)
     """
     parts = [MEAN_RULES[name] for name in names]
 
@@ -93,7 +92,7 @@ def best_of_rule(names: Sequence[str]) -> Rule:
         iid=all(rule.iid for rule in parts),
         realised=any(rule.realised for rule in parts),
         ordered=any(rule.ordered for rule in parts),
-        orders=max(rule.orders for rule in parts),
+        orders=any(rule.orders for rule in parts),
         bound=smallest,
         least=max(rule.least for rule in parts),
     )
@@ -108,17 +107,6 @@ def level_of(rule: str) -> str:
     ('alpha', 'delta')
     """
     return RULES[rule].level if rule in RULES else "delta"
-
-
-def orders_of(rules: Sequence[str]) -> int:
-    """Return how many orders of the scores the rules average over; 0 if none does.
-
-    Examples
-    --------
-    >>> orders_of(["product", "product_wor_averaged"]), orders_of(["product"])
-    (400, 0)
-    """
-    return max((RULES[rule].orders for rule in rules if rule in RULES), default=0)
 
 
 def sampling_of(split_kind: str) -> str:

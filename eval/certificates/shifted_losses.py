@@ -17,6 +17,7 @@ from latecomer.bounds.checks import real
 from latecomer.bounds.held_out.bets import (
     Bets,
     betting_mixture_bets,
+    betting_wor_averaged_bets,
     betting_wor_bets,
     product_bets,
     product_mixture_bets,
@@ -34,8 +35,8 @@ from latecomer.eval.certificates.loss_sample import (
     scaled_to,
     tagged,
 )
-from latecomer.eval.certificates.loss_table import Source
-from latecomer.eval.certificates.rules import Asked, Rule
+from latecomer.eval.certificates.loss_table import Order, Source
+from latecomer.eval.certificates.rules import Rule
 from latecomer.eval.errors import InputError, nearest
 
 _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
@@ -43,11 +44,14 @@ _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
         "product": lambda given: product_bets(),
         "product_mixture": lambda given: product_mixture_bets(),
         "betting_mixture": lambda given: betting_mixture_bets(),
-        "wsr_averaged": lambda given: wsr_averaged_bets(seed=given.seed),
+        "wsr_averaged": lambda given: wsr_averaged_bets(**_drawn(given)),
         "product_wor": lambda given: product_wor_bets(given.pool),
         "betting_wor": lambda given: betting_wor_bets(given.pool),
         "product_wor_averaged": lambda given: product_wor_averaged_bets(
-            given.pool, seed=given.seed
+            given.pool, **_drawn(given)
+        ),
+        "betting_wor_averaged": lambda given: betting_wor_averaged_bets(
+            given.pool, **_drawn(given)
         ),
     }
 )
@@ -59,6 +63,10 @@ _UNION: Mapping[str, tuple[Callable[..., Certificate], str, str]] = MappingProxy
         "subgroup": (subgroup, "share", "thresholds"),
     }
 )
+
+
+def _drawn(given: Sample) -> dict[str, Any]:
+    return {"seed": given.seed, "in_order": given.in_order}
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +103,8 @@ def certify_shifted(
     delta: float = 0.05,
     pool_size: int | None = None,
     loss_max: float = 1.0,
-    seed: int = 0,
+    seed: int | None = None,
+    order: Order | None = None,
     best_of: Sequence[str] = (),
 ) -> Shifted:
     """Bound the mean loss of every population of clients within a radius of the scored one.
@@ -105,7 +114,7 @@ def certify_shifted(
 
     Parameters
     ----------
-    losses, rule, delta, pool_size, loss_max, seed, best_of
+    losses, rule, delta, pool_size, loss_max, seed, order, best_of
         As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
     ball : {"kl", "tv", "chi2", "subgroup"}
         KL(Q || P) in nats, TV(Q, P) or chi2(Q || P) of another population Q from this one, P: the
@@ -128,11 +137,12 @@ def certify_shifted(
     ([0.25, 0.357], 0.04)
     """
     reach = _reach(ball, radii)
-    drawn: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": seed}
+    drawn: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max}
+    drawn |= {"seed": seed, "order": order}
     given = sample_of(losses, rule=rule, best_of=best_of, delta=delta, **drawn)
     aim = None if target is None else _aim(target, given.loss_max)
     issue, breaks = _functions(given, ball, delta)
-    certificate = tagged(scaled_to(issue(reach), given.loss_max), given.rule, pool_size, given.seed)
+    certificate = tagged(scaled_to(issue(reach), given.loss_max), given.rule, given)
     return Shifted(
         ball,
         tuple(float(radius) for radius in reach),
@@ -173,7 +183,7 @@ def _functions(
     rule = given.rule
     if rule.states != "mean":
         raise InputError(f"rule {rule.name} bounds no mean: a shift needs a rule that does")
-    asked: dict[str, Any] = {"losses": given.ordered(rule), "delta": delta}
+    asked: dict[str, Any] = {"losses": given.unit(), "delta": delta}
     if rule.name in _BETS:
         bets = _BETS[rule.name](given)
         return (
@@ -199,7 +209,7 @@ def _each_point(rule: Rule, given: Sample) -> MeanRule:
         if not kept:
             rows = losses.reshape(losses.shape[0], -1)
             each = [
-                rule.bound(Asked(row.tolist(), float(delta), given.pool_size, given.seed))
+                rule.bound(given.asked(row.tolist(), float(delta)))
                 for row in rows
                 if rule.bound is not None
             ]

@@ -13,7 +13,6 @@ from latecomer.eval.certificates.rules import (
     check_outside,
     check_sampling,
     level_of,
-    orders_of,
     rules_for,
     sampling_of,
 )
@@ -95,8 +94,8 @@ class HeldOut(RouteSettings):
     shifts : bool or tuple of str
         The study's shifts under which the certification clients are certified as well.
     orders_seed : int
-        Seed of the orders that ``wsr_averaged`` and ``product_wor_averaged`` average over; 0 unless
-        given.
+        Seed of the permutations of the split's random order of clients that ``wsr_averaged``,
+        ``product_wor_averaged`` and ``betting_wor_averaged`` average over; 0 unless given.
     realised : bool
         Some rules for pools are about scores as measured: for a randomised predictor (gibbs) they
         certify the draws that were made, not its expected error, and are refused unless this is
@@ -157,7 +156,7 @@ class HeldOut(RouteSettings):
             for one in self.best_of or (rule,):
                 check_sampling(key, one, kind)
         default = _ALPHA if level == "alpha" else _DELTA
-        averaged = orders_of(self._rules) > 0
+        averaged = any(RULES[one].orders for one in self._rules)
         if self.orders_seed is not None and not averaged:
             raise InputError(
                 f"{key}.orders_seed is no setting of rule {rule}, which draws no order"

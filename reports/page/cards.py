@@ -50,12 +50,10 @@ def certify_command(certificate: Mapping[str, Any], scores: str, *, seed: int = 
     """Give the command that computes one certificate again from a file of its clients' scores.
 
     Empty where the command line has no such rule, or the file lacks what the rule needs.  ``seed``
-    draws the orders of rules that average over them.
+    permutes the file's column ``order`` for rules that average over orders.
     """
     route, _, name = str(certificate["bound"]).partition(":")
     rule = rules_for("table").get(name)
-    # A file does not tell the order in which clients were drawn, so rules that bet along it would
-    # give another number.
     if route != "r0" or rule is None or rule.ordered or certificate["shift"] != "none":
         return ""
     level = f"--{rule.level}"
@@ -63,7 +61,7 @@ def certify_command(certificate: Mapping[str, Any], scores: str, *, seed: int = 
     if certificate["sampling"] == "finite-pool":
         words += ["--pool-size", str(int(certificate["pool"]))]
     if rule.orders:
-        words += ["--seed", str(seed)]
+        words += ["--order", "order", "--seed", str(seed)]
     return shlex.join(words)
 
 
@@ -117,11 +115,12 @@ def cards(material: Material) -> dict[str, str]:
 def _score_files(own: pd.DataFrame, stem: str) -> dict[str, str]:
     """Write certification clients' scores for ``latecomer certify``, one file per predictor.
 
-    Clients keep their order: some rules bet along it.
+    Column ``order`` is the split's random order of the clients: some rules bet along it.
     """
     return {
         f"cards/{stem}-{predictor}.csv": part[["client", "error"]]
         .rename(columns={"error": "loss"})
+        .assign(order=range(1, len(part) + 1))
         .to_csv(index=False, lineterminator="\n")
         for predictor, part in own.groupby("predictor", sort=False)
     }

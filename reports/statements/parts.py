@@ -19,7 +19,7 @@ REALISED = frozenset({BEST_OF, *(name for name, rule in RULES.items() if rule.re
 ORDERED = frozenset(name for name, rule in RULES.items() if rule.ordered)
 """Rules that bet along the random order of the clients."""
 AVERAGED = frozenset(name for name, rule in RULES.items() if rule.orders)
-"""Rules that average over orders drawn by a seed fixed beforehand."""
+"""Rules that average over orders: permutations of the clients' random order, or drawn afresh."""
 FILE = "file"
 """Route of certificates from a table of losses (``latecomer certify``)."""
 WATCH = "watch"
@@ -102,13 +102,10 @@ def _choice(certificate: Certificate) -> str:
     return f"the choice of these {count(int(certificate['n_clients']), 'client')}"
 
 
-def _over(certificate: Certificate, rule: str, *, own_order: bool = True) -> str:
+def _over(certificate: Certificate, rule: str, order: str = "their order") -> str:
     told = [_choice(certificate)]
-    if rule in AVERAGED or (rule in ORDERED and not own_order):
-        drawn = "orders" if rule in AVERAGED else "an order"
-        told.append(f"{drawn} drawn by a seed set beforehand")
-    elif rule in ORDERED:
-        told.append("their order")
+    if rule in ORDERED or rule in AVERAGED:
+        told.append(order)
     if rule == BEST_OF:
         told.append("any orders that its rules use")
     if _drawn(certificate):
@@ -291,6 +288,14 @@ def _file_whose(certificate: Certificate) -> str:
     return _whose(certificate, "the population that these clients were drawn from")
 
 
+def _file_order(certificate: Certificate, rule: str) -> str:
+    """Say which order a rule bets along: a table need not tell in which its clients were drawn."""
+    if rule in ORDERED or certificate.get("in_order"):
+        return "the order in which they were drawn"
+    seed = certificate.get("orders_seed")
+    return "orders drawn afresh" + ("" if seed is None else f" by seed {seed}")
+
+
 def _file_mean(certificate: Certificate, rule: str, which: str) -> Parts:
     whose, more = _file_whose(certificate), _more(certificate)
     ball, _, radius = which.partition("=")
@@ -298,8 +303,7 @@ def _file_mean(certificate: Certificate, rule: str, which: str) -> Parts:
         whose = BALLS[ball].format(radius, whose)
         more = f"{more} {_HOW_FAR.get(ball, _ALL_RADII)}".strip()
     return Parts(
-        # A table does not tell the order in which its clients were drawn: a seed draws one.
-        _over(certificate, rule, own_order=False),
+        _over(certificate, rule, _file_order(certificate, rule)),
         f"the mean loss over {whose}",
         f"each {_BY_THE_SCORED}",
         _of_losses(_scores(certificate, rule)),
@@ -309,7 +313,7 @@ def _file_mean(certificate: Certificate, rule: str, which: str) -> Parts:
 
 def _file_fraction(certificate: Certificate, rule: str, which: str) -> Parts:
     return Parts(
-        _over(certificate, rule, own_order=False),
+        _choice(certificate),
         f"the share of clients with a loss above {which} among {_file_whose(certificate)}",
         f"each {_BY_THE_SCORED}",
         _of_losses(_MEASURED),
@@ -373,7 +377,8 @@ def parts_of(certificate: Certificate) -> Parts | None:
     ----------
     certificate : mapping
         ``bound sampling predictor n_clients`` and, for finite pools, ``pool``; ``others``,
-        ``left_out``, ``overlap`` and ``independent`` (of route R4's clients) where known.
+        ``left_out``, ``overlap`` and ``independent`` (of route R4's clients) where known; for a
+        table ``in_order`` (whether it names the order of the draw) and ``orders_seed``.
     """
     name, _, which = str(certificate.get("bound", "r0:product")).partition("@")
     route, _, rule = name.partition(":")

@@ -275,6 +275,15 @@ LEGAL: dict[str, dict[str, Any]] = {
         "n_orders": 4,
         "seed": 1,
     },
+    "betting_wor_averaged": {
+        "losses": [0.1, 0.2],
+        "delta": 0.05,
+        "pool_size": 10,
+        "n_bets": 4,
+        "n_orders": 4,
+        "seed": 1,
+        "in_order": True,
+    },
     "betting_wor": {"losses": [0.1, 0.2], "delta": 0.05, "pool_size": 10, "n_bets": 4},
     "betting_mixture_path": {"losses": [0.1, 0.2], "delta": 0.05, "n_bets": 4},
     "drift_evidence": {"losses": [0.1, 0.2], "threshold": 0.3, "bets": [0.5, 1.0]},
@@ -450,6 +459,7 @@ ILLEGAL: dict[str, list[Any]] = {
     "rule": ["product", 3],
     "ball": FLAG,
     "two_sided": ["yes", 1, None],
+    "in_order": ["yes", 1, None],
     "solutions": [[1.0, 2.0], [[NAN, 1.0], [0.0, 1.0]], "table"],
 }
 # Two names mean something else in a few places: a variance, and an epsilon that may be 0.

@@ -47,14 +47,15 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
         (["certify", "a\nb\x1b.csv"], "a; b\\x1b.csv: no such file"),
         (
             ["certify", "x.csv", "--rule", "prodct"],
-            "rule must be one of product, chernoff_kl, emp_bernstein, wsr_averaged, wsr_wor,"
-            " product_wor, product_wor_averaged, betting_wor, betting_mixture, product_mixture,"
-            " conformal, best_of, got 'prodct'; did you mean 'product'?",
+            "rule must be one of product, chernoff_kl, emp_bernstein, wsr_averaged, wsr, wsr_wor,"
+            " product_wor, product_wor_averaged, betting_wor, betting_wor_averaged,"
+            " betting_mixture, product_mixture, conformal, best_of, got 'prodct'; did you mean 'product'?",
         ),
         (
             ["certify", "x.csv", "--rule", "wsr"],
-            "rule wsr hangs on the order of the clients, which a table does not tell: use"
-            " wsr_averaged, or product_wor_averaged for a pool",
+            "rule wsr hangs on the order of the clients, which must be that of a random draw and"
+            " which no fixed seed makes random: name its column (--order COLUMN, order= in Python),"
+            " or use wsr_averaged",
         ),
         (
             ["certify", "x.csv", "--rule", "product_wor"],

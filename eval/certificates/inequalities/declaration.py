@@ -17,19 +17,23 @@ class Asked:
     Attributes
     ----------
     losses : sequence of float
-        One score in [0, 1] per client, in the order in which the clients were drawn.
+        One score in [0, 1] per client.
     level : float
         Failure probability.
     pool_size : int or None
         Clients of the finite pool.
     orders_seed : int
         Seed of the orders that a rule averages over.
+    in_order : bool
+        Whether the scores stand in the random order in which the clients were drawn.  Otherwise
+        the seed must have been drawn afresh, and rules that bet along one order cannot be asked.
     """
 
     losses: Sequence[float]
     level: float
     pool_size: int | None = None
     orders_seed: int = 0
+    in_order: bool = True
 
     @property
     def pool(self) -> int:
@@ -67,8 +71,9 @@ class Rule:
         the clients' expected errors over fresh points and draws.
     ordered : bool
         Whether it needs the random order in which the clients were drawn.
-    orders : int
-        Random orders of the scores that it averages over, drawn by a seed fixed beforehand.
+    orders : bool
+        Whether it averages over random orders of the scores: fixed permutations of the order in
+        which the clients were drawn, or orders drawn afresh.
     bound : callable or None
         Calculator of a bound of the mean or of the next score; None for other statements.
     population : str
@@ -87,7 +92,7 @@ class Rule:
     iid: bool = True
     realised: bool = False
     ordered: bool = False
-    orders: int = 0
+    orders: bool = False
     bound: Calculator | None = None
     population: str = "unseen-client"
     least: int = 1

@@ -1,17 +1,21 @@
 """Bounds of the mean over clients."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.held_out.betting import betting_mixture, product_mixture, wsr_wor
+from latecomer.bounds.held_out.betting import betting_mixture, product_mixture, wsr, wsr_wor
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.losses import chernoff_kl, emp_bernstein, product
-from latecomer.bounds.held_out.pool_betting import betting_wor, product_wor, product_wor_averaged
+from latecomer.bounds.held_out.pool_betting import (
+    betting_wor,
+    betting_wor_averaged,
+    product_wor,
+    product_wor_averaged,
+)
 from latecomer.eval.certificates.inequalities.declaration import Asked, Rule
-
-_WSR_ORDERS, _PRODUCT_ORDERS = 64, 400
 
 
 def _product(a: Asked) -> Certificate:
@@ -33,8 +37,11 @@ def _emp_bernstein(a: Asked) -> Certificate:
 
 
 def _wsr_averaged(a: Asked) -> Certificate:
-    n = _WSR_ORDERS
-    return wsr_averaged(losses=a.losses, delta=a.level, n_orders=n, seed=a.orders_seed)
+    return wsr_averaged(losses=a.losses, delta=a.level, seed=a.orders_seed, in_order=a.in_order)
+
+
+def _wsr(a: Asked) -> Certificate:
+    return wsr(losses=a.losses, delta=a.level)
 
 
 def _wsr_wor(a: Asked) -> Certificate:
@@ -45,14 +52,9 @@ def _product_wor(a: Asked) -> Certificate:
     return product_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
 
 
-def _product_wor_averaged(a: Asked) -> Certificate:
-    return product_wor_averaged(
-        losses=a.losses,
-        delta=a.level,
-        pool_size=a.pool,
-        n_orders=_PRODUCT_ORDERS,
-        seed=a.orders_seed,
-    )
+def _averaged_in_pool(calculator: Callable[..., Certificate], a: Asked) -> Certificate:
+    drawn = {"seed": a.orders_seed, "in_order": a.in_order}
+    return calculator(losses=a.losses, delta=a.level, pool_size=a.pool, **drawn)
 
 
 def _betting_wor(a: Asked) -> Certificate:
@@ -95,8 +97,16 @@ RULES = (
         words="betting over drawn orders",
         certify_words="adaptive bets over drawn orders",
         finite_pool=False,
-        orders=_WSR_ORDERS,
+        orders=True,
         bound=_wsr_averaged,
+    ),
+    Rule(
+        name="wsr",
+        words="adaptive bets",
+        doors=("table",),
+        finite_pool=False,
+        ordered=True,
+        bound=_wsr,
     ),
     _of_pools(
         name="wsr_wor",
@@ -116,14 +126,20 @@ RULES = (
         name="product_wor_averaged",
         words="product without replacement over drawn orders",
         certify_words="product rule without replacement over drawn orders",
-        orders=_PRODUCT_ORDERS,
-        bound=_product_wor_averaged,
+        orders=True,
+        bound=partial(_averaged_in_pool, product_wor_averaged),
     ),
     _of_pools(
         name="betting_wor",
         words="mixture of bets without replacement",
         ordered=True,
         bound=_betting_wor,
+    ),
+    _of_pools(
+        name="betting_wor_averaged",
+        words="mixture of bets without replacement over drawn orders",
+        orders=True,
+        bound=partial(_averaged_in_pool, betting_wor_averaged),
     ),
     Rule(
         name="betting_mixture",

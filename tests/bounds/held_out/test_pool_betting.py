@@ -1,5 +1,6 @@
 """Bets on a finite pool and over drawn orders: definitions, limits and what must not matter."""
 
+from functools import partial
 from math import log
 from typing import Any
 
@@ -12,6 +13,7 @@ from mpmath import mpf
 
 from latecomer.bounds import (
     betting_wor,
+    betting_wor_averaged,
     product,
     product_wor,
     product_wor_averaged,
@@ -20,7 +22,7 @@ from latecomer.bounds import (
     wsr_averaged,
     wsr_wor,
 )
-from latecomer.bounds.held_out.pool_betting import seeded_orders
+from latecomer.bounds.held_out.orders import seeded_orders
 
 mp: Any = mpmath
 A_HAIR = mpf(1) / 10**11
@@ -49,23 +51,27 @@ def wealth(losses: Any, risk: Any, pool: int, bets: tuple[float, ...]) -> Any:
     return best
 
 
-def last_wealth(losses: Any, risk: Any, pool: int, orders: Any) -> Any:
-    """Average over orders of the last product."""
-    ordered = np.sort(losses)[orders]
-    return sum(mp.fprod(factors(row, risk, pool)) for row in ordered) / len(orders)
+def last_wealth(losses: Any, risk: Any, pool: int, orders: Any, bets: tuple[float, ...]) -> Any:
+    """Average over bets and orders of the last product."""
+    each = [factors(row, risk, pool) for row in np.sort(losses)[orders]]
+    won = (mp.fprod([1 - bet + bet * one for one in own]) for own in each for bet in map(mpf, bets))
+    return sum(won) / len(orders) / len(bets)
 
 
 @pytest.mark.parametrize("pool", [14, 20, 400])
-@pytest.mark.parametrize("rule", ["product_wor", "betting_wor", "product_wor_averaged"])
+@pytest.mark.parametrize(
+    "rule", ["product_wor", "betting_wor", "product_wor_averaged", "betting_wor_averaged"]
+)
 def test_the_bound_is_the_first_refused_mean(rule: str, pool: int) -> None:
     """Against 50-digit wealths: refused at the reported value, not refused a hair below it."""
     rng = np.random.default_rng(pool)
     orders = seeded_orders(13, 7, 3)
 
     def at(losses: Any, risk: Any) -> Any:
-        if rule == "product_wor_averaged":
-            return last_wealth(losses, risk, pool, orders)
-        return wealth(losses, risk, pool, (1.0,) if rule == "product_wor" else (1.0, 0.5, 0.25))
+        bets = (1.0,) if rule.startswith("product") else (1.0, 0.5, 0.25)
+        if rule.endswith("averaged"):
+            return last_wealth(losses, risk, pool, orders, bets)
+        return wealth(losses, risk, pool, bets)
 
     def bound(losses: Any, delta: float) -> float:
         given: dict[str, Any] = {"losses": losses, "delta": delta, "pool_size": pool}
@@ -74,6 +80,8 @@ def test_the_bound_is_the_first_refused_mean(rule: str, pool: int) -> None:
                 return float(product_wor(**given))
             case "betting_wor":
                 return float(betting_wor(**given, n_bets=3))
+            case "betting_wor_averaged":
+                return float(betting_wor_averaged(**given, n_bets=3, n_orders=7, seed=3))
             case _:
                 return float(product_wor_averaged(**given, n_orders=7, seed=3))
 
@@ -92,7 +100,9 @@ def test_the_bound_is_the_first_refused_mean(rule: str, pool: int) -> None:
         assert below_the_cap >= 5
 
 
-@pytest.mark.parametrize("rule", [product_wor, betting_wor, product_wor_averaged])
+@pytest.mark.parametrize(
+    "rule", [product_wor, betting_wor, product_wor_averaged, betting_wor_averaged]
+)
 def test_a_whole_pool_gives_its_mean(rule: Any) -> None:
     losses = np.linspace(0.0, 0.6, 13)
     made = float(rule(losses=losses, delta=0.05, pool_size=13))
@@ -133,7 +143,7 @@ def test_a_score_of_one_ends_the_product_and_not_the_bets(n_bets: int) -> None:
 
 
 def test_certainly_all_wrong() -> None:
-    for rule in (product_wor, betting_wor, product_wor_averaged):
+    for rule in (product_wor, betting_wor, product_wor_averaged, betting_wor_averaged):
         assert float(rule(losses=np.ones(12), delta=0.05, pool_size=30)) == 1.0
     assert float(wsr_averaged(losses=np.ones(12), delta=0.05)) == 1.0
 
@@ -141,7 +151,8 @@ def test_certainly_all_wrong() -> None:
 def test_pool_rules_broadcast_like_a_loop() -> None:
     rng = np.random.default_rng(3)
     losses, pools, deltas = rng.beta(1, 6, (2, 1, 12)), np.array([14, 20, 90]), 0.1
-    for rule in (product_wor, betting_wor, product_wor_averaged):
+    averages = (partial(rule, seed=4) for rule in (product_wor_averaged, betting_wor_averaged))
+    for rule in (product_wor, betting_wor, *averages):
         whole = rule(losses=losses, delta=deltas, pool_size=pools)
         assert whole.value.shape == (2, 3)
         for i in range(2):
@@ -164,8 +175,13 @@ def test_no_order_changes_an_averaged_rule(
     shuffled = list(losses)
     random.shuffle(shuffled)
     size = len(losses) + more
-    for rule, own in ((wsr_averaged, {}), (product_wor_averaged, {"pool_size": size})):
-        left, right = (float(rule(losses=x, delta=delta, **own)) for x in (losses, shuffled))
+    asked: dict[str, Any] = {"delta": delta, "seed": 4}
+    for rule, own in (
+        (wsr_averaged, {}),
+        (product_wor_averaged, {"pool_size": size}),
+        (betting_wor_averaged, {"pool_size": size}),
+    ):
+        left, right = (float(rule(losses=x, **asked, **own)) for x in (losses, shuffled))
         assert left == pytest.approx(right, rel=1e-12)
 
 
@@ -175,7 +191,8 @@ def test_values_lie_between_what_was_seen_and_what_is_possible(
     losses: list[float], delta: float, more: int
 ) -> None:
     size, total = len(losses) + more, sum(losses)
-    for rule in (product_wor, betting_wor, product_wor_averaged):
+    averages = (partial(rule, seed=4) for rule in (product_wor_averaged, betting_wor_averaged))
+    for rule in (product_wor, betting_wor, *averages):
         made = float(rule(losses=losses, delta=delta, pool_size=size))
         surer = float(rule(losses=losses, delta=delta / 2, pool_size=size))
         assert total / size * (1 - 1e-12) <= made <= surer
@@ -185,13 +202,43 @@ def test_values_lie_between_what_was_seen_and_what_is_possible(
 def test_seeds_and_numbers_of_orders() -> None:
     losses = np.random.default_rng(5).beta(2, 9, 30)
     given: dict[str, Any] = {"losses": losses, "delta": 0.05}
-    for rule, own in ((wsr_averaged, given), (product_wor_averaged, given | {"pool_size": 40})):
-        assert float(rule(**own, seed=1)) == float(rule(**own, seed=1))
+    pooled = given | {"pool_size": 40}
+    for rule, own in (
+        (wsr_averaged, given),
+        (product_wor_averaged, pooled),
+        (betting_wor_averaged, pooled),
+    ):
+        drawn = rule(**own).orders.seed
+        assert drawn != rule(**own).orders.seed, "a draw of its own for every call"
+        assert float(rule(**own, seed=drawn)) == float(rule(**own, seed=drawn))
         assert float(rule(**own, seed=1)) != float(rule(**own, seed=2))
         spread = [
             np.ptp([float(rule(**own, n_orders=n, seed=s)) for s in range(12)]) for n in (2, 200)
         ]
         assert spread[1] < spread[0], "more orders, less luck"
+
+
+def test_the_deviation_over_orders_is_that_of_the_bounds() -> None:
+    """Told by one draw from the wealths at the bound, it is that of sixty draws' bounds."""
+    losses = np.append(np.random.default_rng(8).beta(2.8, 13.7, 29), 1.0)
+    given: dict[str, Any] = {"losses": losses, "delta": 0.05, "n_orders": 64}
+    pooled = given | {"pool_size": 60}
+    for rule, own in ((wsr_averaged, given), (betting_wor_averaged, pooled)):
+        found = [rule(**own, seed=seed) for seed in range(60)]
+        told = np.mean([float(one.orders.sd) for one in found])
+        assert told == pytest.approx(np.std([float(one) for one in found], ddof=1), rel=0.4)
+    # A score of 1 leaves the product what is certain, whatever the order.
+    assert float(product_wor_averaged(**pooled).orders.sd) == 0.0
+
+
+def test_along_the_order_of_sampling_orders_are_fixed_permutations_of_it() -> None:
+    losses = np.random.default_rng(9).beta(2, 9, 30)
+    for rule, own in ((wsr_averaged, {}), (betting_wor_averaged, {"pool_size": 40})):
+        asked: dict[str, Any] = {"delta": 0.05, "in_order": True, **own}
+        made = rule(losses=losses, **asked)
+        assert (made.orders.n, made.orders.seed, made.orders.in_order) == (256, 0, True)
+        assert float(made) == float(rule(losses=losses, **asked)), "nothing is drawn"
+        assert float(made) != float(rule(losses=np.sort(losses), **asked))
 
 
 def test_one_order_of_wsr_averaged_has_no_maximum_over_prefixes() -> None:

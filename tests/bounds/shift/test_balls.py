@@ -183,12 +183,14 @@ def test_shapes_broadcast() -> None:
     for found in (
         ball_mixture(losses=losses, radius=[[0.0], [0.1]], delta=0.05),
         kl_ball(losses=losses, radius=[[0.0], [0.1]], delta=0.05),
-        ball_mixture(losses=losses, radius=[[0.0], [0.1]], delta=0.05, bets=wsr_averaged_bets(4)),
+        ball_mixture(
+            losses=losses, radius=[[0.0], [0.1]], delta=0.05, bets=wsr_averaged_bets(4, 1)
+        ),
         ball_mixture(losses=losses, radius=[[0.0], [0.1]], delta=0.05, bets=product_wor_bets(50)),
     ):
         assert found.value.shape == (2, 3)
         alone = float(found.value[1, 2])
-        bets = {"bets": wsr_averaged_bets(4)} if found.sampling == "iid" else {}
+        bets = {"bets": wsr_averaged_bets(4, 1)} if found.sampling == "iid" else {}
         bets = {"bets": product_wor_bets(50)} if found.sampling == "finite-pool" else bets
         if found.name == "kl_ball":
             assert alone == float(kl_ball(losses=losses[2], radius=0.1, delta=0.05))

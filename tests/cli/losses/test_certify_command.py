@@ -1,6 +1,7 @@
 """``latecomer certify`` beyond the mean, and the files it is given."""
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -15,13 +16,14 @@ from latecomer.eval import certify_above, certify_against, certify_groups, certi
 from latecomer.eval.certificates.rules import BEST_OF, MEAN_RULES, RULES, rules_for
 
 RUNNER = CliRunner()
-ROWS = [f"c{i},{0.05 * (i % 7):.2f},{'xyy'[i % 3]}" for i in range(42)]
+DRAWN = random.Random(5).sample(range(1, 43), 42)
+ROWS = [f"c{i},{0.05 * (i % 7):.2f},{'xyy'[i % 3]},{DRAWN[i]}" for i in range(42)]
 
 
 @pytest.fixture
 def losses(tmp_path: Path) -> str:
     path = tmp_path / "losses.csv"
-    path.write_text("\n".join(["client,loss,site", *ROWS, ""]))
+    path.write_text("\n".join(["client,loss,site,drawn", *ROWS, ""]))
     return str(path)
 
 
@@ -60,7 +62,9 @@ def refused(*arguments: str) -> str:
 
 
 def test_standard_input_is_a_file_like_any_other(losses: str) -> None:
-    rows = [dict(zip(("client", "loss", "site"), row.split(","), strict=True)) for row in ROWS]
+    rows = [
+        dict(zip(("client", "loss", "site", "drawn"), row.split(","), strict=True)) for row in ROWS
+    ]
     told = [{**row, "loss": float(row["loss"])} for row in rows]
     asked = ["--by", "site", "--above", "0.1", "--target", "0.4", "--json"]
     for held in (Path(losses).read_bytes(), json.dumps(told).encode()):
@@ -119,7 +123,8 @@ def test_tails_groups_and_another_model(losses: str, others: str) -> None:
     assert [step["upper"] for step in steps] == sorted((s["upper"] for s in steps), reverse=True)
     groups = certify_groups(losses, "site")
     assert found["groups"]["y"]["certificate"]["value"] == float(groups["y"].certificate)
-    against = certify_against(losses, others)
+    drawn = found["against"]["certificate"]["orders"]
+    against = certify_against(losses, others, seed=drawn["seed"])
     assert found["against"]["certificate"]["value"] == float(against.certificate)
     shown = text(*asked)
     for words in (
@@ -133,7 +138,9 @@ def test_tails_groups_and_another_model(losses: str, others: str) -> None:
 
 def test_a_pool_reaches_everything_but_groups(losses: str, others: str) -> None:
     asked = ("--pool-size", "60", "--rule", "product_wor_averaged", "--target", "0.4")
-    found = record(losses, *asked, "--above", "0.2", "--curve", "--against", others)
+    beside = ("--above", "0.2", "--curve", "--against", others)
+    found = record(losses, *asked, *beside, "--order", "drawn")
+    assert "against, in a pool, hangs on the order" in refused(losses, *asked, *beside)
     assert {one["ball"] for one in found["shifts"]} == {"kl", "tv", "chi2", "subgroup"}
     assert found["tails"]["above"]["0.2"]["sampling"] == "finite-pool"
     assert found["against"]["worse"]["name"] == "pool_fraction"
@@ -145,6 +152,8 @@ def through_the_terminal(rule: str, path: str) -> list[str]:
     pool = [] if rule == BEST_OF or RULES[rule].iid else ["--pool-size", "60"]
     if rule == BEST_OF:
         return [path, "--rule", BEST_OF, "--best-of", "product,wsr_averaged"]
+    if RULES[rule].ordered:
+        pool += ["--order", "drawn"]
     ball = rule.removesuffix("_ball")
     doors = {
         "mean": ["--rule", rule],
@@ -186,10 +195,11 @@ def test_every_rule_of_studies_reaches_a_table(rule: str, losses: str) -> None:
 
 def test_the_tightest_of_several_rules_pays_for_the_choice(losses: str) -> None:
     rules = ("product", "chernoff_kl", "wsr_averaged")
-    asked = ("--rule", "best_of", "--best-of", ",".join(rules))
+    seed = ("--seed", "8")
+    asked = ("--rule", "best_of", "--best-of", ",".join(rules), *seed)
     found = record(losses, *asked)
     each = [
-        record(losses, "--rule", rule, "--delta", str(0.05 / 3))["certificate"]["value"]
+        record(losses, "--rule", rule, "--delta", str(0.05 / 3), *seed)["certificate"]["value"]
         for rule in rules
     ]
     assert found["certificate"]["value"] == min(each)
@@ -204,9 +214,11 @@ def test_the_tightest_of_several_rules_pays_for_the_choice(losses: str) -> None:
     assert "rule best_of of product, chernoff_kl, wsr_averaged, delta 0.05" in shown
     assert "best of product, chernoff_kl, wsr_averaged, which share delta" in shown
     assert "and any orders that its rules use, the mean loss over the population" in shown
-    assert "so was seed 0, which draws the 64 order(s)" in shown
+    assert "seed 8, which draws the 256 orders, was drawn afresh for these clients" in shown
     pooled = ("--rule", "best_of", "--best-of", "product,product_wor", "--pool-size", "60")
-    assert "as measured on these clients' own points" in text(losses, *pooled)
+    assert "rule product_wor hangs on the order" in refused(losses, *pooled)
+    said = text(losses, *pooled, "--order", "drawn")
+    assert "as measured on these clients' own points" in said
 
 
 def test_rules_are_listed_in_the_help_and_nowhere_else() -> None:
@@ -236,7 +248,7 @@ def test_a_secret_sum() -> None:
         (["LOSSES", "--subgroup", "0"], "subgroup must be a share of clients above 0"),
         (["LOSSES", "--target", "2"], "target must lie strictly between 0 and 1, got 2"),
         (["LOSSES", "--above", "1"], "above must be different losses of at least 0 and below 1"),
-        (["LOSSES", "--by", "sit"], "no column 'sit' among client, loss, site; did you mean"),
+        (["LOSSES", "--by", "sit"], "no column 'sit' among client, loss, site, drawn; did you"),
         (["LOSSES", "--against", "none.csv"], "none.csv: no such file"),
         (["LOSSES", "--curve", "--delta", ".7"], "delta must be at most 1/2 for a curve"),
         (["LOSSES", "--rule", "conformal", "--target", ".4"], "rule conformal bounds no mean"),

@@ -78,7 +78,7 @@ def test_the_page_is_one_file_that_asks_nobody(losses: str) -> None:
 
 @pytest.mark.parametrize(
     "asked", [[], ["--rule", "conformal", "--by", "site"], ["--loss-max", "4", "--curve"],
-              ["--target", "0.1"], ["--pool-size", "60", "--rule", "product_wor", *ALL]],
+              ["--target", "0.1"], ["--pool-size", "60", "--rule", "product_wor_averaged", *ALL]],
 )  # fmt: skip
 def test_what_was_not_asked_has_no_chapter(asked: list[str], losses: str) -> None:
     page, _ = page_of(losses, *asked)

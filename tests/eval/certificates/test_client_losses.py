@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.bounds.held_out.losses import product
-from latecomer.bounds.held_out.pool_betting import product_wor_averaged
+from latecomer.bounds import product, product_wor_averaged, wsr, wsr_averaged, wsr_wor
 from latecomer.eval.certificates.from_losses import FILE_RULES, certify_losses
 from latecomer.eval.certificates.further_losses import certify_groups
 from latecomer.eval.certificates.loss_table import read_losses
@@ -74,6 +73,7 @@ def test_every_kind_of_source_gives_the_same_certificate(
             "loss": [rng.random() for _ in range(90)],
             "weight": [rng.random() for _ in range(90)],
             "site": [("x", "y")[i % 40 % 2] for i in range(90)],
+            "drawn": [7 * i % 41 for i in range(1, 41)] * 2 + [7 * i % 41 for i in range(1, 11)],
         }
     )
     records, columns = frame.to_dict("records"), frame.to_dict("list")
@@ -86,10 +86,15 @@ def test_every_kind_of_source_gives_the_same_certificate(
         "columns": json.dumps(columns, indent=1).encode(),
         "parquet": str(tmp_path / "losses.parquet"),
     }
-    for rule in ("product", "wsr_averaged"):
-        expected = certify_losses(path, rule=rule).to_dict()
+    for rule, own in (
+        ("product", {}),
+        ("wsr_averaged", {"seed": 5}),
+        ("wsr_averaged", {"order": "drawn"}),
+        ("wsr", {"order": "drawn"}),
+    ):
+        expected = certify_losses(path, rule=rule, **own).to_dict()
         for name, source in sources.items():
-            assert certify_losses(source, rule=rule).to_dict() == expected, name
+            assert certify_losses(source, rule=rule, **own).to_dict() == expected, name
     groups = {name: one.to_dict() for name, one in certify_groups(path, "site").items()}
     for name, source in sources.items():
         found = certify_groups(source, "site")
@@ -143,11 +148,17 @@ def pool_of(rule: str) -> dict[str, int]:
     return {} if RULES[rule].iid else {"pool_size": 30}
 
 
+def order_of(rule: str, n_clients: int) -> dict[str, dict[str, int]]:
+    """The order of the draw where a rule bets along it, by client."""
+    ranks = random.Random(11).sample(range(n_clients), n_clients)
+    return {"order": {f"c{i}": rank for i, rank in enumerate(ranks)}} if RULES[rule].ordered else {}
+
+
 @pytest.mark.parametrize("rule", FILE_RULES)
 def test_order_of_rows_never_shows(tmp_path: Path, rule: str) -> None:
     rng = random.Random(7)
     lines = [f"c{i % 20},{rng.random() * 0.4},{rng.random()}" for i in range(60)]
-    asked = {"rule": rule, **pool_of(rule)}
+    asked = {"rule": rule, "seed": 5, **pool_of(rule), **order_of(rule, 20)}
     first = certify_losses(csv(tmp_path, "\n".join(["client,loss,weight", *lines])), **asked)
     for _ in range(3):
         rng.shuffle(lines)
@@ -155,7 +166,79 @@ def test_order_of_rows_never_shows(tmp_path: Path, rule: str) -> None:
         assert again.to_dict() == first.to_dict()
 
 
-@pytest.mark.parametrize("rule", FILE_RULES)
+def ranked(ranks: object, clients: str = "abcde") -> dict[str, object]:
+    frame = pd.DataFrame({"client": list(clients), "loss": 0.1, "drawn": ranks})
+    return {"source": frame, "order": "drawn"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (ranked([3, 1, 2, 2, 4]), "drawn: clients 'c' and 'd' both have 2; the order of a random"),
+        (ranked([3, 1, 2, 7, 4]), "drawn: no client has 5, and 'd' has 7; the order of a random"),
+        (ranked([3, 1, 2, 4.5, 5]), "drawn: no client has 4, and 'd' has 4.5;"),
+        (ranked([2, 3, 4, 5, 6]), "drawn: no client has 1, and 'e' has 6; the order of a random"),
+        (ranked([-1, 0, 1, 2, 3]), "drawn: no client has 4, and 'a' has -1; the order of a random"),
+        (ranked([1, 2, 3, None, 5]), "row 3: drawn must be a finite number, got nan"),
+        (ranked(list("vwxyz")), "row 0: drawn must be a finite number, got 'v'"),
+        (ranked([1, 2, 3, 4, 5], "abcda"), "row 4: client 'a' has drawn 5, and 1 before"),
+        (ranked([1, 2, 3, 4, 5]) | {"order": "draw"}, "no column 'draw' among client, loss, drawn"),
+        ({"source": FIVE, "order": "drawn"}, "order drawn needs a file or a DataFrame with that"),
+        ({"source": FIVE, "order": [1, 2, 3, 4]}, "one number for each of 5 losses, got 4"),
+        ({"source": FIVE, "order": {"ann": 1}}, "order must name the clients of the losses, got"),
+        ({"source": FIVE, "order": [1, 2, 3, 4, 4]}, "order: clients 'dee' and 'eve' both have 4"),
+    ],
+)
+def test_an_order_that_is_none_of_a_draw_is_refused(given: dict, said: str) -> None:
+    assert said in refusal(given["source"], rule="wsr", order=given["order"])
+    assert said in refusal(given["source"], order=given["order"]), "whatever the rule"
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_named_order_is_what_single_orders_bet_along(tmp_path: Path, start: int) -> None:
+    rng = random.Random(2)
+    losses = [rng.random() for _ in range(30)]
+    ranks = rng.sample(range(30), 30)
+    along = [loss for _, loss in sorted(zip(ranks, losses, strict=True))]
+    lines = [f"c{i},{loss!r},{start + ranks[i]}" for i, loss in enumerate(losses)]
+    path = csv(tmp_path, "\n".join(["client,loss,drawn", *lines]))
+    pooled = {"rule": "wsr_wor", "pool_size": 40}
+    expected = float(wsr_wor(losses=along, delta=0.05, pool_size=40))
+    found = certify_losses(path, order="drawn", **pooled)
+    assert float(found.certificate) == expected
+    assert (found.orders, found.seed, found.in_order) == (1, None, True)
+    assert float(certify_losses(losses, order=ranks, **pooled).certificate) == expected
+    assert found.to_dict()["orders_sd"] is None
+    averaged = certify_losses(path, order="drawn", rule="wsr_averaged")
+    assert float(averaged.certificate) == float(
+        wsr_averaged(losses=along, delta=0.05, in_order=True)
+    )
+    assert any("is that of a random draw" in text for text in averaged.certificate.assumptions)
+
+
+def test_groups_keep_the_order_of_their_own_clients() -> None:
+    ranks = random.Random(9).sample(range(40), 40)
+    frame = pd.DataFrame({"client": range(40), "loss": [i % 7 / 10 for i in range(40)]})
+    frame = frame.assign(drawn=ranks, site=[("x", "y")[i % 2] for i in range(40)])
+    found = certify_groups(frame, "site", rule="wsr", order="drawn")
+    own = frame[frame["site"] == "y"].sort_values("drawn")["loss"].to_numpy()
+    assert float(found["y"].certificate) == float(wsr(losses=own, delta=0.025))
+
+
+def test_orders_are_drawn_afresh_and_repeated_by_their_seed() -> None:
+    losses = [random.Random(i).random() for i in range(50)]
+    for rule in (rule for rule in FILE_RULES if RULES[rule].orders):
+        asked = {"rule": rule, **({} if RULES[rule].iid else {"pool_size": 60})}
+        first, second = certify_losses(losses, **asked), certify_losses(losses, **asked)
+        assert first.seed is not None
+        assert first.seed != second.seed
+        again = certify_losses(losses, seed=first.seed, **asked)
+        assert again.to_dict() == first.to_dict()
+        assert first.to_dict()["seed"] == first.seed
+        assert first.to_dict()["orders_sd"] == first.orders_sd
+
+
+@pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if not RULES[rule].ordered])
 def test_names_of_the_clients_never_show(rule: str) -> None:
     losses = [random.Random(3).random() * 0.4 for _ in range(20)]
     values = [
@@ -163,7 +246,10 @@ def test_names_of_the_clients_never_show(rule: str) -> None:
         for prefix in ("a", "b", "c")
         for found in [
             certify_losses(
-                {f"{prefix}{i}": loss for i, loss in enumerate(losses)}, rule=rule, **pool_of(rule)
+                {f"{prefix}{i}": loss for i, loss in enumerate(losses)},
+                rule=rule,
+                seed=5,
+                **pool_of(rule),
             )
         ]
     ]
@@ -174,16 +260,18 @@ def test_names_of_the_clients_never_show(rule: str) -> None:
 def test_the_seed_shows_where_orders_are_drawn_and_nowhere_else(rule: str) -> None:
     # Many and spread widely: else adaptive bets are all 1, and every order is the same.
     losses = {f"c{i}": random.Random(i).random() for i in range(200)}
-    pool = {size: 300 for size in pool_of(rule)}
-    first, second = (certify_losses(losses, rule=rule, seed=seed, **pool) for seed in (0, 1))
+    asked = {size: 300 for size in pool_of(rule)} | order_of(rule, 200)
+    first, second = (certify_losses(losses, rule=rule, seed=seed, **asked) for seed in (0, 1))
     one, other = (
         float(found.next_client if found.certificate is None else found.certificate)
         for found in (first, second)
     )
-    assert (one == other) == (first.orders == 0)
-    assert first.orders == (RULES[rule].orders or int(RULES[rule].ordered))
-    if first.orders:
-        assert any("so was seed 1" in text for text in second.certificate.assumptions)
+    assert (one == other) == (first.seed is None) == (not RULES[rule].orders)
+    assert first.orders == (256 if RULES[rule].orders else int(RULES[rule].ordered))
+    if RULES[rule].orders:
+        assert any("seed 1, which draws the 256" in text for text in second.certificate.assumptions)
+        assert second.orders_sd is not None
+        assert abs(one - other) < 8 * second.orders_sd, "no further than its deviation says"
 
 
 def test_losses_come_sorted() -> None:
@@ -201,7 +289,7 @@ def test_losses_come_sorted() -> None:
         ({"rule": "product_wor_averaged"}, "is for finite pools: say how many"),
         ({"rule": "wsr_averaged", "pool_size": 40}, "use product_wor_averaged"),
         ({"rule": "emp_bernstein", "pool_size": 40}, "use product_wor_averaged"),
-        ({"rule": "product_wor", "pool_size": 4}, "at least the 5 clients given, got 4"),
+        ({"rule": "product_wor_averaged", "pool_size": 4}, "at least the 5 clients given, got 4"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"seed": 0.5}, "seed must be a whole number of at least 0"),
     ],
@@ -216,10 +304,10 @@ def test_a_pool_says_what_it_leaves_for_the_clients_that_were_not_scored() -> No
     total = 40 * float(found.certificate) - math.fsum(losses.values())
     assert found.others == pytest.approx(total / 10)
     scaled = certify_losses({c: 4 * v for c, v in losses.items()}, rule="product_wor_averaged",
-                            pool_size=40, loss_max=4.0)  # fmt: skip
+                            pool_size=40, loss_max=4.0, seed=found.seed)  # fmt: skip
     assert scaled.others == pytest.approx(4 * found.others)
     assert certify_losses(losses).others is None
-    assert certify_losses(losses, rule="product_wor", pool_size=30).others is None
+    assert certify_losses(losses, rule="product_wor_averaged", pool_size=30).others is None
 
 
 @given(st.dictionaries(st.text(min_size=1), st.floats(0, 1), min_size=1, max_size=8))
@@ -248,7 +336,9 @@ def test_huge_weights_do_not_overflow() -> None:
 def test_pool_size_reaches_the_rule_and_tags_the_pool() -> None:
     losses = {f"c{i}": 0.05 * (i % 4) for i in range(30)}
     pooled = certify_losses(losses, rule="product_wor_averaged", pool_size=40)
-    expected = product_wor_averaged(losses=sorted(losses.values()), delta=0.05, pool_size=40)
+    expected = product_wor_averaged(
+        losses=list(losses.values()), delta=0.05, pool_size=40, seed=pooled.seed
+    )
     assert pooled.certificate.name == "product_wor_averaged"
     assert float(pooled.certificate) == float(expected)
     assert float(pooled.certificate) < float(certify_losses(losses).certificate)

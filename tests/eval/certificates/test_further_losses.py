@@ -31,6 +31,7 @@ from latecomer.eval.errors import InputError
 
 LOSSES = {f"c{i}": 0.05 * (i % 7) for i in range(42)}
 VALUES = np.sort(list(LOSSES.values()))
+DRAWN = dict(zip(LOSSES, np.random.default_rng(4).permutation(len(LOSSES)), strict=True))
 BALLS = {"kl": [0.0, 0.1], "tv": [0.0, 0.1], "chi2": [0.0, 0.3], "subgroup": [1.0, 0.4]}
 
 
@@ -44,11 +45,14 @@ def refusal(door, *given, **asked) -> str:
 @pytest.mark.parametrize("ball", BALLS)
 @pytest.mark.parametrize("rule", MEAN_RULES)
 def test_every_rule_reaches_every_ball(ball: str, rule: str) -> None:
-    pool = {} if RULES[rule].iid else {"pool_size": 60}
+    pool = {"seed": 3} if RULES[rule].iid else {"pool_size": 60, "seed": 3}
+    if RULES[rule].ordered:
+        pool["order"] = DRAWN
     found = certify_shifted(LOSSES, ball=ball, radii=BALLS[ball], target=0.6, rule=rule, **pool)
     values = found.certificate.value
     assert VALUES.mean() < values[0] < values[1] < 1
-    assert found.certificate.sampling == ("finite-pool" if pool else found.certificate.sampling)
+    pooled = "finite-pool" if "pool_size" in pool else found.certificate.sampling
+    assert found.certificate.sampling == pooled
     assert found.certificate.assumptions.count(apart(ball)) == 1
     at = certify_shifted(LOSSES, ball=ball, radii=[found.breaking], rule=rule, **pool)
     assert float(at.certificate.value[0]) == pytest.approx(0.6, abs=1e-6)
@@ -140,11 +144,17 @@ def test_two_models_on_the_same_clients() -> None:
     back = certify_against(worse, LOSSES)
     assert float(back.certificate) > 0.3
     assert (back.n_worse, float(back.worse)) == (42, 1.0)
-    pooled = certify_against(LOSSES, worse, pool_size=60)
+    assert "against, in a pool, hangs on the order of the clients" in refusal(
+        certify_against, LOSSES, worse, pool_size=60
+    )
+    pooled = certify_against(LOSSES, worse, pool_size=60, order=DRAWN)
     assert pooled.certificate.sampling == "finite-pool"
     assert float(pooled.certificate) < 0
     wide = certify_against(
-        {c: 4 * v for c, v in LOSSES.items()}, {c: 4 * v for c, v in worse.items()}, loss_max=4.0
+        {c: 4 * v for c, v in LOSSES.items()},
+        {c: 4 * v for c, v in worse.items()},
+        loss_max=4.0,
+        seed=found.certificate.orders.seed,
     )
     assert float(wide.certificate) == pytest.approx(4 * float(found.certificate))
     assert "client 'c0' is in the second table" in refusal(
