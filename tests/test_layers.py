@@ -262,9 +262,17 @@ def test_public_names_resolve_and_are_listed(package):
 
 
 def test_a_method_fits_on_a_few_pages():
-    longest = {
-        path.name: len(path.read_text("utf-8").splitlines())
-        for path in (ROOT / "models" / "methods").rglob("*.py")
-    }
+    """What it says of its departures apart: a list, longer where more is known."""
+
+    def length(path):
+        text = path.read_text("utf-8")
+        told = [
+            line.end_lineno - line.lineno + 1
+            for line in ast.walk(ast.parse(text))
+            if isinstance(line, ast.AnnAssign) and getattr(line.target, "id", "") == "deviations"
+        ]
+        return len(text.splitlines()) - sum(told)
+
+    longest = {path.name: length(path) for path in (ROOT / "models" / "methods").rglob("*.py")}
     assert len(longest) > 22
     assert {name: length for name, length in longest.items() if length > 150} == {}

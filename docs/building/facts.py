@@ -10,14 +10,15 @@ from gallery import entry_list
 from published import published_table
 
 from latecomer.bounds import CATALOGUE
+from latecomer.eval.names import method_facts
 from latecomer.eval.studies.shipped import shipped_studies
 from latecomer.reports.statements.every_kind import examples
 from latecomer.reports.statements.sentence import statement
 
-__all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
+__all__ = ["deviation_table", "expanded", "fact_table", "homes", "statement_list", "study_list"]
 
 DIRECTIVE = re.compile(
-    r"^\{\{ (facts|gallery|members|published|studies|statements) ([\w. -]+) \}\}$",
+    r"^\{\{ (deviations|facts|gallery|members|published|studies|statements) ([\w. -]+) \}\}$",
     flags=re.MULTILINE,
 )
 
@@ -51,6 +52,23 @@ def fact_table(names: list[str]) -> str:
     ]
     if assumed:
         lines += ["", "Assumptions, function by function:", "", *assumed]
+    return "\n".join(lines)
+
+
+def deviation_table(which: str) -> str:
+    """Return the departures of methods, ``all`` or one, from what is published, as a table.
+
+    Examples
+    --------
+    >>> "| code | " in deviation_table("pefll")
+    True
+    """
+    lines = ["| method | differs from | what differs | moves a number |", "|---|---|---|---|"]
+    for name, told in method_facts().items():
+        if which not in ("all", name):
+            continue
+        called = f"{told.get('called', name)} (`{name}`)"
+        lines += [f"| {called} | {' | '.join(record)} |" for record in told["deviations"]]
     return "\n".join(lines)
 
 
@@ -116,10 +134,12 @@ def homes(package: str) -> Iterator[tuple[str, str]]:
 
 
 def expanded(markdown: str) -> str:
-    """Replace ``{{ facts ... }}`` and gallery, members, published, statements, studies alike."""
+    """Replace ``{{ facts ... }}`` and what else ``DIRECTIVE`` names by what the code says."""
 
     def made(directive: re.Match[str]) -> str:
         kind, names = directive[1], directive[2].split()
+        if kind == "deviations":
+            return deviation_table(names[0])
         if kind == "facts":
             return fact_table(names)
         if kind == "gallery":

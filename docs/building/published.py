@@ -2,6 +2,7 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from scipy.stats import kendalltau
@@ -45,6 +46,10 @@ CAUSES = {
     "odpfl-table1-dirichlet-10": _UNLABELLED,
 }
 """What is known of why numbers are off, by run and label."""
+PUBLISHED_SETTINGS = {
+    "odpfl_hn": {"server_optimizer": "sgd", "standardise": "none", "averaging": 0},
+}
+"""Settings with which a method is the paper's; with others it is our variant of it."""
 
 
 @cache
@@ -76,6 +81,7 @@ def _of_run(folder: Path) -> pd.DataFrame:
     frame = with_verdicts(published(material), study)
     told = frame["verdict"] == "reproduced"
     seeds = frame["n_seeds"].map(lambda n: f"{n} seed{'' if n == 1 else 's'}")
+    seeds += frame["label"].map(_variant_of(study))
     known = CAUSES.get(folder.name, {})
     causes = frame["label"].map(lambda label: known.get(label, UNKNOWN))
     return frame.assign(
@@ -83,6 +89,18 @@ def _of_run(folder: Path) -> pd.DataFrame:
         all_compete=study["evaluation"]["classes"] == "all",
         reason=seeds.where(told, causes) if full else short,
     )
+
+
+def _variant_of(study: dict[str, Any]) -> dict[str, str]:
+    """Say of each label whether it is our variant of the method."""
+    return {
+        one["label"]: ", our variant"
+        if any(
+            one.get(key) != value for key, value in PUBLISHED_SETTINGS.get(one["name"], {}).items()
+        )
+        else ""
+        for one in study["methods"]
+    }
 
 
 def count_sentence(paper: str) -> str:

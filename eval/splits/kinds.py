@@ -57,7 +57,9 @@ def fill_by_class(
 
     Every class goes to the same number of clients up to rounding; classes without samples are
     never given, and some stay unused if clients times ``classes_per_client`` is below the number of
-    classes. Shares of a class are ``equal``, or in proportion to independent U(.4, .6) draws.
+    classes. Shares of a class are ``equal``, or in proportion to independent U(.4, .6) draws. With
+    ``uniform_and_one_unused`` such a share more is drawn for every class and given to nobody, as in
+    pFedHN's published code (its text has ``uniform``).
 
     Raises
     ------
@@ -73,9 +75,12 @@ def fill_by_class(
     chosen = np.zeros((n_clients, pool.n_classes), dtype=np.bool_)
     chosen[:, present] = balanced_classes(n_clients, len(present), per_client, rng)
     weights = chosen.astype(np.float64)
-    if shares == "uniform":
+    if shares != "equal":
         weights *= rng.uniform(*_UNIFORM, chosen.shape)
-    counts = share_counts(weights, totals)
+    divided = weights
+    if shares == "uniform_and_one_unused":
+        divided = np.vstack([weights, rng.uniform(*_UNIFORM, len(totals))])
+    counts = share_counts(divided, totals)[:n_clients]
     places = chosen.sum(axis=0)
     crowded = np.flatnonzero((places > totals) | (chosen & (counts == 0)).any(axis=0))
     if len(crowded):

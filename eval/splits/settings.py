@@ -58,7 +58,7 @@ class ByClass(_Filled):
     kind: Literal["by_class"]
     clients: Count
     classes_per_client: Count
-    shares: Literal["equal", "uniform"] = "equal"
+    shares: Literal["equal", "uniform", "uniform_and_one_unused"] = "equal"
 
 
 class Pathological(_Filled):

@@ -112,6 +112,10 @@ class Method(ABC):
     look : int or None
         Number of its colour and mark in every figure; the first free one unless given.
         Like the three above it is a literal: reports read them without running the file.
+    deviations : tuple of (str, str, str)
+        Where it departs from what is published: from the ``paper``, the ``code`` or ``paper and
+        code``; what differs; whether that moves a number: ``yes`` and how, ``no``, ``not known``.
+        Literals, too.
     personalization : str
         How a client that never trained is served; ``global``: by one model, the same for everyone.
     needs_labels : bool
@@ -129,6 +133,7 @@ class Method(ABC):
     called: ClassVar[str] = ""
     shown_as: ClassVar[str] = ""
     look: ClassVar[int | None] = None
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     personalization: ClassVar[Personalization]
     needs_labels: ClassVar[bool]
     numbers_version: ClassVar[int] = 1

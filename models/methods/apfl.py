@@ -80,6 +80,19 @@ class APFL(PersonalWeights):
     look: ClassVar[int | None] = 20
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "code",
+            "Weights are mixed, as in the paper, where the code mixes logits; v's gradient is "
+            "taken before w steps; alpha does not shrink by 2% per unit of rate.",
+            "not known",
+        ),
+        (
+            "paper and code",
+            "A newcomer, whom neither covers, trains v from v = w with w fixed.",
+            "yes: it alone makes a newcomer's model",
+        ),
+    )
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return random weights, the same for all, and every client's ``alpha``."""

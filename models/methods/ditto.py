@@ -48,6 +48,19 @@ class Ditto(PersonalWeights):
     look: ClassVar[int | None] = 19
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "code",
+            "v and w have the momentum, decay and clipping of the local step (there none); changes "
+            "are weighted by support sizes (there clients are drawn by size and count alike).",
+            "not known",
+        ),
+        (
+            "paper and code",
+            "A newcomer, whom neither covers, takes finetune_steps steps from v = w.",
+            "yes: it alone makes a newcomer's model",
+        ),
+    )
 
     def objective(
         self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int

@@ -22,7 +22,8 @@ class FedAvg(AveragedWeights):
     Attributes
     ----------
     local_lr, local_momentum, local_weight_decay, clip_norm : float
-        The local step; published values for the images of the pFedHN and PeFLL papers.
+        The local step; the values are those of pFedHN's own local step. Both pFedHN's and PeFLL's
+        authors searched rates for FedAvg and give none.
     """
 
     name: ClassVar[str] = "fedavg"
@@ -32,6 +33,14 @@ class FedAvg(AveragedWeights):
     look: ClassVar[int | None] = 2
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "paper",
+            "Momentum, decay and clipping in the local step, and rates, are those of pFedHN's own "
+            "local step; batches are drawn at random, and epochs are not counted.",
+            "not known",
+        ),
+    )
 
     def weights_for(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
         """Return the global weights, whoever is served."""

@@ -42,6 +42,14 @@ class FedAvgFT(FineTuned, AveragedWeights):
     look: ClassVar[int | None] = 18
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "paper",
+            "Rate and length of fine-tuning are settings, not chosen on each client's held-out "
+            "data.",
+            "not known",
+        ),
+    )
 
     def tuning(self, task: Task, state: State) -> Tuning:
         """Return fine-tuning of the global model."""

@@ -53,6 +53,14 @@ class FedBABU(SharedBody):
     look: ClassVar[int | None] = 23
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "code",
+            "Clients are weighted by support sizes (there equally); the head is left out of the "
+            "step (there its rate is 0).",
+            "no, for clients of one size",
+        ),
+    )
 
     def phases(self, task: Task) -> tuple[Phase, ...]:
         """Return a single phase, in which the head is frozen."""

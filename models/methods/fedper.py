@@ -23,3 +23,11 @@ class FedPer(SharedBody):
     look: ClassVar[int | None] = 15
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "paper",
+            "A newcomer trains a fresh head on the frozen body, which the paper does not say; "
+            "momentum, decay and clipping are those of the local step.",
+            "not known",
+        ),
+    )

@@ -36,6 +36,20 @@ class FedRep(SharedBody):
     look: ClassVar[int | None] = 7
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "code",
+            "Local steps are split 5 to 1 between head and body (42 and 8 of 50; there 62 and 13); "
+            "biases decay; momentum is .9 (there .5).",
+            "not known",
+        ),
+        (
+            "paper",
+            "A seen client that the last rounds did not draw is served the head of its last round "
+            "under the newest body, as in the code's own test.",
+            "not known",
+        ),
+    )
 
     def phases(self, task: Task) -> tuple[Phase, ...]:
         """Return a single phase whose rounds train the head first."""

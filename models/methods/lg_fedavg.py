@@ -25,7 +25,7 @@ class LGFedAvg(FineTuned, AveragedWeights):
 
     In the second phase a client's body starts from FedAvg's, trains whenever the client is drawn
     and stays with it, and the head alone is averaged. A newcomer trains the mean of the seen
-    clients' bodies under the frozen head.
+    clients' bodies under the frozen head: ours, the published code has an ensemble of local models.
 
     Attributes
     ----------
@@ -55,6 +55,26 @@ class LGFedAvg(FineTuned, AveragedWeights):
     look: ClassVar[int | None] = 10
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "code",
+            "A newcomer trains the mean of the seen clients' bodies under the frozen head (there "
+            "unknown clients are served by an ensemble of local models).",
+            "yes: it alone makes a newcomer's model",
+        ),
+        (
+            "code",
+            "The head is one layer (the script keeps two), its mean is weighted by support sizes "
+            "(there equally), momentum is .9 (there .5).",
+            "not known",
+        ),
+        (
+            "code",
+            "One model a client is served; the authors keep each client's best net by test "
+            "accuracy.",
+            "yes: theirs is optimistic, by how much is not known",
+        ),
+    )
 
     def phases(self, task: Task) -> tuple[Phase, ...]:
         """Return FedAvg's rounds and the local ones."""

@@ -21,7 +21,8 @@ class Local(FineTuned):
     """Training without a federation, the baseline for every other method.
 
     A seen client's model is trained further whenever the client is drawn; a newcomer trains one
-    from random weights.
+    from random weights. Where a round is chosen by validation, seen clients have that round's
+    models, newcomers those of their last step.
 
     Attributes
     ----------
@@ -47,6 +48,14 @@ class Local(FineTuned):
     look: ClassVar[int | None] = 4
     personalization: ClassVar[Personalization] = "local"
     needs_labels: ClassVar[bool] = True
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "paper and code",
+            "Momentum begins anew every epoch. Seen clients have the epoch that validation picks, "
+            "newcomers the last one, which works against newcomers.",
+            "not known",
+        ),
+    )
 
     @property
     def local(self) -> LocalSGD:

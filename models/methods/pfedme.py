@@ -31,10 +31,12 @@ class PFedMe(FineTuned, GlobalWeights):
     ``theta -= inner_lr * (gradient + lam * (theta - w) + inner_weight_decay * theta)`` on the
     minibatch, towards ``min_theta L(theta; D) + lam / 2 |theta - w|^2``; then ``w`` descends that
     Moreau envelope, ``w -= local_lr * lam * (w - theta)``. The server moves a share ``beta`` of
-    the way to the cohort's mean ``w`` (published: all clients'); no step has momentum or clipping.
+    the way to the cohort's mean ``w``; no step has momentum or clipping.
 
-    A client that trained is served the ``theta`` its last round ended with; others are served the
-    one that SGD on their whole support finds for the global weights.
+    A client that trained is served the ``theta`` its last round ended with, tied to the weights of
+    that round: in the published code all clients train in every round, and only the mean is over
+    those selected. Others are served the ``theta`` that SGD on their whole support finds for the
+    global weights.
 
     Attributes
     ----------
@@ -65,6 +67,21 @@ class PFedMe(FineTuned, GlobalWeights):
     personalization = "finetune"
     needs_labels: ClassVar[bool] = True
     numbers_version: ClassVar[int] = 2
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "code",
+            "Only the cohort trains; in the code all clients do, and the mean is over the selected "
+            "ones. A client that a round does not draw keeps its theta, on average as many rounds "
+            "old as there are cohorts, tied to global weights that have moved on. Refitting them "
+            "all at every check would take more steps than training.",
+            "yes: seen clients are understated, by how much is not known",
+        ),
+        (
+            "paper and code",
+            "A newcomer's theta takes finetune_steps plain steps on its whole support.",
+            "yes: it alone makes a newcomer's model",
+        ),
+    )
 
     @property
     def local(self) -> LocalSGD:

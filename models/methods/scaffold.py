@@ -50,6 +50,14 @@ class Scaffold(AveragedWeights):
     look: ClassVar[int | None] = 22
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "paper",
+            "Momentum, decay and clipping of the local step are settings (the paper's step has "
+            "none), and the control variate's divisor follows the momentum.",
+            "not known",
+        ),
+    )
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return random global weights, and control variates that are 0."""

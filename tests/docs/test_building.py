@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import latecomer.bounds
+from latecomer.eval.names import method_facts
 from latecomer.eval.studies.shipped import shipped_studies
 from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers
 
@@ -118,3 +119,11 @@ def test_the_kept_table_of_published_numbers_is_what_the_kept_runs_give():
     judged = published.verdicts()
     compared = judged[judged["verdict"] != NOT_COMPARABLE]
     assert all((published.REFERENCE / run / "rows.csv").is_file() for run in compared["run"])
+
+
+def test_the_page_of_departures_has_a_row_for_every_record_of_every_method():
+    facts = loaded("facts")
+    page = facts.expanded((ROOT / "docs" / "pages" / "deviations.md").read_text("utf-8"))
+    for name, told in method_facts().items():
+        for record in told["deviations"]:
+            assert f"(`{name}`) | {' | '.join(record)} |" in page

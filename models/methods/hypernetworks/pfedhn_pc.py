@@ -40,6 +40,19 @@ class PFedHNPC(FittedEmbeddings):
     personalization: ClassVar[Personalization] = "embedding"
     needs_labels: ClassVar[bool] = True
     numbers_version: ClassVar[int] = 3
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "code",
+            "A head's momentum begins anew in every round, and a local step clips body and head "
+            "together (there the body alone, and heads have optimizers that last).",
+            "not known",
+        ),
+        (
+            "code",
+            "The split is the text's, as for pfedhn.",
+            "yes, by how much is not known",
+        ),
+    )
 
     @property
     def personal_layers(self) -> int:

@@ -32,6 +32,13 @@ class PFLEnsemble(EmbeddedClients):
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
     numbers_version: ClassVar[int] = 2
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "paper",
+            "Models are our pFedHN's, whose departures it shares.",
+            "not known",
+        ),
+    )
 
     def personalize(
         self,

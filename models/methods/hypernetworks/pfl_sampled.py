@@ -37,6 +37,14 @@ class PFLSampled(EmbeddedClients):
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
     numbers_version: ClassVar[int] = 3
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "paper",
+            "Models are our pFedHN's, whose departures it shares; all seen clients' models are "
+            "averaged over, so that no draw adds noise.",
+            "not known",
+        ),
+    )
 
     @property
     def predictors(self) -> tuple[str, ...]:

@@ -52,7 +52,10 @@ IMPOSSIBLE = [
         {"kind": "dirichlet", "classes_per_client": None, "alpha": 0.001, "clients": 440},
         "after 100 draws",
     ),
-    ({"shares": "unequal"}, "split.shares: must be 'equal' or 'uniform', got 'unequal'"),
+    (
+        {"shares": "unequal"},
+        "split.shares: must be 'equal', 'uniform' or 'uniform_and_one_unused', got 'unequal'",
+    ),
     ({"kind": "pathological", "classes_per_client": None}, "shards_per_client must be given"),
     (
         {"kind": "pathological", "classes_per_client": None, "shards_per_client": 30},

@@ -91,6 +91,25 @@ def test_drawn_labels_never_exceed_what_there_is(clients, alpha, seed, data):
     assert counts.min() >= 0
 
 
+def test_with_one_share_unused_a_client_of_ten_holds_a_third_of_a_class_and_of_its_test_rows():
+    y = np.repeat(np.arange(10), 360)
+    test = np.arange(3600) % 6 == 0
+    data = make_dataset("toy", np.zeros((3600, 2), np.float32), y, test=test, provenance="made")
+    dealt = {"kind": "by_class", "clients": 10, "classes_per_client": 2}
+    split = make_split(data, **dealt, shares="uniform_and_one_unused")
+    text = make_split(data, **dealt, shares="uniform")
+    for role, n in (("all", 360), ("query", 60)):
+        held = [np.bincount(y[one.rows(role)], minlength=10) for one in split.seen]
+        shares = np.concatenate([one[one > 0] for one in held]) / n
+        assert len(shares) == 20
+        assert shares.min() > 0.24
+        assert shares.max() < 0.44
+        assert 0.3 < shares.mean() < 0.37
+    used = [sum(len(one.rows("all")) for one in each.seen) for each in (split, text)]
+    assert used[1] == 3600
+    assert 0.6 < used[0] / used[1] < 0.74
+
+
 def test_drawn_labels_leave_all_clients_equally_large_and_shares_do_not():
     by = {
         form: make_split(DIGITS, kind="dirichlet", clients=30, alpha=0.1, form=form)

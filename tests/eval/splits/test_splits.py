@@ -40,7 +40,7 @@ SETTINGS = st.one_of(
         {
             "kind": st.just("by_class"),
             "classes_per_client": st.integers(1, 6),
-            "shares": st.sampled_from(["equal", "uniform"]),
+            "shares": st.sampled_from(["equal", "uniform", "uniform_and_one_unused"]),
         }
     ),
     st.fixed_dictionaries(

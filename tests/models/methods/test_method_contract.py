@@ -376,5 +376,15 @@ def test_names_are_listed_without_torch() -> None:
 def test_what_a_file_says_in_literals_is_what_the_class_says(name: str) -> None:
     """Reports read it from the file: a value that is computed would be lost on them."""
     cls, told = METHODS[name], method_facts()[name]
-    for fact in ("cites", "called", "shown_as", "look"):
+    for fact in ("cites", "called", "shown_as", "look", "deviations"):
         assert told.get(fact, getattr(Method, fact)) == getattr(cls, fact)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_says_where_it_departs_and_whether_a_number_moves(name: str) -> None:
+    told = method_facts()[name]["deviations"]
+    assert told
+    for where, what, moves in told:
+        assert where in ("paper", "code", "paper and code")
+        assert what.endswith(".")
+        assert moves.split()[0].strip(":,") in ("yes", "no") or moves == "not known"
