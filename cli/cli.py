@@ -4,7 +4,6 @@ Each command imports what it needs when it runs, so that commands that only comp
 something up load no torch and answer at once.
 """
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from latecomer.listings import RulesInHelp
 from latecomer.losses.certify_command import certify_file
 from latecomer.losses.plan_command import plan_hold_out
 from latecomer.losses.watch_command import verify, watch
-from latecomer.one_line_errors import OneLineErrors
+from latecomer.one_line_errors import OneLineErrors, open_streams
 from latecomer.run_command import run_study
 from latecomer.tables import show_json, show_table
 
@@ -228,9 +227,7 @@ app.add_typer(data_app)
 
 def main() -> None:
     """Entry point of the command ``latecomer``."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character gets a question mark, not a traceback.
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    open_streams()
     app(prog_name="latecomer")
 
 

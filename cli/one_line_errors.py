@@ -4,7 +4,11 @@ The libraries underneath draw boxes around errors, wrap them at the terminal's w
 usage error over three lines; a script reading stderr wants the cause and nothing else.
 """
 
+import contextlib
+import errno
+import os
 import re
+import sys
 from typing import Any
 
 import typer
@@ -33,7 +37,9 @@ class OneLineErrors(TyperGroup):
         except ModuleNotFoundError as error:
             code = fail(_absent(error))
         except OSError as error:
-            code = fail(_system(error))
+            # Who reads a pipe may leave, as head does: nothing is wrong, and nobody listens.
+            code = 1 if error.errno == errno.EPIPE else fail(_system(error))
+        _end_output()
         raise SystemExit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
@@ -62,8 +68,37 @@ def fail(message: str) -> int:
     # A damaged file may be quoted as one word as long as the whole file.
     line = re.sub(rf"\S{{{_LONG},}}", _shortened, line)
     plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-    typer.echo(f"latecomer: {plain}", err=True)
+    with contextlib.suppress(OSError):  # a terminal that hung up hears nothing
+        typer.echo(f"latecomer: {plain}", err=True)
     return 2
+
+
+def open_streams() -> None:
+    """Make every standard stream one that can be written to, whatever the shell has closed.
+
+    A closed one becomes the null device, in its own place: the next file that is opened would get
+    its number, and what others print would get into that file.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets a question mark, not a traceback.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+
+
+def _end_output() -> None:
+    """Write out what is left; where nobody takes it, Python shall not complain as it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _shortened(word: re.Match[str]) -> str:

@@ -1,5 +1,6 @@
 """What ``latecomer run`` shows: the plan, progress while it works, and what came out."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -162,7 +163,8 @@ class TableDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        with contextlib.suppress(OSError):  # a terminal that hung up
+            self._live.stop()
 
     def __call__(self, event: Event) -> None:
         """Update the table; what it cannot show becomes a line above it."""

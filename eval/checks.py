@@ -1,11 +1,15 @@
 """Checks of single values that a study gives: one line names the key, the range and the value."""
 
+import os
 import re
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.files import kind_of
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -83,3 +87,70 @@ def one_of(key: str, value: Any, legal: tuple[str, ...]) -> str:
         hint = nearest(value, legal) if isinstance(value, str) else ""
         raise InputError(f"{key} must be one of {', '.join(legal)}, got {value!r}{hint}")
     return value
+
+
+def output_file(
+    key: str, path: str | os.PathLike[str], inputs: Iterable[Any] = (), *, grows: bool = False
+) -> None:
+    """Refuse a path at which nothing can be written without losing something else.
+
+    Parameters
+    ----------
+    key : str
+        The option or argument that gave the path.
+    path : path
+        A file to be replaced or made; a terminal or a pipe will do unless it ``grows``.
+    inputs : iterable
+        What is read, of which nothing may be this file, under whatever name; only paths count.
+    grows : bool
+        Whether lines are added to the file, and read again.
+
+    Examples
+    --------
+    >>> output_file("--report", "-")
+    Traceback (most recent call last):
+    latecomer.eval.errors.InputError: --report must be a file, got '-'; a file of that name is ./-
+    """
+    text = os.fspath(path)
+    if text in ("", "-"):
+        raise InputError(f"{key} must be a file, got {text!r}; a file of that name is ./{text}")
+    try:
+        kind = kind_of(text) or ("folder" if text.endswith(os.sep) else "")
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{key}: {short(text)} cannot be written: {cause}") from error
+    legal = ("", "file") if grows else ("", "file", "character device", "pipe")
+    if kind not in legal:
+        raise InputError(f"{key} must be a file, {text} is a {kind}")
+    if kind in ("", "file"):
+        _check_folder(key, text)
+        _check_inputs(key, text, inputs)
+
+
+def _check_folder(key: str, text: str) -> None:
+    """Refuse a file whose folder is none, or is not to be written."""
+    folder = Path(os.path.realpath(text)).parent
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir():
+        raise InputError(f"{key}: {text} cannot be written: {folder} is no folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{key}: {text} cannot be written: no permission in {folder}")
+
+
+def _check_inputs(key: str, text: str, inputs: Iterable[Any]) -> None:
+    read = [one for one in inputs if isinstance(one, str | os.PathLike)]
+    for one in map(os.fspath, read):
+        if _same(text, one):
+            raise InputError(f"{key} must be another file than {one}, which is read, got {text}")
+    for number, stream in enumerate(("standard input", "standard output", "standard error")):
+        if _same(text, number):
+            raise InputError(f"{key} must be another file than that of {stream}, got {text}")
+
+
+def _same(text: str, other: Any) -> bool:
+    """Return whether two paths, or a path and an open stream, are one file: by links too."""
+    try:
+        return os.path.samestat(os.stat(text), os.stat(other))
+    except (OSError, ValueError):
+        return isinstance(other, str) and os.path.realpath(text) == os.path.realpath(other)

@@ -1,28 +1,61 @@
 """Files that are written whole or not at all."""
 
+import contextlib
+import errno
 import os
+import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
     """Replace a file in one step: temporary name beside it, fsync, rename, fsync of the folder.
 
     After a crash at any moment the file holds either what it held before or all of ``data``.
-    Text is written as UTF-8; missing parent folders are made.
+    Text is written as UTF-8; missing parent folders are made.  A link is followed: the file that
+    it leads to is replaced.  What is no file is never replaced: see `replacing`.
 
     Raises
     ------
     OSError
         When the folder cannot be written or the disk is full; the old file is then untouched.
     """
-    target = Path(path)
+    with replacing(path) as file:
+        file.write(data.encode("utf-8") if isinstance(data, str) else data)
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open what takes the place of a file in one step when the block ends, as `write_atomic` does.
+
+    A terminal, another character device or a pipe is written to as it stands.
+
+    Raises
+    ------
+    OSError
+        As for `write_atomic`, and for a folder, a block device or a socket.
+    """
+    kind = kind_of(path)
+    target = Path(os.path.realpath(path))
+    # A deleted file that some process still has open has a place, but no name any more.
+    nameless = kind == "file" and not target.exists()
+    if kind in ("character device", "pipe") or nameless:
+        try:
+            with open(os.open(path, os.O_WRONLY), "wb") as file:
+                yield file
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        return
+    if kind not in ("", "file"):
+        number = errno.EISDIR if kind == "folder" else errno.EINVAL
+        raise OSError(number, f"is a {kind}, and nothing is written to it", str(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    payload = data.encode("utf-8") if isinstance(data, str) else data
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(payload)
+            yield file
             file.flush()
             os.fchmod(file.fileno(), 0o644)
             os.fsync(file.fileno())
@@ -31,6 +64,30 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
         Path(name).unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
+
+
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "folder",
+    stat.S_IFCHR: "character device",
+    stat.S_IFBLK: "block device",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+}
+
+
+def kind_of(path: str | Path) -> str:
+    """Return what stands at a path, links followed; empty if nothing does.
+
+    Examples
+    --------
+    >>> kind_of(os.curdir), kind_of(os.devnull)
+    ('folder', 'character device')
+    """
+    try:
+        return _KINDS.get(stat.S_IFMT(os.stat(path).st_mode), "special file")
+    except FileNotFoundError:
+        return ""
 
 
 def write_changed(path: str | Path, data: str) -> None:

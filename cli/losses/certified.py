@@ -69,6 +69,8 @@ class CertifiedLosses(LossCertificate, Shown):
         Column of the order in which the clients were drawn; ``order`` where it was no column.
     places : tuple of int
         Each client's place in it, in the order of ``losses``.
+    sources : tuple of path
+        Files that losses came from, which no page may replace.
     """
 
     delta: float = 0.05
@@ -84,6 +86,7 @@ class CertifiedLosses(LossCertificate, Shown):
     independent: bool = False
     order: str = ""
     places: tuple[int, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @property
     def together(self) -> Together:
@@ -255,7 +258,9 @@ def _read_and_certified(given: Mapping[str, Any]) -> CertifiedLosses:
     found = _certified(table, alpha, drawn, betting, **further)
     named = order if isinstance(order, str) else "order" if ordered else ""
     said = {"independent": given["independent"], "order": named, "places": table.order}
-    return replace(found, **said)
+    files = (given[name] for name in ("losses", "against"))
+    read = tuple(str(fspath(one)) for one in files if isinstance(one, str | PathLike))
+    return replace(found, **said, sources=read)
 
 
 _TOGETHER = ("pool_size", "alpha", "independent", "joint")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from latecomer.arguments import Json, numbers, real_option, whole_option
+from latecomer.eval.checks import output_file
 from latecomer.eval.errors import InputError, nearest
 
 _BALLS = ("kl", "tv", "chi2")
@@ -126,6 +127,8 @@ def certify_file(
         return
     if file is None:
         raise InputError("missing argument 'FILE'")
+    if report is not None:
+        output_file("--report", report, [file, against])
     from latecomer.losses.certified import certify_losses
 
     certified = certify_losses(

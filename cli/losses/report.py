@@ -8,6 +8,7 @@ import numpy as np
 
 from latecomer.eval.certificates.from_losses import LossCertificate
 from latecomer.eval.certificates.shifted_losses import certify_shifted
+from latecomer.eval.checks import output_file
 from latecomer.eval.files import write_atomic
 from latecomer.losses.certificate_lines import loss_certificate_lines
 from latecomer.losses.certified import CertifiedLosses
@@ -34,8 +35,14 @@ def write_report(certified: CertifiedLosses, path: str | PathLike[str], *, sourc
         The file to write.
     source : str
         What the page calls the losses.
+
+    Raises
+    ------
+    InputError
+        Where the file is one that the losses came from, a folder or another thing that is no file.
     """
     place = Path(fspath(path))
+    output_file("path", path, certified.sources)
     write_atomic(place, loss_page(_page(certified, source)))
     return place
 

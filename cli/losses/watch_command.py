@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from latecomer.arguments import Json, real_option, whole_option
+from latecomer.eval.checks import output_file
 from latecomer.eval.errors import InputError
 
 _SETTLED = ("rule", "delta", "loss_max", "threshold", "alpha", "run_length")
@@ -69,6 +70,8 @@ def watch(
     if model is not None and plan is None:
         raise InputError("--model needs --plan: the ledger keeps the model's hash")
     place = ledger or (file.with_name(f"{file.name}.ledger") if plan is not None else None)
+    if place is not None:
+        output_file("--ledger", place, [file, plan, model], grows=True)
     watch_file(file, settled, ledger=place, model=model, once=once, as_json=as_json)
 
 

@@ -18,6 +18,7 @@ import json
 import math
 import os
 import secrets
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -150,6 +151,8 @@ def _entry(number: int, moment: Moment, at: str, previous: str) -> tuple[bytes, 
 def read_ledger(path: str | Path) -> Ledger:
     """Read a ledger and check its chain, line by line.
 
+    Line ends may have become those of Windows: no hash is about them.
+
     Raises
     ------
     InputError
@@ -163,7 +166,8 @@ def read_ledger(path: str | Path) -> Ledger:
 
 
 def _parsed(path: str | Path, data: bytes) -> Ledger:
-    first, *lines = data.split(b"\n")
+    # Git on Windows and some editors write other line ends, and a mark in front.
+    first, *lines = data.removeprefix(BOM_UTF8).replace(b"\r\n", b"\n").split(b"\n")
     if not lines:
         raise InputError(f"{path}: line 1 is no plan of a ledger of 'latecomer watch'")
     head = _head(path, first + b"\n")
@@ -177,7 +181,7 @@ def _parsed(path: str | Path, data: bytes) -> Ledger:
         moments.append(moment)
         times.append(at)
         hashes.append(digest)
-    length = len(data) - len(cut)
+    length = data.rfind(b"\n") + 1
     return Ledger(head, tuple(moments), tuple(times), tuple(hashes), length, cut)
 
 

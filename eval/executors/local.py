@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.spawn import get_preparation_data
 
 from latecomer.eval.checks import at_least
 from latecomer.eval.errors import InputError
 from latecomer.eval.executors.contract import Report, Retries, end, worker_environment
 from latecomer.eval.jobs.job import Job, attempt
 from latecomer.eval.jobs.lock import free
-from latecomer.eval.jobs.sigterm import GRACE_SECONDS, stop_on_sigterm
+from latecomer.eval.jobs.stopping import GRACE_SECONDS, STOPPING, stop_on_signals
 
 _ENDS = ("done", "failed", "held", "halted")
 _REPORT_EVERY = 0.1  # seconds between two round reports of a worker
-_TERMINATED = 128 + signal.SIGTERM
+# A worker that is asked to stop ends in order, with the code of a shell for what has asked.
+_ASKED = {128 + number: -number for number in STOPPING}
+_UNGUARDED = 78  # of a worker in which its script would have started the run again
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class LocalExecutor:
     checkpoint as `Retries` decides.  If the process was killed, as by a machine that runs out of
     memory, the cell is tried alone, after all others.  Workers end when the process that started
     them ends.
+
+    Workers import the script that called anew, so that it must start nothing as it is imported.
 
     Attributes
     ----------
@@ -67,7 +72,14 @@ class LocalExecutor:
         return min(wanted, int(_free_memory(self.memory_per_cell) // self.memory_per_cell))
 
     def run(self, jobs: Sequence[Job], on_report: Callable[[Report], None]) -> None:
-        """Carry out the jobs in their order, as many at a time as there are workers."""
+        """Carry out the jobs in their order, as many at a time as there are workers.
+
+        Raises
+        ------
+        InputError
+            Before a cell begins, where workers cannot start: see `refuse_to_start_again`.
+        """
+        _check_script()
         most = self.processes()
         waiting = deque(range(len(jobs)))
         alone: deque[int] = deque()
@@ -85,20 +97,22 @@ class LocalExecutor:
                     idle.append(workers[-1])
                 worker, number = idle.pop(), waiting.popleft()
                 worker.job = number
-                on_report(Report("start", number))
                 with contextlib.suppress(OSError):  # it died: handled below
                     worker.connection.send((number, jobs[number]))
 
         def lost(worker: _Worker) -> None:
             workers.remove(worker)
             number, reason = worker.job, worker.bury()
+            if not worker.began and (worker.process.exitcode or 0) > 0:
+                raise InputError(_why_none_began(worker.process.exitcode))
             if number is None:
                 return
             if retries.due(number):
                 (alone if worker.killed() else waiting).appendleft(number)
                 on_report(Report("retry", number, message=f"its process {reason}"))
             else:
-                message = f"its process {reason}, twice; the machine may be short of memory"
+                memory = "; the machine may be short of memory" if worker.killed() else ""
+                message = f"its process {reason}, twice{memory}"
                 on_report(Report("failed", number, message=message, details=message))
 
         try:
@@ -123,6 +137,39 @@ class LocalExecutor:
                 worker.bury()
                 if worker.job is not None:  # it had no time or chance to unlock its cell
                     free(jobs[worker.job].folder)
+
+
+def refuse_to_start_again() -> None:
+    """End this process if it is a worker that imports the script which called `run`.
+
+    The script has no main guard, then, and the process that started the worker says so: here it
+    would be one more message a worker.
+    """
+    # The same mark by which multiprocessing refuses to start a process at this point.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        os._exit(_UNGUARDED)
+
+
+_GUARD = 'put what starts the run below `if __name__ == "__main__":`'
+
+
+def _check_script() -> None:
+    """Refuse a script that workers cannot import, as one that comes from standard input."""
+    path = get_preparation_data("worker").get("init_main_from_path")
+    if path is not None and not os.path.isfile(path):
+        raise InputError(
+            "cells run in processes of their own, which read the script again, and there is no"
+            f" file {os.path.basename(path)}: put the script into a file, with {_GUARD[4:]}"
+        )
+
+
+def _why_none_began(code: int | None) -> str:
+    if code == _UNGUARDED:
+        return f"cells run in processes of their own, which read the script again: {_GUARD}"
+    return (
+        f"a worker ended with exit code {code} before it took a cell: it reads the script again,"
+        f" so {_GUARD}"
+    )
 
 
 def _free_memory(wanted: float) -> float:
@@ -156,6 +203,7 @@ class _Worker:
         self.connection, other = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(other,), daemon=True)
         self.job: int | None = None
+        self.began = False
         with worker_environment(gpu), _no_interrupt():
             self.process.start()
         other.close()
@@ -172,6 +220,7 @@ class _Worker:
                 report: Report = self.connection.recv()
             except (EOFError, OSError):
                 return
+            self.began = True
             if report.kind in _ENDS:
                 self.job = None
             yield report
@@ -186,8 +235,7 @@ class _Worker:
         self.process.join()
         self.connection.close()
         code = self.process.exitcode or 0
-        if code == _TERMINATED:
-            code = -signal.SIGTERM
+        code = _ASKED.get(code, code)
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"ended with exit code {code}"
@@ -215,13 +263,14 @@ def _no_interrupt() -> Iterator[None]:
 
 def _serve(connection: Connection) -> None:
     """Carry out jobs until the parent closes the connection."""
-    stop_on_sigterm()
+    stop_on_signals()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
             number, job = connection.recv()
         except EOFError:
             return
+        connection.send(Report("start", number))
         connection.send(_carry_out(number, job, connection))
 
 

@@ -17,7 +17,7 @@ from latecomer.eval.executors.contract import Report, worker_variables
 from latecomer.eval.executors.dispatch import Lost, dispatch
 from latecomer.eval.executors.remote_worker import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.jobs.job import Ending, Job
-from latecomer.eval.jobs.sigterm import GRACE_SECONDS
+from latecomer.eval.jobs.stopping import GRACE_SECONDS, STOPPING
 
 _POLL = 0.5  # seconds between two looks at what has ended
 _ANSWER = 10.0  # seconds that a cluster may take to answer
@@ -109,7 +109,7 @@ class RayExecutor:
         if ray.is_initialized():
             yield ray
             return
-        handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+        handlers = {each: signal.getsignal(each) for each in (*STOPPING, signal.SIGINT)}
         try:
             ray.init(address=self.address, log_to_driver=False, logging_level=logging.CRITICAL)
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:

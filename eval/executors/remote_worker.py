@@ -25,7 +25,7 @@ from pathlib import Path
 from latecomer.eval.devices import lacking
 from latecomer.eval.executors.contract import ONE_THREAD
 from latecomer.eval.jobs.job import Ending, Job, attempt
-from latecomer.eval.jobs.sigterm import stop_on_sigterm
+from latecomer.eval.jobs.stopping import STOPPING, stop_on_signals
 
 _LATE = 10.0  # seconds that a shared file system may take to show a new file
 _PACKAGES = ("latecomer", "torch", "numpy")
@@ -200,8 +200,8 @@ def carry_out_elsewhere(errand: Errand) -> Ending | Refusal:
         )
     number, count = errand.number, errand.attempt
     errand.board.sign(number, count, kind="start", host=where, pid=str(os.getpid()))
-    before = signal.getsignal(signal.SIGTERM)
-    stop_on_sigterm()
+    before = {each: signal.getsignal(each) for each in STOPPING}
+    stop_on_signals()
     try:
         return attempt(
             errand.job,
@@ -211,4 +211,5 @@ def carry_out_elsewhere(errand: Errand) -> Ending | Refusal:
     except SystemExit as stop:
         os._exit(stop.code if isinstance(stop.code, int) else 1)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -15,7 +15,7 @@ from latecomer.eval.executors.contract import Report, worker_environment, worker
 from latecomer.eval.executors.dispatch import Lost, NoRoom, dispatch
 from latecomer.eval.executors.remote_worker import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.jobs.job import Ending, Job
-from latecomer.eval.jobs.sigterm import GRACE_SECONDS, stop_on_sigterm
+from latecomer.eval.jobs.stopping import GRACE_SECONDS, stop_on_signals
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def carry_out_in_job(errand: Errand) -> Ending | Refusal:
     By itself submitit ends a job that cannot checkpoint itself with an error on these signals; here
     a cell writes its last checkpoint and exits without a result, which counts as lost.
     """
-    stop_on_sigterm()
+    stop_on_signals()
     warned_by = getattr(signal, "SIG" + os.environ.get("SUBMITIT_PREEMPT_SIGNAL", "USR2"))
     signal.signal(warned_by, signal.getsignal(signal.SIGTERM))
     return carry_out_elsewhere(errand)

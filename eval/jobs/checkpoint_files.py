@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.eval.files import sync_folder, write_atomic
 from latecomer.eval.jobs.progress import Place, Progress
-from latecomer.eval.jobs.sigterm import allow_stop, put_off_stop, stop_waits
+from latecomer.eval.jobs.stopping import allow_stop, put_off_stop, stop_waits
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Slot
 
 if TYPE_CHECKING:

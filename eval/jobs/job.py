@@ -24,7 +24,7 @@ from latecomer.eval.jobs.cell_directory import (
 from latecomer.eval.jobs.checkpoint_files import CellCheckpoints, remove_checkpoints
 from latecomer.eval.jobs.lock import HeldError, Lock, held, owner_of
 from latecomer.eval.jobs.progress import Progress, RoundLog
-from latecomer.eval.jobs.sigterm import allow_stop
+from latecomer.eval.jobs.stopping import allow_stop
 from latecomer.eval.results.rows import Artifact, rows_to_text, write_artifact
 from latecomer.eval.studies.cells import Cell
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Checkpoints

@@ -10,10 +10,11 @@ from pathlib import Path
 from latecomer.eval.devices import visible_gpus
 from latecomer.eval.errors import CannotWriteError, InputError
 from latecomer.eval.executors import Executor, LocalExecutor
+from latecomer.eval.executors.local import refuse_to_start_again
 from latecomer.eval.jobs.cell_directory import failure_of, is_done, says_storage
 from latecomer.eval.jobs.job import Job
 from latecomer.eval.jobs.lock import Watch
-from latecomer.eval.jobs.sigterm import sigterm_interrupts
+from latecomer.eval.jobs.stopping import signals_interrupt
 from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.runs.adoption import check_sources
 from latecomer.eval.runs.run_directory import check_directory, count_scorings, declare, merge
@@ -99,12 +100,14 @@ def run(
     Raises
     ------
     InputError
-        For unavailable data, split or device; for a directory that holds something else.
+        For unavailable data, split or device, a directory that holds something else, or a script
+        without main guard or from standard input.
     CannotWriteError
         When the disk is full or read-only; finished cells stay finished.
     KeyboardInterrupt
-        On Ctrl-C or SIGTERM, after the workers stopped; its message says how to continue.
+        On Ctrl-C, SIGTERM, SIGHUP or SIGUSR1, after the workers stopped; it says how to continue.
     """
+    refuse_to_start_again()
     began = time.monotonic()
     require()
     _check_workers(workers)
@@ -181,9 +184,9 @@ def _result(tally: Tally, seconds: float) -> RunResult:
 
 @contextmanager
 def _stopping(tally: Tally) -> Iterator[None]:
-    """Make Ctrl-C and SIGTERM say how to continue."""
+    """Make Ctrl-C, and the signals that ask to stop, say how to continue."""
     try:
-        with sigterm_interrupts():
+        with signals_interrupt():
             yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

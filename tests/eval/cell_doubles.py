@@ -74,6 +74,18 @@ def local_always_dies(config, on_round, checkpoints=None):
     return work(config, on_round)
 
 
+def local_always_crashes(config, on_round, checkpoints=None):
+    if config["method"] and config["method"]["name"] == "local":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return work(config, on_round)
+
+
+def local_always_leaves(config, on_round, checkpoints=None):
+    if config["method"] and config["method"]["name"] == "local":
+        os._exit(3)
+    return work(config, on_round)
+
+
 def waits(config, on_round, checkpoints=None):
     note(config)
     on_round(RoundLog(0, 1.0))

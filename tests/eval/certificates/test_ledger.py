@@ -307,3 +307,40 @@ def test_a_first_line_of_the_wrong_form_is_found(path, monkeypatch, name, value)
     written(path, [])
     with pytest.raises(InputError, match="line 1: "):
         verify_ledger(path)
+
+
+def windows(data):
+    return data.replace(b"\n", b"\r\n")
+
+
+CHANGED_ENDS = {
+    "crlf": windows,
+    "bom": lambda data: b"\xef\xbb\xbf" + data,
+    "both": lambda data: b"\xef\xbb\xbf" + windows(data),
+    "some": lambda data: data.replace(b"\n", b"\r\n", 2),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGED_ENDS.values(), ids=CHANGED_ENDS)
+def test_line_ends_of_windows_are_read_and_gone_on_from(tmp_path, changed):
+    other = tmp_path / "other"
+    written(other, MOMENTS[:2])
+    other.write_bytes(changed(other.read_bytes()))
+    assert verify_ledger(other).moments == MOMENTS[:2]
+    whole = written(other)
+    assert (whole.moments, verify_ledger(other)) == (MOMENTS, whole)
+    # What a crash left is cut off at the right byte.
+    size = other.stat().st_size
+    with other.open("ab") as file:
+        file.write(b'{"n":5,"client"')
+    written(other)
+    assert other.stat().st_size == size
+
+
+@pytest.mark.parametrize("changed", CHANGED_ENDS.values(), ids=CHANGED_ENDS)
+def test_what_was_changed_beside_the_line_ends_is_still_refused(tmp_path, changed):
+    place = tmp_path / "ledger"
+    written(place)
+    place.write_bytes(changed(place.read_bytes().replace(b'"loss":0.25', b'"loss":0.15')))
+    with pytest.raises(InputError, match="line 4: changed"):
+        verify_ledger(place)

@@ -119,9 +119,25 @@ def test_a_cell_that_kills_twice_fails_and_the_others_go_on(make_jobs, tmp_path)
     reports = carry_out(make_jobs("local_always_dies"), workers=2)
     ends = {r.job: r for r in reports if r.kind in ("done", "failed")}
     assert ends[0].kind == "failed"
-    assert "killed by SIGKILL, twice" in ends[0].message
+    assert ends[0].message == (
+        "its process was killed by SIGKILL, twice; the machine may be short of memory"
+    )
     assert ends[1].kind == "done"
     assert attempts(tmp_path) == ["fedavg 0", "local 0", "local 0"]
+
+
+@pytest.mark.parametrize(
+    ("double", "ended"),
+    [
+        ("local_always_crashes", "was killed by SIGSEGV"),
+        ("local_always_leaves", "ended with exit code 3"),
+    ],
+)
+def test_memory_is_not_blamed_where_something_else_ended_the_process(make_jobs, double, ended):
+    reports = carry_out(make_jobs(double), workers=1)
+    ends = {r.job: r for r in reports if r.kind in ("done", "failed")}
+    assert ends[0].message == f"its process {ended}, twice"
+    assert ends[1].kind == "done"
 
 
 def test_an_error_is_one_line_and_no_retry(make_jobs, tmp_path):

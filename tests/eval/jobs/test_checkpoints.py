@@ -15,7 +15,7 @@ from latecomer.eval.jobs.cell_directory import is_done
 from latecomer.eval.jobs.checkpoint_files import CellCheckpoints
 from latecomer.eval.jobs.job import Job, carry_out
 from latecomer.eval.jobs.progress import Place, Progress, last_entry
-from latecomer.eval.jobs.sigterm import allow_stop, stop_on_sigterm, stop_waits
+from latecomer.eval.jobs.stopping import allow_stop, stop_on_signals, stop_waits
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, CheckpointEvery
 from latecomer.models.engine.checkpoint import Checkpoint
@@ -339,9 +339,9 @@ def test_what_is_written_within_a_round_is_a_copy(files, tmp_path):
 def stopped():
     """Ask this process to stop, as a worker is asked."""
     before = signal.getsignal(signal.SIGTERM)
-    stop_on_sigterm()
+    stop_on_signals()
     yield lambda: os.kill(os.getpid(), signal.SIGTERM)
-    stop_on_sigterm()
+    stop_on_signals()
     allow_stop()
     signal.signal(signal.SIGTERM, before)
 

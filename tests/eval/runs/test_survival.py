@@ -450,7 +450,11 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+    "number",
+    [
+        *(signal.SIGINT, signal.SIGHUP, signal.SIGUSR1),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_asked_to_stop_leaves_checkpoints(double, study, tmp_path, monkeypatch, number):
     monkeypatch.setenv("LATECOMER_TEST_PAUSE", "0.3")
@@ -481,3 +485,68 @@ def test_a_run_asked_to_stop_leaves_checkpoints(double, study, tmp_path, monkeyp
     run(study, out=out, **double("saves"))
     run(study, out=tmp_path / "alone", **double("saves"))
     assert rows(out) == rows(tmp_path / "alone")
+
+
+UNGUARDED = """
+import sys
+sys.path.insert(0, {here!r})
+from latecomer.eval.runs.runner import run
+from latecomer.eval.studies.loading import load_study
+{before}
+found = run(load_study({study!r}), out={out!r}, workers=2, evaluate="cell_doubles:work")
+print(found.n_done, "done", found.n_failed, "failed")
+"""
+READ_AGAIN = "cells run in processes of their own, which read the script again"
+
+
+@pytest.fixture
+def unguarded(tmp_path, monkeypatch):
+    """Write a script without a main guard, run it in some way, and say how that ended."""
+    monkeypatch.setenv("LATECOMER_TEST_LOG", str(tmp_path / "log"))
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
+    (tmp_path / "data.txt").write_text("once")
+    about = {"here": str(HERE), "study": "tiny.yaml", "out": "out"}
+
+    def started(how, before=""):
+        text = UNGUARDED.format(**about, before=before)
+        (tmp_path / "script.py").write_text(text)
+        return subprocess.run(
+            [sys.executable, *how],
+            cwd=tmp_path,
+            input=text if how == ["-"] else "",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return started
+
+
+@pytest.mark.parametrize(
+    ("how", "before", "says"),
+    [
+        (["script.py"], "", f"{READ_AGAIN}: put what starts the run below `if __name__ =="),
+        (["-m", "script"], "", f"{READ_AGAIN}: put what starts the run below `if __name__ =="),
+        (["./script.py"], "import atexit", f"{READ_AGAIN}: put what starts the run below"),
+        (["-"], "", f"{READ_AGAIN}, and there is no file <stdin>: put the script into a file, "),
+        (
+            ["script.py"],
+            "import os; os.rename('data.txt', 'moved.txt')",
+            "a worker ended with exit code 1 before it took a cell: it reads the script again, so ",
+        ),
+    ],
+)
+def test_a_script_without_a_main_guard_begins_no_cell(
+    unguarded, double, study, tmp_path, how, before, says
+):
+    done = unguarded(how, before)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"latecomer.eval.errors.InputError: {says}")
+    assert done.stderr.count("InputError: ") == 1
+    assert done.stdout == ""
+    assert not (tmp_path / "out" / "cells").exists()
+    assert not (tmp_path / "log").exists()
+    # Nothing is left that stands in the way of the right command.
+    tally = run(study, out=tmp_path / "out", **double("work"))
+    assert (tally.n_done, tally.n_failed, tally.n_skipped) == (5, 0, 0)

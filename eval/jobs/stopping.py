@@ -1,4 +1,7 @@
-"""Being asked to stop: Ctrl-C and SIGTERM end a run in order, and a worker with a checkpoint."""
+"""Being asked to stop: Ctrl-C, or a signal as `STOPPING` has them, ends a run in order.
+
+A worker ends with a checkpoint.
+"""
 
 import contextlib
 import signal
@@ -9,6 +12,10 @@ from types import FrameType
 
 GRACE_SECONDS = 10.0
 """How long workers may take for a last checkpoint."""
+
+
+STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+"""What schedulers, and terminals that close, send to a program before they end it."""
 
 
 @dataclass
@@ -36,13 +43,16 @@ class _Stop:
 _stop = _Stop()
 
 
-def stop_on_sigterm() -> None:
-    """Let SIGTERM end this worker process with exit code 143, at any point unless put off.
+def stop_on_signals() -> None:
+    """Let a signal of `STOPPING` end this worker process, with exit code 143 for SIGTERM.
 
-    ``SystemExit`` is raised once; running work writes its last checkpoint as it ends.
+    ``SystemExit`` is raised once, at any point unless put off; running work writes its last
+    checkpoint as it ends.  What whoever started the process ignores, as ``nohup`` does, stays so.
     """
     _stop.code, _stop.put_off, _stop.raised = None, False, False
-    signal.signal(signal.SIGTERM, _stop.ask)
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop.ask)
 
 
 def put_off_stop() -> None:
@@ -62,17 +72,17 @@ def stop_waits() -> bool:
 
 
 @contextlib.contextmanager
-def sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM raise ``KeyboardInterrupt`` while the block runs, as Ctrl-C does.
+def signals_interrupt() -> Iterator[None]:
+    """Let a signal of `STOPPING` raise ``KeyboardInterrupt`` in the block, as Ctrl-C does.
 
-    Only in the main thread, and only if nothing else handles SIGTERM.
+    Only in the main thread, and only if nothing else handles the signal or ignores it.
     """
     first = threading.current_thread() is threading.main_thread()
-    if not first or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    free = [one for one in STOPPING if first and signal.getsignal(one) is signal.SIG_DFL]
+    for number in free:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in free:
+            signal.signal(number, signal.SIG_DFL)
