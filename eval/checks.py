@@ -90,7 +90,11 @@ def one_of(key: str, value: Any, legal: tuple[str, ...]) -> str:
 
 
 def output_file(
-    key: str, path: str | os.PathLike[str], inputs: Iterable[Any] = (), *, grows: bool = False
+    key: str,
+    path: str | os.PathLike[str] | None,
+    inputs: Iterable[Any] = (),
+    *,
+    grows: bool = False,
 ) -> None:
     """Refuse a path at which nothing can be written without losing something else.
 
@@ -99,7 +103,8 @@ def output_file(
     key : str
         The option or argument that gave the path.
     path : path
-        A file to be replaced or made; a terminal or a pipe will do unless it ``grows``.
+        A file to be replaced or made; a terminal or a pipe will do unless it ``grows``.  None is an
+        output that nobody asked for.
     inputs : iterable
         What is read, of which nothing may be this file, under whatever name; only paths count.
     grows : bool
@@ -111,6 +116,8 @@ def output_file(
     Traceback (most recent call last):
     latecomer.eval.errors.InputError: --report must be a file, got '-'; a file of that name is ./-
     """
+    if path is None:
+        return
     text = os.fspath(path)
     if text in ("", "-"):
         raise InputError(f"{key} must be a file, got {text!r}; a file of that name is ./{text}")
@@ -139,8 +146,7 @@ def _check_folder(key: str, text: str) -> None:
 
 
 def _check_inputs(key: str, text: str, inputs: Iterable[Any]) -> None:
-    read = [one for one in inputs if isinstance(one, str | os.PathLike)]
-    for one in map(os.fspath, read):
+    for one in [str(each) for each in inputs if isinstance(each, str | os.PathLike)]:
         if _same(text, one):
             raise InputError(f"{key} must be another file than {one}, which is read, got {text}")
     for number, stream in enumerate(("standard input", "standard output", "standard error")):

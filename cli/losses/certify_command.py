@@ -127,8 +127,7 @@ def certify_file(
         return
     if file is None:
         raise InputError("missing argument 'FILE'")
-    if report is not None:
-        output_file("--report", report, [file, against])
+    output_file("--report", report, [file, against])
     from latecomer.losses.certified import certify_losses
 
     certified = certify_losses(

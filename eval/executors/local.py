@@ -25,6 +25,7 @@ _ENDS = ("done", "failed", "held", "halted")
 _REPORT_EVERY = 0.1  # seconds between two round reports of a worker
 # A worker that is asked to stop ends in order, with the code of a shell for what has asked.
 _ASKED = {128 + number: -number for number in STOPPING}
+_SHORT = "; the machine may be short of memory"
 _UNGUARDED = 78  # of a worker in which its script would have started the run again
 
 
@@ -72,14 +73,7 @@ class LocalExecutor:
         return min(wanted, int(_free_memory(self.memory_per_cell) // self.memory_per_cell))
 
     def run(self, jobs: Sequence[Job], on_report: Callable[[Report], None]) -> None:
-        """Carry out the jobs in their order, as many at a time as there are workers.
-
-        Raises
-        ------
-        InputError
-            Before a cell begins, where workers cannot start: see `refuse_to_start_again`.
-        """
-        _check_script()
+        """Carry out the jobs in their order, as many at a time as there are workers."""
         most = self.processes()
         waiting = deque(range(len(jobs)))
         alone: deque[int] = deque()
@@ -103,16 +97,14 @@ class LocalExecutor:
         def lost(worker: _Worker) -> None:
             workers.remove(worker)
             number, reason = worker.job, worker.bury()
-            if not worker.began and (worker.process.exitcode or 0) > 0:
-                raise InputError(_why_none_began(worker.process.exitcode))
+            _check_began(worker)
             if number is None:
                 return
             if retries.due(number):
                 (alone if worker.killed() else waiting).appendleft(number)
                 on_report(Report("retry", number, message=f"its process {reason}"))
             else:
-                memory = "; the machine may be short of memory" if worker.killed() else ""
-                message = f"its process {reason}, twice{memory}"
+                message = f"its process {reason}, twice{_SHORT if worker.killed() else ''}"
                 on_report(Report("failed", number, message=message, details=message))
 
         try:
@@ -163,10 +155,16 @@ def _check_script() -> None:
         )
 
 
-def _why_none_began(code: int | None) -> str:
+def _check_began(worker: "_Worker") -> None:
+    """Refuse to go on where a process ended, unasked, before it took a cell."""
+    code = worker.process.exitcode or 0
+    if worker.began or code <= 0 or code in _ASKED:
+        return
     if code == _UNGUARDED:
-        return f"cells run in processes of their own, which read the script again: {_GUARD}"
-    return (
+        raise InputError(
+            f"cells run in processes of their own, which read the script again: {_GUARD}"
+        )
+    raise InputError(
         f"a worker ended with exit code {code} before it took a cell: it reads the script again,"
         f" so {_GUARD}"
     )
@@ -199,6 +197,7 @@ class _Worker:
 
     def __init__(self, gpu: str | None = None) -> None:
         self.gpu = gpu
+        _check_script()
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(other,), daemon=True)

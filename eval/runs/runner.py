@@ -100,8 +100,7 @@ def run(
     Raises
     ------
     InputError
-        For unavailable data, split or device, a directory that holds something else, or a script
-        without main guard or from standard input.
+        For unavailable data, split or device, another directory, a script without main guard.
     CannotWriteError
         When the disk is full or read-only; finished cells stay finished.
     KeyboardInterrupt
