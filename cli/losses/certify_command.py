@@ -121,9 +121,8 @@ def certify_file(
     The clients must have played no part in training; rows of a client are averaged.  Whatever is
     asked beyond the mean is a statement of its own; the last line says how surely all hold.
     """
-    given = locals()
     if log_sum is not None or clients is not None or gamma is not None:
-        _certify_sum(given)
+        _certify_sum(locals())
         return
     if file is None:
         raise InputError("missing argument 'FILE'")
