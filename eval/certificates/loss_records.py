@@ -28,6 +28,8 @@ def json_rows(path: str, text: str) -> Iterator[tuple[str, Record]]:
         held = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON: {error}") from error
+    if isinstance(held, dict) and {"certificate", "rule", "orders"} <= held.keys():
+        raise InputError(f"{path}: holds a certificate, no losses{_withdrawn(held)}")
     if isinstance(held, list):
         yield from ((f"{path}, record {i}", _record(path, i, one)) for i, one in enumerate(held))
     elif isinstance(held.get("client"), list):
@@ -35,6 +37,20 @@ def json_rows(path: str, text: str) -> Iterator[tuple[str, Record]]:
     else:
         for client, loss in held.items():
             yield f"{path}, client {client!r}", {"client": client, "loss": loss}
+
+
+def _withdrawn(held: Record) -> str:
+    """Say what became of a certificate that an earlier version issued along one drawn order."""
+    # Later records say whether the order was that of the draw.
+    asked = {held["rule"], *(held.get("best_of") or ())}
+    if "in_order" in held or not held["orders"]:
+        return ""
+    if asked & {"product_wor", "betting_wor", "wsr_wor"}:
+        return (
+            "; it is withdrawn: its bets went along one order of sorted losses, which is no random "
+            "one (see the errata of held-out clients)"
+        )
+    return "; it was issued by an older way, over orders of sorted losses by a fixed seed"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Record:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from latecomer.eval.certificates.rules import sampling_of
+from latecomer.eval.certificates.rules import RULES, sampling_of
 from latecomer.eval.errors import InputError
 from latecomer.eval.results.kept_cells import run_folder
 from latecomer.eval.results.rows import COLUMNS, read_records
@@ -135,6 +135,13 @@ def drawn_from(there: Source, plan: Plan, models: Mapping[str, Scores]) -> Drawn
         raise InputError(
             "a frozen split cannot be re-issued: no row says how its clients were dealt"
         )
+    for index, (entry, _) in enumerate(plan.issued):
+        rules = [RULES[name] for name in entry.best_of or (str(entry.rule),) if name in RULES]
+        if kind == "natural" and any(rule.ordered or rule.orders for rule in rules):
+            raise InputError(
+                f"certificates.{index}: rules that bet along an order need that of the split, and "
+                "rows list natural clients by their ids: use a rule without an order, or run anew"
+            )
     sizes = {_n_clients(scores) for scores in models.values()}
     if len(sizes) > 1:
         raise InputError(f"models have different numbers of certification clients: {sorted(sizes)}")
