@@ -32,19 +32,26 @@ if TYPE_CHECKING:
     from latecomer.bounds.held_out.arriving import *
     from latecomer.bounds.held_out.betting import *
     from latecomer.bounds.held_out.betting_orders import *
+    from latecomer.bounds.held_out.blend import *
     from latecomer.bounds.held_out.counting import *
+    from latecomer.bounds.held_out.differences import *
     from latecomer.bounds.held_out.drift import *
+    from latecomer.bounds.held_out.local_levels import *
     from latecomer.bounds.held_out.losses import *
     from latecomer.bounds.held_out.pool_betting import *
     from latecomer.bounds.held_out.pool_curve import *
     from latecomer.bounds.held_out.price import *
     from latecomer.bounds.held_out.secure_sum import *
+    from latecomer.bounds.held_out.star import *
+    from latecomer.bounds.held_out.yardstick import *
     from latecomer.bounds.linear import *
     from latecomer.bounds.meta_learning.earlier import *
     from latecomer.bounds.meta_learning.kl_inverted import *
     from latecomer.bounds.meta_learning.learned_priors import *
     from latecomer.bounds.meta_learning.pefll import *
     from latecomer.bounds.meta_learning.unequal_sizes import *
+    from latecomer.bounds.next_client.client_sets import *
+    from latecomer.bounds.next_client.next_site import *
     from latecomer.bounds.one_data_set.pac_bayes import *
     from latecomer.bounds.one_data_set.pac_bayes_estimates import *
     from latecomer.bounds.one_data_set.pac_bayes_trade_off import *
@@ -69,6 +76,7 @@ _BESIDE = {
     "Entry": "certificate",
     "LinearOptimum": "linear",
     "Nearest": "shift.client_shift",
+    "SiteInterval": "next_client.next_site",
     "baxter_thm2_eps": "uniform_convergence.unseen_clients",
 }
 _ENTERED = re.compile(r"^@catalogued\(.*?^def (\w+)", re.MULTILINE | re.DOTALL)

@@ -24,6 +24,7 @@ __all__ = [
     "largest_loss",
     "losses_in",
     "nonnegative",
+    "one_in",
     "one_of",
     "positive",
     "real",
@@ -138,6 +139,16 @@ def largest_loss(name: str, value: ArrayLike) -> float:
     if array.ndim:
         raise ValueError(f"{name} {legal}, got shape {array.shape}")
     _refuse(name, legal, array, array <= 0)
+    return float(array)
+
+
+def one_in(name: str, value: ArrayLike, low: float, high: float) -> float:
+    """Return ``value`` as one float with ``low <= value <= high``."""
+    array = interval(name, value, low, high)
+    if array.ndim:
+        raise ValueError(
+            f"{name} must be one number in [{_shown(low)}, {_shown(high)}], got shape {array.shape}"
+        )
     return float(array)
 
 

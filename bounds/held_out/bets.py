@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Sampling
-from latecomer.bounds.held_out.betting import fixed_bets, fixed_products
+from latecomer.bounds.held_out.betting import bet_weights, fixed_bets, fixed_products
 from latecomer.bounds.held_out.betting_orders import bets_of_orders as adaptive_bets_of_orders
 from latecomer.bounds.held_out.orders import averaged, draw
 from latecomer.bounds.held_out.pool_betting import (
@@ -96,8 +96,8 @@ def betting_mixture_bets(n_bets: int = 10) -> Bets:
     )
 
 
-def product_mixture_bets(n_bets: int = 5) -> Bets:
-    """Bets of ``product_mixture``: the average of prod (1 - b L_i) / (1 - b R) over b = 1/J ... 1.
+def product_mixture_bets(n_bets: int | None = None, weights: ArrayLike | None = None) -> Bets:
+    """Bets of ``product_mixture``: the mean of prod (1 - b L_i) / (1 - b R) over b = 1/J ... 1.
 
     Examples
     --------
@@ -105,12 +105,12 @@ def product_mixture_bets(n_bets: int = 5) -> Bets:
     >>> round(float(np.exp(won(np.array(0.8)))[0]), 6)
     0.520833
     """
-    fixed = int(checks.count("n_bets", n_bets))
+    shares = bet_weights(n_bets, weights)
     return Bets(
         "product_mixture",
         "iid or finite-pool",
         False,
-        lambda scores, delta: _once(fixed_products(scores, fixed)),
+        lambda scores, delta: _once(fixed_products(scores, shares)),
     )
 
 

@@ -6,16 +6,21 @@ the smallest refused R, found by bisection and rounded up.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
+from latecomer.bounds.held_out.grid import STEPS, allowance, each_sample, last_kept
+from latecomer.bounds.unit_scale import outward
 
-__all__ = ["betting_mixture", "product_mixture", "wsr", "wsr_wor"]
+__all__ = ["BET_WEIGHTS", "betting_mixture", "product_mixture", "wsr", "wsr_wor"]
 
 _EPS = float(np.finfo(np.float64).eps)
+BET_WEIGHTS = (0.05, 0.05, 0.05, 0.05, 0.8)
+"""Weights of ``product_mixture`` on the bets 1/5, ..., 1 that lean on the product rule."""
 
 
 def first_refused(
@@ -37,13 +42,27 @@ def first_refused(
 
 
 def adaptive_bets(scores: Array, failure: Array) -> Array:
-    """Predictable bets of Waudby-Smith and Ramdas, from the scores before each client."""
+    """Predictable bets of Waudby-Smith and Ramdas from the scores before each client, at most 1."""
+    return np.minimum(1.0, wanted_bets(scores, failure))
+
+
+def wanted_bets(scores: Array, failure: Array) -> Array:
+    """Return the bets of ``adaptive_bets`` without their limit."""
     k = scores.shape[-1]
     rank = np.arange(1, k + 1)
     mean = (0.5 + np.cumsum(scores, axis=-1)) / (rank + 1)
     variance = (0.25 + np.cumsum((scores - mean) ** 2, axis=-1)) / (rank + 1)
     before = np.concatenate([np.full_like(variance[..., :1], 0.25), variance[..., :-1]], axis=-1)
-    return np.asarray(np.minimum(1.0, np.sqrt(-2.0 * np.log(failure)[..., None] / (k * before))))
+    return np.asarray(np.sqrt(-2.0 * np.log(failure)[..., None] / (k * before)))
+
+
+def capped_gains(scores: Array, wanted: Array, cap: float, risks: Array) -> Array:
+    """Return logs of 1 - nu (L - R) for bets of at most max(1, cap / (1 - R)), [G, ..., k]."""
+    left = 1.0 - risks.reshape(-1, *[1] * scores.ndim)
+    # As a share of the largest legal bet 1 / (1 - R), so that a loss of 1 leaves exactly nothing.
+    share = np.minimum(wanted * left, np.maximum(left, cap))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(1.0 + share * ((1.0 - scores) / left - 1.0)))
 
 
 def fixed_bets(scores: Array, n_bets: int) -> Callable[[Array], Array]:
@@ -58,9 +77,35 @@ def fixed_bets(scores: Array, n_bets: int) -> Callable[[Array], Array]:
     return log_wealth
 
 
-def fixed_products(scores: Array, n_bets: int) -> Callable[[Array], Array]:
-    """Return R -> log of the average of prod (1 - b L) / (1 - b R) for b = 1/J, ..., 1."""
-    bets = np.arange(1, n_bets + 1) / n_bets
+def bet_weights(n_bets: int | None, weights: ArrayLike | None) -> Array:
+    """Weights of the bets 1/J, ..., 1: those given, or equal ones of ``n_bets`` (5 unless given).
+
+    Raises
+    ------
+    ValueError
+        The weights are no list of numbers in [0, 1] that sum to 1, or not as many as ``n_bets``.
+    """
+    if weights is None:
+        number = 5 if n_bets is None else int(checks.count("n_bets", n_bets))
+        return np.full(number, 1.0 / number)
+    given = checks.interval("weights", weights, 0.0, 1.0)
+    legal = "weights must be a list of numbers in [0, 1] that sum to 1"
+    if given.ndim != 1 or not given.size:
+        raise ValueError(f"{legal}, got shape {given.shape}")
+    total = float(given.sum())
+    if abs(total - 1.0) > 1e-9:
+        raise ValueError(f"{legal}, got sum={total:.12g}")
+    if n_bets is not None and int(checks.count("n_bets", n_bets)) != given.size:
+        raise ValueError(
+            f"n_bets must be left out beside {given.size} weights, got n_bets={n_bets}"
+        )
+    return np.asarray(given / max(total, 1.0))
+
+
+def fixed_products(scores: Array, weights: Array) -> Callable[[Array], Array]:
+    """Return R -> log of the weighted mean of prod (1 - b L) / (1 - b R) for b = 1/J, ..., 1."""
+    of_use = weights > 0.0
+    bets, shares = (np.arange(1, weights.size + 1) / weights.size)[of_use], weights[of_use]
     k = scores.shape[-1]
     with np.errstate(divide="ignore"):
         # Wealth is rounded down.  A sum of k terms of one sign is off by at most k roundings.
@@ -69,10 +114,12 @@ def fixed_products(scores: Array, n_bets: int) -> Callable[[Array], Array]:
 
     def log_wealth(risk: Array) -> Array:
         each = [
-            logs - k * np.log1p(-bet * risk * (1.0 - 2.0 * _EPS)) * (1.0 - 4.0 * _EPS)
-            for bet, logs in zip(bets, kept, strict=True)
+            logs
+            - k * np.log1p(-bet * risk * (1.0 - 2.0 * _EPS)) * (1.0 - 4.0 * _EPS)
+            + np.log(share)
+            for bet, share, logs in zip(bets, shares, kept, strict=True)
         ]
-        mixed = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_bets)
+        mixed = np.logaddexp.reduce(np.stack(each), axis=0)
         return np.asarray(mixed - 16.0 * _EPS * (1.0 + np.abs(mixed)))
 
     return log_wealth
@@ -108,7 +155,9 @@ REALISED = (
     ),
     vacuous_when="too few clients to win 1/delta: below about 5 at delta .05",
 )
-def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certificate:
+def wsr(
+    *, losses: ArrayLike, delta: ArrayLike, cap: ArrayLike = 0.0, loss_max: float = 1.0
+) -> Certificate:
     """Smallest risk R with max_i prod_{j<=i} (1 - nu_j (L_j - R)) > 1/delta, or ``loss_max``.
 
     For sequences whose order is known to have nothing to do with the scores; where only ids
@@ -117,11 +166,18 @@ def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certif
     nu_i = min(1, sqrt(2 ln(1/delta) / (k s_{i-1}))), where s_{i-1} is the shrunken variance of the
     scores before client i (1/4 at first). Losses are divided by ``loss_max`` first.
 
+    With a ``cap`` above 0 the first 1 becomes max(1, cap / (1 - R)): bets of up to 1 / (1 - R) are
+    legal.  That gains .005 to .025 on even scores and costs up to .1 where some clients score 1.
+    The wealth is then not monotone in R, and the bound is one step above the largest R = i/10000
+    that is not refused (:mod:`latecomer.bounds.held_out.grid`).
+
     Parameters
     ----------
     losses : array_like, shape [..., k], in [0, loss_max]
         In an order fixed beforehand.
     delta : array_like, in (0, 1)
+    cap : float, in [0, 1]
+        How far bets may go beyond 1, fixed beforehand.
     loss_max : float, positive
 
     Examples
@@ -133,6 +189,11 @@ def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certif
     scores = checks.losses_in("losses", losses, loss_max=top)
     failure = checks.failure_probability("delta", delta)
     unit = scores / top
+    beyond = checks.one_in("cap", cap, 0.0, 1.0)
+    if beyond > 0.0:
+        unit_value = each_sample(partial(_capped, beyond), unit[..., None, :], failure)
+        value = np.minimum(outward(unit_value, top), top)
+        return priced("wsr", value, scores.mean(axis=-1), {"clients": failure}, top)
     bets = adaptive_bets(unit, failure)
 
     def log_wealth(risk: Array) -> Array:
@@ -142,6 +203,19 @@ def wsr(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Certif
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
     value = top * first_refused(log_wealth, zero, zero + 1.0, failure, unit.shape[-1])
     return priced("wsr", value, scores.mean(axis=-1), {"clients": failure}, top)
+
+
+def _capped(cap: float, ordered: Array, delta: float) -> float:
+    """Bound of ``wsr`` with bets beyond 1, for scores [1, k]."""
+    wanted = wanted_bets(ordered, np.array([delta]))
+    needed = allowance(ordered.size) - np.log(delta)
+
+    def refused(risks: Array) -> NDArray[np.bool_]:
+        gains = capped_gains(ordered, wanted, cap, risks)
+        return np.asarray(np.cumsum(gains, axis=-1).max(axis=-1)[:, 0] >= needed)
+
+    last = last_kept(refused, top=STEPS - 1, near=float(ordered.mean()), width=ordered.size)
+    return (last + 1) / STEPS
 
 
 @catalogued(
@@ -243,7 +317,10 @@ def betting_mixture(
     >>> round(float(betting_mixture(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
     0.2586384373
     """
-    return _mixture("betting_mixture", fixed_bets, losses, delta, n_bets, loss_max)
+    fixed = int(checks.count("n_bets", n_bets))
+    return _mixture(
+        "betting_mixture", lambda unit: fixed_bets(unit, fixed), losses, delta, loss_max
+    )
 
 
 @catalogued(
@@ -260,15 +337,21 @@ def betting_mixture(
         "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean is "
         "then what is bounded, or scores whose conditional means drift, whose average it is then",
     ),
-    vacuous_when="too few clients for any bet to win n_bets/delta",
+    vacuous_when="too few clients for any bet to win 1/delta by its own weight",
 )
 def product_mixture(
-    *, losses: ArrayLike, delta: ArrayLike, n_bets: int = 5, loss_max: float = 1.0
+    *,
+    losses: ArrayLike,
+    delta: ArrayLike,
+    n_bets: int | None = None,
+    weights: ArrayLike | None = None,
+    loss_max: float = 1.0,
 ) -> Certificate:
-    r"""Smallest R with (1/J) sum_b prod_t (1 - b L_t) / (1 - b R) > 1/delta, or ``loss_max``.
+    r"""Smallest R with sum_b w_b prod_t (1 - b L_t) / (1 - b R) > 1/delta, or ``loss_max``.
 
-    The bets b are 1/J, 2/J, ..., 1, and losses are divided by ``loss_max`` first.  The bet 1 alone
-    is :func:`latecomer.bounds.held_out.losses.product`; the others survive a score of 1.
+    The bets b are 1/J, 2/J, ..., 1 with weights w, equal ones unless given, and losses are divided
+    by ``loss_max`` first.  The bet 1 alone is :func:`latecomer.bounds.held_out.losses.product`; the
+    others survive a score of 1.  :data:`BET_WEIGHTS` loses little to the product on even scores.
 
     Let :math:`\mu_t` be the mean of score t given those before it.  Whatever it depends on,
     :math:`\prod_t (1 - b L_t) / (1 - b \mu_t)` has mean 1, and :math:`\prod_t (1 - b \mu_t)` is
@@ -280,24 +363,32 @@ def product_mixture(
     ----------
     losses : array_like, shape [..., k], in [0, loss_max]
     delta : array_like, in (0, 1)
-    n_bets : int
-        Number J of bets, at least 1.
+    n_bets : int, optional
+        Number J of bets, at least 1; 5 unless given.
+    weights : array_like, shape [J], in [0, 1], optional
+        Shares of the bets 1/J, ..., 1 in the wealth at the start, which sum to 1; equal ones unless
+        given.  Fixed before the first score.
     loss_max : float, positive
 
     Examples
     --------
-    >>> round(float(product_mixture(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
+    >>> scores = [0.1, 0.05, 0.2, 0.15, 0.1] * 8
+    >>> round(float(product_mixture(losses=scores, delta=0.05)), 10)
     0.2069763062
+    >>> round(float(product_mixture(losses=scores, delta=0.05, weights=BET_WEIGHTS)), 10)
+    0.1882490779
     """
-    return _mixture("product_mixture", fixed_products, losses, delta, n_bets, loss_max)
+    shares = bet_weights(n_bets, weights)
+    return _mixture(
+        "product_mixture", lambda unit: fixed_products(unit, shares), losses, delta, loss_max
+    )
 
 
 def _mixture(
     rule: str,
-    wealth: Callable[[Array, int], Callable[[Array], Array]],
+    wealth: Callable[[Array], Callable[[Array], Array]],
     losses: ArrayLike,
     delta: ArrayLike,
-    n_bets: int,
     loss_max: float,
 ) -> Certificate:
     """Refuse every risk against which a fixed number of fixed bets wins more than 1/delta."""
@@ -305,7 +396,7 @@ def _mixture(
     scores = checks.losses_in("losses", losses, loss_max=top)
     failure = checks.failure_probability("delta", delta)
     unit = scores / top
-    won = wealth(unit, int(checks.count("n_bets", n_bets)))
+    won = wealth(unit)
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
     value = top * first_refused(won, zero, zero + 1.0, failure, unit.shape[-1])
     return priced(rule, value, scores.mean(axis=-1), {"clients": failure}, top)

@@ -267,6 +267,26 @@ LEGAL: dict[str, dict[str, Any]] = {
     },
     "vc_dev": {"dimension": 10, "n_samples": 1000, "delta": 0.05},
     "wsr_wor": {"losses": [0.1, 0.2], "delta": 0.05, "pool_size": 10},
+    "star": {"losses": [0.1, 0.2], "delta": 0.05},
+    "blend": {"losses": [0.1, 0.2], "delta": 0.05, "pool_size": 10, "n_orders": 4, "seed": 1},
+    "mean_difference": {"losses": [0.1, 0.2], "other": [0.2, 0.2], "delta": 0.05},
+    "gaffke": {"losses": [0.1, 0.2], "delta": 0.05},
+    "dersimonian_laird": {
+        "estimates": [0.1, 0.2, 0.4],
+        "variances": [0.01, 0.02, 0.01],
+        "alpha": 0.1,
+    },
+    "equal_local_level": {"n_clients": 20, "delta": 0.05},
+    "client_threshold": {"scores": [[0.1, 0.2], [0.3]], "alpha": 0.4},
+    "confident_threshold": {"scores": [[0.1, 0.2], [0.3]], "alpha": 0.4, "delta": 0.05},
+    "covered_threshold": {
+        "scores": [[0.1, 0.2], [0.3]],
+        "alpha": 0.4,
+        "beta": 0.3,
+        "gamma": 0.2,
+        "delta": 0.05,
+        "pool_size": 10,
+    },
     "wsr_averaged": {"losses": [0.1, 0.2], "delta": 0.05, "n_orders": 4, "seed": 1},
     "product_wor_averaged": {
         "losses": [0.1, 0.2],
@@ -299,6 +319,10 @@ LEGAL: dict[str, dict[str, Any]] = {
     },
 }
 SAME = {
+    "star_wor": "wsr_wor",
+    "hartung_knapp": "dersimonian_laird",
+    "local_level_band": "equal_local_level",
+    "second_moment_threshold": "client_threshold",
     "aid_occam": "aid_fast",
     "baxter_thm4_m": "baxter_thm2_m",
     "chernoff_kl": "hoeffding",
@@ -457,6 +481,14 @@ ILLEGAL: dict[str, list[Any]] = {
     "temperatures": [[], [0.0, 1.0], [1.0, -1.0], [1.0, NAN], [1.0, 800.0], "fine"],
     "share": [0, 1.5, -0.1, NAN, "half"],
     "rule": ["product", 3],
+    "other": [[], [0.1, 1.2], [0.1, NAN], [-0.1, 0.5], "low", 0.5],
+    "weights": [[], [0.5, 0.6], [-0.1, 1.1], [NAN, 1.0], "even", 0.5],
+    "cap": [1.5, -0.1, NAN, "full"],
+    "beta": [0, 1, -0.1, NAN, "half"],
+    "orders": [[], [[0, 0]], [[0, 1.5]], [[1, 0], [0, 2]], [[0, 1, 2]], "all", 3],
+    "scores": [[], [[]], [[0.1], [NAN]], [[0.1], []], "low", 3],
+    "estimates": [[], [0.1, 0.2], [0.1, NAN, 0.2], "low", 0.3],
+    "variances": [[], [0.1, 0.0, 0.2], [0.1, NAN, 0.2], [0.1, -1.0, 0.2], "low", 0.3],
     "ball": FLAG,
     "two_sided": ["yes", 1, None],
     "in_order": ["yes", 1, None],
@@ -465,6 +497,10 @@ ILLEGAL: dict[str, list[Any]] = {
 # Two names mean something else in a few places: a variance, and an epsilon that may be 0.
 EXCEPTIONS: dict[tuple[str, str], list[Any]] = {
     ("ball_mixture", "bets"): ["product", 3],
+    **{
+        (name, "rule"): ["wsr", 3]
+        for name in ("mean_difference", "confident_threshold", "covered_threshold")
+    },
     ("gauss_kl_equal", "alpha"): POSITIVE,
     ("personal_prior_kl", "alpha"): POSITIVE,
     ("personal_prior_pooled", "alpha"): POSITIVE,
@@ -492,6 +528,8 @@ OPTIONAL = [
     "n_priors",
     "n_simultaneous",
     "head_dim",
+    "weights",
+    "cap",
     "c1",
     "c2",
 ]
@@ -566,6 +604,20 @@ CONFLICTS: list[tuple[str, dict[str, Any], str]] = [
     ("ball_mixture", {"ball": "tv"}, "points[1]=1"),
     ("ball_mixture", {"ball": "subgroup", "radius": 0.0, "points": [0.0]}, "radius=0"),
     ("ball_mixture", {"bets": product_wor_bets(1)}, "pool_size=1"),
+    ("star_wor", {"pool_size": 1}, "pool_size=1"),
+    ("blend", {"pool_size": 1}, "pool_size=1"),
+    ("blend", {"orders": [[0, 1]]}, "n_orders, seed and in_order"),
+    ("blend", {"orders": [[0, 0]], "n_orders": None, "seed": None}, "orders[0]"),
+    ("blend", {"orders": [[1, 0, 2]], "n_orders": None, "seed": None}, "shape (1, 3)"),
+    ("mean_difference", {"other": [0.1]}, "other has 1"),
+    ("product_mixture", {"weights": [0.5, 0.5]}, "n_bets=4"),
+    ("equal_local_level", {"n_clients": 2001}, "n_clients=2001"),
+    ("local_level_band", {"n_clients": 2001, "delta": 0.6}, "delta=0.6"),
+    ("local_level_band", {"n_clients": [20, 30]}, "(2,)"),
+    ("client_threshold", {"scores": [[0.1], []]}, "scores[1]"),
+    ("client_threshold", {"alpha": [0.1, 0.2]}, "(2,)"),
+    ("covered_threshold", {"pool_size": 1}, "pool_size=1"),
+    ("hartung_knapp", {"estimates": [0.1, 0.2], "variances": [0.1, 0.2]}, "(2,)"),
     ("odpfl", {"divergences": [0.1, 2.1]}, "divergences[1]=2.1"),
 ]
 

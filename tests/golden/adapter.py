@@ -155,6 +155,11 @@ ROUTES: dict[str, Route] = {
     "occam_client": Route("unseen_clients.description_length", "occam_client", _META),
     "occam_product": Route("unseen_clients.description_length", "occam_product", _META),
     **_same("held_out.pool_betting", _SCORES, "product_wor", "betting_wor"),
+    **_same("held_out.betting", _SCORES, "product_mixture"),
+    "mean_difference": Route("held_out.differences", "mean_difference", {"M": "loss_max"}),
+    **_same("held_out.star", {"pool": "pool_size"}, "star", "star_wor"),
+    "blend": Route("held_out.blend", "blend", {"pool": "pool_size"}),
+    **_same("next_client.client_sets", {}, "client_threshold", "second_moment_threshold"),
     **_same("held_out.arriving", _SCORES, "product_path"),
     **_same("held_out.drift", _SCORES, "drift_evidence"),
     "personal_prior_pooled2": Route(

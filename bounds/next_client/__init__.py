@@ -1,0 +1,1 @@
+"""What one new client may meet: thresholds of sets of labels, the next site."""
