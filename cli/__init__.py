@@ -7,7 +7,6 @@ heavy is imported on first use, so ``import latecomer`` costs nothing.
 
 from typing import TYPE_CHECKING, Any
 
-from latecomer import moved
 from latecomer.extras import first_use, homes
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 if __name__ != "latecomer":
     raise ImportError("import latecomer, not the folder cli")
-
-moved.install()
 
 __version__ = "0.1.0"
 
@@ -45,7 +42,7 @@ _HOME = homes(__name__, __file__)
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return first_use(f"latecomer.{_HOME[name]}", name)
-    return moved.old_name("latecomer", name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -12,12 +12,9 @@ import numpy as np
 
 from latecomer.bounds.certificate import Certificate, Entry
 from latecomer.eval.certificates.from_losses import certificate_dict
-from latecomer.moved import old_names
 
 if TYPE_CHECKING:
     from latecomer.eval.runs.reissue import Reissued
-else:
-    __getattr__ = old_names(__name__)
 
 _POPULATION = {
     "unseen-client": "clients never seen in training",

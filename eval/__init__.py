@@ -10,7 +10,6 @@ to say.
 from typing import TYPE_CHECKING, Any
 
 from latecomer.extras import first_use, homes
-from latecomer.moved import old_name
 
 if __name__ != "latecomer.eval":
     raise ImportError("import latecomer.eval, not the folder eval")
@@ -50,7 +49,7 @@ __all__ = [*sorted(_HOME)]
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return first_use(f"latecomer.eval.{_HOME[name]}", name)
-    return old_name("latecomer.eval", name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

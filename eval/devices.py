@@ -6,12 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from latecomer.eval.errors import InputError
-from latecomer.moved import old_names
 
 if TYPE_CHECKING:
     import torch
-else:
-    __getattr__ = old_names(__name__)
 
 
 def lacking(device: str | None) -> str:

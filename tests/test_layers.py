@@ -16,8 +16,8 @@ MAY_IMPORT = {
     "eval": ("latecomer.bounds", "latecomer.models", "latecomer.eval"),
     "reports": ("latecomer.eval.results.rows", "latecomer.eval.names", "latecomer.reports"),
 }
-# What stands outside the walls: where modules of old went, and what an install lacks.
-OPEN = ("latecomer.moved", "latecomer.extras")
+# What stands outside the walls: what an install lacks.
+OPEN = ("latecomer.extras",)
 # From the ground up. A wing (a folder, or a module that lies beside the folders) imports from
 # floors below its own alone; wings that share a floor do not know each other.
 FLOORS = {
@@ -70,7 +70,7 @@ TORCH_FREE = (
     *("latecomer", "latecomer.bounds", "latecomer.eval", "latecomer.eval.results.rows"),
     *("latecomer.eval.names", "latecomer.eval.studies.loading"),
     "latecomer.eval.certificates.from_losses",
-    *("latecomer.eval.certificates.from_predictor", "latecomer.eval.errors", "latecomer.moved"),
+    *("latecomer.eval.certificates.from_predictor", "latecomer.eval.errors"),
     *("latecomer.eval.runs.status", "latecomer.eval.jobs.job", "latecomer.eval.jobs.lock"),
     *("latecomer.reports", "latecomer.cli", "latecomer.models.methods"),
 )

@@ -33,10 +33,7 @@ def files_in_the_tree():
         place = "latecomer" if folder == "cli" else f"latecomer/{folder}"
         for path in (ROOT / folder).rglob("*"):
             inside = path.relative_to(ROOT / folder).as_posix()
-            data = path.suffix in (".yaml", ".csv", ".bib") or path.name in (
-                "py.typed",
-                "moved.txt",
-            )
+            data = path.suffix in (".yaml", ".csv", ".bib") or path.name == "py.typed"
             data = data or "templates/" in inside
             # Results kept in the repository to be looked at; nothing at run time reads them.
             kept = inside.startswith("reference/")

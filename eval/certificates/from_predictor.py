@@ -13,7 +13,6 @@ from latecomer.eval.certificates.from_losses import LossCertificate, certify_los
 from latecomer.eval.certificates.rules import LEAST_OUTSIDE
 from latecomer.eval.errors import InputError
 from latecomer.eval.scoring.cross_fitting import client_folds
-from latecomer.moved import old_name
 
 Points = tuple[NDArray[Any], NDArray[Any]]
 Predictor = Callable[[Points, NDArray[Any]], ArrayLike]
@@ -174,10 +173,6 @@ def _scored(
     if folds > 1:
         about += f" (losses average over {folds} folds of a client's own points)"
     return Scored(losses, about)
-
-
-def __getattr__(name: str) -> Any:
-    return old_name(__name__, name)
 
 
 def _about(issued: Certificate, text: str) -> Certificate:

@@ -1,8 +1,1 @@
 """Groups of clients as tensors, and distances between groups."""
-
-from typing import TYPE_CHECKING
-
-from latecomer.moved import old_names
-
-if not TYPE_CHECKING:
-    __getattr__ = old_names(__name__)

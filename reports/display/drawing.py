@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import Any, ParamSpec
 
 import matplotlib as mpl
 import pandas as pd
@@ -16,11 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.figure import Figure
 
-from latecomer.moved import old_names
 from latecomer.reports.display.style import Look, settings
-
-if not TYPE_CHECKING:
-    __getattr__ = old_names(__name__)
 
 P = ParamSpec("P")
 Looks = Mapping[str, Look]

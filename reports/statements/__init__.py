@@ -1,8 +1,1 @@
 """What each kind of certificate says, in one sentence: the only place where that is worded."""
-
-from typing import TYPE_CHECKING
-
-from latecomer.moved import old_names
-
-if not TYPE_CHECKING:
-    __getattr__ = old_names(__name__)

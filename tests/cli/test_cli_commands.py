@@ -216,9 +216,10 @@ def test_certify_options(five: str) -> None:
     pooled = ("certify", five, "--rule", "product_wor_averaged", "--pool-size", "50")
     found = record(*pooled, "--alpha", "0.2", "--seed", "3")
     assert found["certificate"]["name"] == "product_wor_averaged"
-    assert (found["orders"], found["seed"]) == (400, 3)
+    assert (found["orders"], found["seed"]) == (256, 3)
     told = text(*pooled, "--seed", "3")
-    assert "400 orders of the losses drawn by seed 3, a pool of 50 clients" in told
+    assert "256 orders of the losses drawn afresh, a pool of 50 clients" in told
+    assert "by 256 orders drawn with --seed 3, sd " in told
     left = number(found["others"], decimals=3, up=True)
     assert f"mean loss of the 45 not scored     <= {left}" in told
     assert "For the 45 clients of the pool that were not scored" in found["statements"][0]
