@@ -1,7 +1,6 @@
 """Command-line arguments: numbers, and ``key=value`` pairs for calling calculators."""
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,7 +96,7 @@ def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:
     >>> parse_assignments(["kl=1e2", "losses=[.1, 1e-3]"])
     {'kl': 100.0, 'losses': [0.1, 0.001]}
     """
-    import yaml
+    from latecomer.eval.reading.yaml_text import read_value
 
     values: dict[str, Any] = {}
     for pair in pairs:
@@ -107,15 +106,9 @@ def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:
             raise InputError(f"arguments are written key=value, got {pair!r}")
         if key in values:
             raise InputError(f"{key} is given twice")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise InputError(
-                f"{key} must be a number or a list in brackets, got {pair!r}"
-            ) from error
-        if value is None:
+        values[key] = read_value(text, key)
+        if values[key] is None:
             raise InputError(f"{key} must be a number or a list in brackets, got {pair!r}")
-        values[key] = _numbers(value)
     return values
 
 
@@ -156,16 +149,3 @@ def signature(entry: "Entry") -> str:
 
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _numbers(value: Any) -> Any:
-    """Convert numbers that YAML 1.1 reads as text: ``1e-3`` has no decimal point."""
-    if isinstance(value, list):
-        return [_numbers(entry) for entry in value]
-    if isinstance(value, str):
-        try:
-            number = float(value)
-        except ValueError:
-            return value
-        return number if math.isfinite(number) else value
-    return value

@@ -41,6 +41,7 @@ FLOORS = {
     ),
     "eval": (
         ("discovery", "errors", "files", "schema"),
+        ("reading",),
         ("checks", "devices", "results", "datasets"),
         ("splits",),
         ("shifts",),

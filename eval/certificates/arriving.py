@@ -22,6 +22,7 @@ from latecomer.bounds.held_out.drift import BETS, drift_evidence, drift_evidence
 from latecomer.eval.certificates.loss_table import read_arrivals
 from latecomer.eval.checks import fraction, number_in, one_of, whole
 from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.reading.yaml_text import read_mapping
 
 Arrival = tuple[str, float]
 """A client and its loss."""
@@ -172,20 +173,15 @@ def read_plan(path: str | Path) -> WatchPlan:
     InputError
         One line naming the file and what is wrong with it.
     """
-    import yaml
-
     try:
-        told = yaml.safe_load(Path(path).read_text("utf-8"))
+        text = Path(path).read_text("utf-8")
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not YAML: {error}") from error
-    if not isinstance(told, dict) or not all(isinstance(key, str) for key in told):
-        raise InputError(f"{path}: a plan names its settings, as in 'delta: 0.05'")
     try:
-        return watch_plan(**told)
+        legal = "a plan names its settings, as in 'delta: 0.05'"
+        return watch_plan(**read_mapping(text, "plan", legal, broken="not YAML"))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 

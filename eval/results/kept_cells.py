@@ -7,8 +7,10 @@ import tarfile
 from functools import cache
 from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
+from typing import Any
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.yaml_text import read_mapping
 
 ARCHIVE = "cells.tar.xz"
 """Holds the folder ``cells`` of a finished run; CONTRIBUTING.md has the command that makes it."""
@@ -26,6 +28,18 @@ def run_folder(path: str | Path) -> Path:
     if not (folder / "study.yaml").is_file():
         raise InputError(f"{folder} is no run directory: it has no study.yaml")
     return folder
+
+
+def declared_study(directory: Path) -> dict[str, Any]:
+    """Return the ``study.yaml`` of a run directory, resolved when the run began.
+
+    Raises
+    ------
+    InputError
+        When it is broken.
+    """
+    text = (directory / "study.yaml").read_text("utf-8")
+    return read_mapping(text, "study.yaml", "must hold keys and values")
 
 
 def cells_of(directory: Path) -> Path:

@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.files import write_atomic
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
-from latecomer.eval.results.kept_cells import cells_of, run_folder
+from latecomer.eval.results.kept_cells import cells_of, declared_study, run_folder
 
 __all__ = [
     "COLUMNS",
@@ -284,9 +283,7 @@ def load_run(path: str | Path) -> RunRecord:
     folder = run_folder(path)
     places = cells_of(folder)
     try:
-        study = yaml.safe_load((folder / "study.yaml").read_text("utf-8"))
-        if not isinstance(study, dict):
-            raise ValueError("study.yaml is no mapping")
+        study = declared_study(folder)
         env = _json(folder / "env.json")
         wanted = _json(folder / "cells.json").get("cells", [])
         cells = tuple(_cell(places / str(name)) for name in wanted)
@@ -300,7 +297,7 @@ def load_run(path: str | Path) -> RunRecord:
             for about in [_json(file)]
         )
         scorings = _json_lines(folder / "certification.jsonl")
-    except (OSError, ValueError, KeyError, yaml.YAMLError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{folder} holds a damaged run: {' '.join(str(error).split())}") from None
     return RunRecord(folder, study, env, _rows_of(folder, cells), artifacts, cells, scorings)
 

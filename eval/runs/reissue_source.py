@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from latecomer.eval.certificates.rules import RULES, sampling_of
 from latecomer.eval.errors import InputError
-from latecomer.eval.results.kept_cells import run_folder
+from latecomer.eval.results.kept_cells import declared_study, run_folder
 from latecomer.eval.results.rows import COLUMNS, read_records
 from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn
@@ -84,10 +82,10 @@ def read_source(path: Path) -> Source:
     if not (path / "rows.csv").is_file():
         raise InputError(f"{path} holds an unfinished run: its scores are not all there")
     try:
-        study = yaml.safe_load((path / "study.yaml").read_text("utf-8"))
+        study = declared_study(path)
         mark = path / MARK
         late = json.loads(mark.read_text("utf-8"))["declared_late"] if mark.is_file() else []
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds a damaged run: {' '.join(str(error).split())}") from None
     records = read_records(path / "rows.csv")
     rows = [dict(zip(COLUMNS, record, strict=True)) for record in records]

@@ -7,10 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from latecomer.eval.files import write_atomic
 from latecomer.eval.jobs.cell_directory import seal
+from latecomer.eval.reading.yaml_text import write_yaml
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
 from latecomer.eval.results.kept_cells import cells_of
 from latecomer.eval.results.rows import rows_to_text
@@ -53,7 +52,7 @@ def write_reissued(
     write_atomic(folder / "cells.json", json.dumps({"cells": names, "about": {}}, indent=1) + "\n")
     write_atomic(folder / "rows.csv", rows_to_text(rows))
     write_atomic(folder / MARK, json.dumps(mark, indent=1) + "\n")
-    text = yaml.safe_dump(plan.resolved, sort_keys=False, allow_unicode=True)
+    text = write_yaml(plan.resolved)
     write_atomic(folder / "study.yaml", text)
 
 

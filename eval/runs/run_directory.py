@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic, write_changed
 from latecomer.eval.jobs.cell_directory import is_done
 from latecomer.eval.jobs.job import Job
+from latecomer.eval.reading.yaml_text import write_yaml
+from latecomer.eval.results.kept_cells import declared_study
 from latecomer.eval.results.rows import COLUMNS, read_records, rows_to_text
 from latecomer.eval.runs.provenance import environment
 from latecomer.eval.studies.cells import Cell
@@ -53,11 +53,9 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
         return
     advice = f"use another --out, with --adopt {folder} to keep what is finished"
     try:
-        there = yaml.safe_load(declared.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):
+        there = declared_study(folder)
+    except (InputError, UnicodeDecodeError):
         raise InputError(f"{declared} is damaged: {advice}") from None
-    if not isinstance(there, Mapping):
-        raise InputError(f"{declared} is damaged: {advice}")
     asked = study.resolved()
     differing = _differing(there, asked)
     changed = _differing(there, _without_additions(there, asked))
@@ -116,7 +114,7 @@ def _flat(value: Any, key: str = "") -> dict[str, str]:
 
 def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -> None:
     """Write ``study.yaml``, ``cells.json`` and, when there is work to do, ``env.json``."""
-    resolved = yaml.safe_dump(study.resolved(), sort_keys=False, allow_unicode=True)
+    resolved = write_yaml(study.resolved())
     write_changed(folder / "study.yaml", resolved)
     about = {
         cell.id: {"label": cell.label, "seed": cell.seed, "rounds": cell.rounds} for cell in cells

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from latecomer.eval.errors import InputError
 from latecomer.eval.jobs.cell_directory import failure_of, is_done
 from latecomer.eval.jobs.lock import STALE_AFTER, owner_of
 from latecomer.eval.jobs.progress import last_entry
-from latecomer.eval.results.kept_cells import cells_of, run_folder
+from latecomer.eval.results.kept_cells import cells_of, declared_study, run_folder
 
 State = Literal["done", "failed", "running", "stopped", "to do"]
 
@@ -98,12 +96,12 @@ def run_status(path: str | Path) -> RunStatus:
     folder = run_folder(path)
     places = cells_of(folder)
     try:
-        study = yaml.safe_load((folder / "study.yaml").read_text("utf-8"))
+        study = declared_study(folder)
         index = json.loads((folder / "cells.json").read_text("utf-8"))
         about = index.get("about") or {}
         cells = [_cell(places / name, about.get(name) or {}) for name in index["cells"]]
         name = str(study["study"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         cause = " ".join(str(error).split())
         raise InputError(f"{folder} holds a damaged run: {cause}") from None
     return RunStatus(folder, name, *_estimated(cells))

@@ -1,41 +1,11 @@
-"""A declaration as plain data: reading YAML and overriding single keys of it."""
+"""A declaration as plain data: reading it and overriding single keys of it."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from latecomer.eval.checks import short
 from latecomer.eval.errors import InputError
-
-
-class Loader(yaml.SafeLoader):
-    """Safe YAML that reads ``1e-3`` as a number and refuses a key given twice."""
-
-
-Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
-
-
-def _mapping(loader: Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, str):
-            raise yaml.MarkedYAMLError(
-                problem=f"{key!r} is no key", problem_mark=key_node.start_mark
-            )
-        if key in seen:
-            raise yaml.MarkedYAMLError(
-                problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark
-            )
-        seen.add(key)
-    return loader.construct_mapping(node, deep=True)
-
-
-Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+from latecomer.eval.reading.yaml_text import read_mapping, read_value
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:
@@ -46,17 +16,7 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
     InputError
         For broken YAML, with the number of the line.
     """
-    try:
-        raw = yaml.load(text, Loader=Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{where}{place}: broken YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{where}: broken YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(raw, dict):
-        raise InputError(f"{where}: a study is a mapping of keys to values, got {short(raw)}")
-    return raw
+    return read_mapping(text, where, "a study is a mapping of keys to values")
 
 
 def override(raw: dict[str, Any], assignment: str) -> None:
@@ -67,7 +27,8 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     raw : dict
         The declaration.
     assignment : str
-        ``key=value``; the key is dotted, list indices included; the value is YAML.
+        ``key=value``; the key is dotted, list indices included; the value is YAML, as
+        :func:`~latecomer.eval.reading.yaml_text.read_value` reads it.
 
     Raises
     ------
@@ -85,11 +46,7 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     key, equals, text = assignment.partition("=")
     if not equals or not all(key.split(".")):
         raise InputError(f"an override reads key=value (train.rounds=300), got {assignment!r}")
-    try:
-        value = yaml.load(text, Loader=Loader)
-    except yaml.YAMLError:
-        raise InputError(f"{key}: {text!r} is no YAML value") from None
-    set_key(raw, key, value)
+    set_key(raw, key, read_value(text, key))
 
 
 def set_key(raw: dict[str, Any], key: str, value: Any) -> None:

@@ -1,0 +1,168 @@
+"""The one reader of YAML, and every door that it stands behind."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from latecomer.cli import app
+from latecomer.eval.certificates.arriving import read_plan
+from latecomer.eval.errors import InputError
+from latecomer.eval.reading.yaml_text import read_mapping, read_value, write_yaml
+from latecomer.eval.studies.declaration import override
+
+# What each plain scalar is by the core schema of YAML 1.2, section 10.3.2.
+SCALARS = {
+    "05000": 5000,
+    "0100": 100,
+    "-017": -17,
+    "09": 9,
+    "0o17": 15,
+    "0x1F": 31,
+    "1e-1": 0.1,
+    "1E+05": 1e5,
+    ".5": 0.5,
+    "5.": 5.0,
+    "+12.5e-1": 1.25,
+    "-.inf": -math.inf,
+    "true": True,
+    "False": False,
+    "null": None,
+    "~": None,
+    "": None,
+    "yes": "yes",
+    "no": "no",
+    "on": "on",
+    "Off": "Off",
+    "y": "y",
+    "1:30": "1:30",
+    "190:20:30": "190:20:30",
+    "1_000": "1_000",
+    "0b11": "0b11",
+    "2026-11-26": "2026-11-26",
+    "nan": "nan",
+    "1e": "1e",
+}
+
+
+def same(one, other):
+    return type(one) is type(other) and one == other
+
+
+@pytest.mark.parametrize(("text", "value"), SCALARS.items())
+def test_plain_scalars_mean_the_same_in_files_and_overrides(text, value):
+    assert same(read_mapping(f"key: {text}", "here", "")["key"], value)
+    assert same(read_mapping(f"key: [{text or '~'}]", "here", "")["key"][0], value)
+    assert same(read_value(text, "key"), value)
+    raw = {}
+    override(raw, f"key={text}")
+    assert same(raw["key"], value)
+
+
+def test_leading_zeros_are_no_octal_for_calculators():
+    def bound(n):
+        asked = ["bound", "maurer", "empirical_risk=.05", "kl=100", f"n_samples={n}", "delta=.05"]
+        result = CliRunner().invoke(app, asked)
+        assert result.exit_code == 0, result.output
+        return result.output.splitlines()[0]
+
+    right = 0.05 + math.sqrt((100 + math.log(2 * math.sqrt(5000) / 0.05)) / 10000)
+    assert f"{right:.4f}" == "0.1539"
+    assert bound("05000") == bound("5000") == bound("5e3")
+    assert "0.1539" in bound("05000") or "0.154" in bound("05000")
+    assert bound("0o5000") != bound("05000")
+
+
+@pytest.mark.parametrize("text", ["1_000", "1:30", "yes", "0b11"])
+def test_what_is_no_number_is_refused_by_calculators(text):
+    asked = ["bound", "maurer", "empirical_risk=.05", "kl=100", f"n_samples={text}", "delta=.05"]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 2
+    assert "n_samples" in result.output
+    assert text in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("delta: 0.05\nthreshold: 0.25\ndelta: 0.5\n", "line 3: not YAML: key 'delta' is"),
+        ("delta: 0.05\r\ndelta: 0.05\r\n", "key 'delta' is given twice"),
+        ("\ufeffrule: product\n'rule': product\n", "key 'rule' is given twice"),
+        ("bets: [0.5\n", "not YAML"),
+        ("yes: 1\nrule: product\n", "yes is no setting"),
+        ("- delta\n", "a plan names its settings"),
+        ("delta: !!python/name:os.system x\n", "not YAML"),
+    ],
+)
+def test_plans_are_refused_in_one_line(tmp_path, text, told):
+    plan = tmp_path / "plan.yaml"
+    plan.write_bytes(text.encode())
+    with pytest.raises(InputError) as caught:
+        read_plan(plan)
+    assert str(caught.value).startswith(f"{plan}: ")
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plan_reads_numbers_as_they_look(tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("run_length: 0100\ndelta: 5e-2\nalpha: 1e-1\ntrained_on: no\n")
+    read = read_plan(plan)
+    assert (read.run_length, read.delta, read.alpha, read.trained_on) == (100, 0.05, 0.1, "no")
+    plan.write_text("run_length: 1:30\n")
+    with pytest.raises(InputError, match="run_length must be a whole number"):
+        read_plan(plan)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("set #2.npz", "set #2.npz"),
+        ("#2.npz", "#2.npz"),
+        ("runs/a: b # c.csv", "runs/a: b # c.csv"),
+        ("*.npz", "*.npz"),
+        ("C:\\data #1\\x.csv", "C:\\data #1\\x.csv"),
+        ("'set #2.npz'", "set #2.npz"),
+        ('["a #1.py:Net", 0100]', ["a #1.py:Net", 100]),
+        ("{rounds: 05, name: 'x # y'}", {"rounds": 5, "name": "x # y"}),
+    ],
+)
+def test_a_number_sign_in_an_override_is_kept(text, value):
+    raw = {}
+    override(raw, f"data.path={text}")
+    assert raw == {"data": {"path": value}}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[1, 2] # seeds", "'# seeds' stands behind it"),
+        ("'set' #2.npz", "'#2.npz' stands behind it"),
+        ("{rounds: 1, rounds: 2}", "key 'rounds' is given twice"),
+        ("[{name: pefll, lr: 1, lr: 2}]", "key 'lr' is given twice"),
+        ("[a #1.npz]", "no YAML value"),
+        ("{1: 2}", "1 is no key"),
+    ],
+)
+def test_overrides_are_refused_in_one_line(text, told):
+    with pytest.raises(InputError, match="train") as caught:
+        override({}, f"train={text}")
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+VISIBLE = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=8)
+TEXTS = st.one_of(st.sampled_from([*SCALARS, "a #b", "a: b", "<<", "=", "-"]), VISIBLE)
+PLAIN = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), TEXTS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(TEXTS, PLAIN, max_size=4))
+def test_what_is_written_is_read_again(held):
+    assert read_mapping(write_yaml(held), "here", "") == held
+    assert read_value(write_yaml([held], flow=True), "key") == [held]
