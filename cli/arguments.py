@@ -106,7 +106,10 @@ def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:
             raise InputError(f"arguments are written key=value, got {pair!r}")
         if key in values:
             raise InputError(f"{key} is given twice")
-        values[key] = read_value(text, key)
+        try:
+            values[key] = read_value(text, key)
+        except InputError:
+            values[key] = None
         if values[key] is None:
             raise InputError(f"{key} must be a number or a list in brackets, got {pair!r}")
     return values

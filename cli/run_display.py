@@ -100,8 +100,8 @@ def plan_line(study: Study, event: Event, where: str = "") -> str:
 
 
 def opening(study: Study, event: Event, where: str = "") -> list[str]:
-    """Return the lines a run begins with: the plan, and a hint when a GPU stands idle."""
-    lines = [plan_line(study, event, where)]
+    """Return the lines a run begins with: plan, data, and a hint when a GPU stands idle."""
+    lines = [plan_line(study, event, where), *(f" {line}" for line in event.message.splitlines())]
     if event.done < event.total and not where and leaves_gpu_idle(study):
         lines.append(" on the CPU: the study names no device, --device auto uses the GPU here")
     return lines

@@ -22,6 +22,7 @@ def loss_certificate_lines(proved: LossCertificate) -> list[str]:
     spread = f" (sd {number(proved.sd, decimals=3)})" if proved.n_clients > 1 else ""
     lines = [
         f"{clients}, mean loss {number(proved.mean, decimals=3)}{spread}",
+        *proved.notes,
         f"Plan, to be fixed before the first loss is seen: {_plan(proved)}.",
     ]
     spent = []

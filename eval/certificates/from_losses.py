@@ -80,6 +80,9 @@ class LossCertificate:
         Whether they are the order in which the clients were sampled, or permutations of it.
     orders_sd : float or None
         Standard deviation of the bound over other draws of as many orders; None without a draw.
+    notes : tuple of str
+        How the losses were read, where clients and their losses do not show it: rows that were
+        averaged, ids in two spellings.
     """
 
     rule: str
@@ -102,6 +105,7 @@ class LossCertificate:
     seed: int | None
     in_order: bool
     orders_sd: float | None
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dicts, ready for JSON."""
@@ -109,6 +113,7 @@ class LossCertificate:
         names = [field.name for field in fields(LossCertificate) if field.name not in about_next]
         return {name: getattr(self, name) for name in names} | {
             "best_of": list(self.best_of),
+            "notes": list(self.notes),
             "sd": _finite(self.sd),
             "orders_sd": _finite(self.orders_sd),
             "certificate": None if self.certificate is None else certificate_dict(self.certificate),
@@ -216,6 +221,7 @@ def _certified(
         seed=given.seed if rule.orders else None,
         in_order=given.in_order,
         orders_sd=None if bound is None or bound.orders is None else float(bound.orders.sd),
+        notes=given.notes,
     )
 
 

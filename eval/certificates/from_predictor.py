@@ -12,6 +12,7 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate, certify_losses
 from latecomer.eval.certificates.rules import LEAST_OUTSIDE
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.ids import is_missing, refuse_clients, spelling
 from latecomer.eval.scoring.cross_fitting import client_folds
 
 Points = tuple[NDArray[Any], NDArray[Any]]
@@ -153,21 +154,20 @@ def _scored(
 ) -> Scored:
     losses: dict[str, float] = {}
     n_support: list[int] = []
-    for name, given in clients.items():
+    for key, given in clients.items():
+        name = _client(key)
         total, n_points = 0.0, 0
         for support, (query_x, query_y) in _parts(name, given, folds, seed):
             n_support.append(len(support[0]))
-            predicted = np.asarray(predictor(support, query_x))
-            if len(np.atleast_1d(predicted)) != len(query_y):
-                raise InputError(
-                    f"client {name!r}: the predictor must give one prediction for each of "
-                    f"{len(query_y)} points, got shape {predicted.shape}"
-                )
+            predicted = _predicted(name, predictor(support, query_x), query_y)
+            if loss is _wrong:
+                _check_labels(name, predicted, query_y)
             total += float(_checked(name, loss(predicted, query_y), len(query_y), loss_max))
             n_points += len(query_y)
-        losses[str(name)] = min(total / n_points, loss_max)
+        losses[name] = min(total / n_points, loss_max)
     if len(losses) < len(clients):
         raise InputError("clients must have ids that differ as text, got two alike")
+    refuse_clients(losses)
     least, most = min(n_support, default=0), max(n_support, default=0)
     about = f"the system is run with {least} to {most} support points a client"
     if folds > 1:
@@ -177,6 +177,61 @@ def _scored(
 
 def _about(issued: Certificate, text: str) -> Certificate:
     return replace(issued, assumptions=(*issued.assumptions, text))
+
+
+def _client(key: Any) -> str:
+    try:
+        name = spelling(key)
+    except InputError as error:
+        raise InputError(f"clients: {error}") from error
+    if not name:
+        raise InputError(f"clients: no client id, got {key!r}")
+    return name
+
+
+def _predicted(name: str, given: ArrayLike, query_y: NDArray[Any]) -> NDArray[Any]:
+    predicted = np.asarray(given)
+    if len(np.atleast_1d(predicted)) != len(query_y):
+        raise InputError(
+            f"client {name!r}: the predictor must give one prediction for each of "
+            f"{len(query_y)} points, got shape {predicted.shape}"
+        )
+    return predicted
+
+
+def _check_labels(name: str, predicted: NDArray[Any], y: NDArray[Any]) -> None:
+    """Refuse what is no label, or no label like the others: it would count as an error, or none."""
+    both = {"labels": y, "predictions": predicted}
+    for what, held in both.items():
+        if held.shape != (len(y),):
+            raise InputError(
+                f"client {name!r}: {what} must be one label a point, shape ({len(y)},), got shape"
+                f" {held.shape}; scores of classes become labels by argmax, or give loss"
+            )
+        for place, one in enumerate(held.tolist()):
+            if is_missing(one) or one == "":
+                raise InputError(
+                    f"client {name!r}: {what}: none for point {place} of {len(y)}, got {one!r};"
+                    " leave such points out"
+                )
+    kinds = {what: _kind(held) for what, held in both.items()}
+    if kinds["labels"] != kinds["predictions"] or "mixed" in kinds.values():
+        raise InputError(
+            f"client {name!r}: predictions and labels must be of one kind, got"
+            f" {kinds['predictions']} {predicted.tolist()[0]!r} and {kinds['labels']}"
+            f" {y.tolist()[0]!r}"
+        )
+    if predicted.dtype.kind == "f" and (predicted % 1 != 0).any() and not (y % 1 != 0).any():
+        score = predicted[predicted % 1 != 0][0]
+        raise InputError(
+            f"client {name!r}: predictions must be labels, got {score:g}, a score; decide, or give"
+            " loss"
+        )
+
+
+def _kind(held: NDArray[Any]) -> str:
+    kinds = {"text" if isinstance(one, str | bytes) else "numbers" for one in held.tolist()}
+    return kinds.pop() if len(kinds) == 1 else "mixed"
 
 
 def _wrong(predicted: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """Losses that come as JSON or Parquet instead of CSV, turned into rows or columns."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from latecomer.eval.errors import InputError
@@ -14,29 +14,32 @@ def is_json(data: bytes) -> bool:
     return data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{")
 
 
-def json_rows(path: str, text: str) -> Iterator[tuple[str, Record]]:
-    """Yield where each row stands, and its values by column.
-
-    Legal forms: a list of records, a list per column, and client: loss.
-
-    Examples
-    --------
-    >>> list(json_rows("stdin", '{"ann": 0.1}'))
-    [("stdin, client 'ann'", {'client': 'ann', 'loss': 0.1})]
-    """
+def json_value(path: str, text: str) -> Any:
+    """Return what a JSON text holds; a name that an object gives twice is refused."""
     try:
         held = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON: {error}") from error
+        lines = "Extra data" in str(error) and text.lstrip().startswith("{")
+        hint = "; records a line are no JSON: put them in one list, [...]" if lines else ""
+        raise InputError(f"{path}: not JSON: {error}{hint}") from error
     if isinstance(held, dict) and {"certificate", "rule", "orders"} <= held.keys():
         raise InputError(f"{path}: holds a certificate, no losses{_withdrawn(held)}")
-    if isinstance(held, list):
-        yield from ((f"{path}, record {i}", _record(path, i, one)) for i, one in enumerate(held))
-    elif isinstance(held.get("client"), list):
-        yield from _columns(path, held)
+    return held
+
+
+def records_of(label: str, held: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield where each row stands, and its values by column, from records or a list per column.
+
+    Examples
+    --------
+    >>> list(records_of("stdin", [{"client": "ann", "loss": 0.1}]))
+    [('stdin, record 0', {'client': 'ann', 'loss': 0.1})]
+    """
+    if isinstance(held, Mapping):
+        yield from _columns(label, held)
     else:
-        for client, loss in held.items():
-            yield f"{path}, client {client!r}", {"client": client, "loss": loss}
+        for number, one in enumerate(held):
+            yield f"{label}, record {number}", _record(label, number, one)
 
 
 def _withdrawn(held: Record) -> str:
@@ -62,21 +65,26 @@ def _once(pairs: list[tuple[str, Any]]) -> Record:
     return record
 
 
-def _record(path: str, number: int, one: Any) -> Record:
-    if not isinstance(one, dict):
+def _record(path: str, number: int, one: Any) -> Mapping[str, Any]:
+    if not isinstance(one, Mapping):
         raise InputError(
             f"{path}, record {number}: must hold client and loss by name, got {one!r:.60}"
         )
     return one
 
 
-def _columns(path: str, held: Record) -> Iterator[tuple[str, Record]]:
-    lengths = {name: len(one) if isinstance(one, list) else None for name, one in held.items()}
+def _columns(path: str, held: Mapping[str, Any]) -> Iterator[tuple[str, Record]]:
+    lengths = {name: len(one) if is_list(one) else None for name, one in held.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} {length or 'no list'}" for name, length in lengths.items())
         raise InputError(f"{path}: columns must be lists of one length, got {told}")
     for number, values in enumerate(zip(*held.values(), strict=True)):
         yield f"{path}, record {number}", dict(zip(held, values, strict=True))
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value can be a column."""
+    return isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) == 1
 
 
 def parquet_frame(path: str) -> Any:

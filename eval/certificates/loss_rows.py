@@ -3,7 +3,6 @@
 import math
 from array import array
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +10,10 @@ import numpy as np
 
 from latecomer.bounds.certificate import Array
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.column_names import averaged_over
+from latecomer.eval.reading.delimited import decimal_comma
+from latecomer.eval.reading.ids import Spellings, refuse_alike, refuse_clients
+from latecomer.eval.reading.single_numbers import one_number, told
 
 
 @dataclass
@@ -32,17 +35,21 @@ class Rows:
     groups: list[str] = field(default_factory=list)
     ranks: list[float] = field(default_factory=list)
     weightless: dict[int, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()  # names of all columns of the source
+    spelt: Spellings = field(default_factory=Spellings)
+    groups_spelt: Spellings = field(default_factory=lambda: Spellings("group"))
 
     def add(
         self,
         where: Callable[[], str],
-        client: str,
+        given: Any,
         loss: Any,
         weight: Any = 1.0,
         group: Any = "",
         rank: Any = None,
     ) -> None:
         """Add one row, or raise an error that says in one line where it is and what is wrong."""
+        client = self._name(where, given, self.spelt)
         value, heft = _quick(loss), _quick(weight)
         if not client or not 0 <= value <= self.loss_max or not 0 <= heft < math.inf:
             self._refuse(where(), client, loss, weight)
@@ -60,6 +67,7 @@ class Rows:
             self._rank(where, self.order, client, rank)
         if self.by is None:
             return
+        group = self._name(where, group, self.groups_spelt)
         if number == len(self.groups):
             if not group:
                 raise InputError(f"{where()}: no {self.by} is given for client {client!r}")
@@ -79,7 +87,7 @@ class Rows:
         """Take the clients' places in the order of sampling: by client, or one for each row."""
         self.order = "order"
         if isinstance(ranks, Mapping):
-            named = {str(client): rank for client, rank in ranks.items()}
+            named = {self.spelt.of(client): rank for client, rank in ranks.items()}
             if unknown := sorted(named.keys() ^ self.numbers.keys()):
                 raise InputError(f"order must name the clients of the losses, got {unknown[0]!r}")
             ranks = [named[client] for client in self.numbers]
@@ -128,6 +136,34 @@ class Rows:
             )
         return [int(rank) - first for rank in self.ranks]
 
+    def _name(self, where: Callable[[], str], given: Any, spellings: Spellings) -> str:
+        try:
+            return spellings.of(given)
+        except InputError as error:
+            raise InputError(f"{where()}: {error}") from error
+
+    def check(self, label: str) -> None:
+        """Refuse clients and groups that may be one, or several in one."""
+        try:
+            refuse_clients(self.numbers)
+            refuse_alike(set(self.groups), self.by or "")
+        except InputError as error:
+            raise InputError(f"{label}: {error}") from error
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what was done with the rows that is not seen in the clients' losses."""
+        notes = []
+        if len(self.loss) > len(self.numbers):
+            clients = "1 client" if len(self.numbers) == 1 else f"{len(self.numbers)} clients"
+            notes.append(f"{len(self.loss)} rows of {clients}, averaged")
+            over = averaged_over(self.columns)
+            if over:
+                notes.append(
+                    f"warning: a client's rows were averaged over the column {over!r}; keep one"
+                    f" {over} a client if the certificate is about that one"
+                )
+        return (*notes, *self.spelt.notes(), *self.groups_spelt.notes())
+
     def _refuse(self, where: str, client: str, loss: Any, weight: Any) -> None:
         if not client:
             raise InputError(f"{where}: no client id")
@@ -164,27 +200,13 @@ class Rows:
 
 def _quick(value: Any) -> float:
     """Return a value as a number, NaN where a message must say what is wrong with it."""
-    if isinstance(value, float):
-        return value
-    if isinstance(value, str) and "_" not in value:
-        with suppress(ValueError):
-            return float(value)
-        return math.nan
-    try:
-        return _number("", "", value)
-    except InputError:
-        return math.nan
+    return value if isinstance(value, float) else one_number(value)
 
 
 def _number(where: str, name: str, value: Any) -> float:
-    """Return a finite float; text is accepted only in plain decimal notation."""
-    number = math.nan
-    if isinstance(value, (int, float, np.integer, np.floating, np.bool_)) or (
-        isinstance(value, str) and "_" not in value
-    ):
-        with suppress(ValueError, OverflowError):
-            number = float(value)
+    """Return a finite float."""
+    number = one_number(value)
     if not math.isfinite(number):
-        shown = repr(value) if isinstance(value, str) else value
-        raise InputError(f"{where}: {name} must be a finite number, got {shown}")
+        hint = decimal_comma(value)
+        raise InputError(f"{where}: {name} must be a finite number, got {told(value)}{hint}")
     return number

@@ -65,6 +65,8 @@ class Sample:
     loss_max : float
     pool_size : int or None
     seed : int
+    notes : tuple of str
+        How the losses were read.
     """
 
     rule: Rule
@@ -75,6 +77,7 @@ class Sample:
     loss_max: float
     pool_size: int | None
     seed: int
+    notes: tuple[str, ...] = ()
 
     @property
     def in_order(self) -> bool:
@@ -140,6 +143,7 @@ def sample_of(
         loss_max=loss_max,
         pool_size=None if pool_size is None else int(pool_size),
         seed=drawn_seed(seed, ordered=bool(table.order)),
+        notes=table.notes,
     )
 
 

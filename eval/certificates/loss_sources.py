@@ -2,14 +2,22 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike, fspath
 from typing import Any
 
-from latecomer.eval.certificates.loss_records import is_json, json_rows, parquet_frame
+from latecomer.eval.certificates.loss_records import (
+    is_json,
+    is_list,
+    json_value,
+    parquet_frame,
+    records_of,
+)
 from latecomer.eval.certificates.loss_rows import Rows
 from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.reading.column_names import averaged_over, column_names, refuse_repeated
+from latecomer.eval.reading.delimited import foreign_header, misfit, read_header
 
 
 def rows_of(source: Any, rows: Rows, ranks: Any = None) -> Rows:
@@ -23,6 +31,7 @@ def rows_of(source: Any, rows: Rows, ranks: Any = None) -> Rows:
         rows.give_ranks(ranks)
     if not rows.numbers:
         raise InputError(f"{_label(source)}: holds no clients")
+    rows.check(_label(source))
     return rows
 
 
@@ -38,15 +47,18 @@ def _read(source: Any, rows: Rows) -> None:
         _read_frame(parquet_frame(label), rows, label)
     elif isinstance(source, (str, PathLike, bytes)):
         data = source if isinstance(source, bytes) else file_bytes(label)
-        (_read_json if is_json(data) else read_csv)(label, data, rows)
-    elif isinstance(source, Mapping):
-        _read_pairs(source.items(), rows)
+        if is_json(data):
+            _read_held(label, json_value(label, _text(label, data)), rows)
+        else:
+            read_csv(label, data, rows)
+    elif isinstance(source, Mapping) or _are_records(source):
+        _read_held(label, source, rows)
     elif hasattr(source, "columns") and hasattr(source, "itertuples"):
         _read_frame(source, rows)
     elif hasattr(source, "index") and hasattr(source, "items"):
-        _read_pairs(source.items(), rows)  # a series; its index holds the clients
+        _read_series(source, rows)
     elif isinstance(source, (list, tuple)) or (hasattr(source, "ndim") and source.ndim == 1):
-        _read_pairs(enumerate(source), rows)
+        _read_pairs(label, enumerate(source), rows)
     else:
         raise InputError(
             "losses must be a CSV, JSON or Parquet file, a DataFrame with columns client and loss,"
@@ -55,61 +67,75 @@ def _read(source: Any, rows: Rows) -> None:
         )
 
 
-def _read_pairs(pairs: Iterable[tuple[Any, Any]], rows: Rows) -> None:
+def _are_records(source: Any) -> bool:
+    return isinstance(source, (list, tuple)) and any(isinstance(one, Mapping) for one in source)
+
+
+def _read_series(series: Any, rows: Rows) -> None:
+    """Read a series, whose index holds the clients."""
+    over = averaged_over([str(name) for name in series.index.names])
+    if over and series.index.nlevels == 1:
+        raise InputError(f"losses: the index must hold the clients, got {over!r}")
+    _read_pairs("losses", series.items(), rows)
+
+
+def _read_pairs(label: str, pairs: Iterable[tuple[Any, Any]], rows: Rows) -> None:
+    """Read one loss a client."""
     for name, column in (("by", rows.by), ("order", rows.order)):
         if column is not None:
             raise InputError(f"{name} {column} needs a file or a DataFrame with that column")
     for key, value in pairs:
-        client = str(key)
-        if client in rows.numbers:
-            raise InputError(f"losses: client {client!r} occurs twice")
-        rows.add(partial("losses, client {!r}".format, client), client, value)
+        held = len(rows.numbers)
+        shown = key if isinstance(key, tuple) else str(key)
+        rows.add(partial("{}, client {!r}".format, label, shown), key, value)
+        if len(rows.numbers) == held:
+            told = "; ".join([f"client {rows.spelt.of(key)!r} occurs twice", *rows.spelt.notes()])
+            raise InputError(f"{label}: {told}")
 
 
-def _read_json(path: str, data: bytes, rows: Rows) -> None:
+def _read_held(label: str, held: Any, rows: Rows) -> None:
+    """Read what JSON or Python holds: records, a list per column, or client: loss."""
+    if isinstance(held, Mapping) and not is_list(held.get("client")):
+        _read_pairs(label, held.items(), rows)
+        return
     asked = ["client", "loss", *rows.further]
-    for where, values in json_rows(path, _text(path, data)):
+    for where, values in records_of(label, held):
         for name in asked:
             if name not in values:
                 listed = ", ".join(map(str, list(values)[:8]))
-                raise InputError(f"{where}: no {name!r} among {listed or 'none'}")
-        client, group = values["client"], None if rows.by is None else values[rows.by]
-        told = "" if group is None else str(group)
-        named = "" if client is None else str(client).strip()
-        rank = None if rows.order is None else values[rows.order]
-        weight = values.get("weight", 1.0)
-        rows.add(partial(str, where), named, values["loss"], weight, told, rank)
+                hint = nearest(name, map(str, values))
+                raise InputError(f"{where}: no {name!r} among {listed or 'none'}{hint}")
+        rows.columns = tuple(map(str, values))
+        _add_named(partial(str, where), values, rows)
+
+
+def _add_named(where: Callable[[], str], values: Mapping[str, Any], rows: Rows) -> None:
+    group = "" if rows.by is None else values[rows.by]
+    rank = None if rows.order is None else values[rows.order]
+    rows.add(where, values["client"], values["loss"], values.get("weight", 1.0), group, rank)
 
 
 def _read_frame(frame: Any, rows: Rows, label: str = "losses") -> None:
-    listed = [str(name) for name in frame.columns]
-    _require_columns(label, listed, rows.further)
-    columns = ["client", "loss", *(["weight"] if "weight" in frame.columns else [])]
-    asked = list(dict.fromkeys([*columns, *rows.further]))
-    for number, values in enumerate(frame[asked].itertuples(index=False, name=None)):
-        held = dict(zip(asked, values, strict=True))
-        client, group = held["client"], "" if rows.by is None else held[rows.by]
-        named = "" if client is None or client != client else str(client)
-        told = "" if group is None or group != group else str(group)
+    names = _required(label, frame.columns, rows, levels=frame.index.names)
+    weighted = ["weight"] if "weight" in names else []
+    asked = list(dict.fromkeys(["client", "loss", *weighted, *rows.further]))
+    own = frame.iloc[:, [names.index(name) for name in asked]]
+    for number, values in enumerate(own.itertuples(index=False, name=None)):
         where = partial("{}, row {}".format, label, number)
-        rank = None if rows.order is None else held[rows.order]
-        rows.add(where, named, held["loss"], held.get("weight", 1.0), told, rank)
+        _add_named(where, dict(zip(asked, values, strict=True)), rows)
 
 
 def read_csv(path: str, data: bytes, rows: Rows) -> None:
     """Put the lines of a CSV file into the rows."""
-    reader = csv.reader(io.StringIO(_text(path, data), newline=""), strict=True)
+    text = _text(path, data)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
 
     def where() -> str:
         # A field with line breaks spans several lines; the reader is at the last of them.
         return f"{path}, line {reader.line_num}"
 
     try:
-        header = next((cells for cells in reader if any(map(str.strip, cells))), None)
-        if header is None:
-            raise InputError(f"{path}: the file is empty")
-        names = [cell.strip() for cell in header]
-        _require_columns(path, names, rows.further)
+        names = _required(path, _header(path, reader), rows, lambda: foreign_header(text))
         client, loss = names.index("client"), names.index("loss")
         weight = names.index("weight") if "weight" in names else None
         group = None if rows.by is None else names.index(rows.by)
@@ -118,22 +144,27 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
             if len(cells) != len(names):
                 if not any(map(str.strip, cells)):
                     continue
-                raise InputError(
-                    f"{where()}: {len(cells)} values, but the header has {len(names)} columns"
-                )
+                raise InputError(f"{where()}: {misfit(len(names), cells)}")
             if not cells[client] and not any(map(str.strip, cells)):
                 continue
             rows.add(
                 where,
-                cells[client].strip(),
+                cells[client],
                 cells[loss].strip(),
                 1.0 if weight is None else cells[weight].strip(),
-                "" if group is None else cells[group].strip(),
+                "" if group is None else cells[group],
                 None if rank is None else cells[rank].strip(),
             )
     except csv.Error as error:
         cause = "a quotation mark is never closed" if "unexpected end" in str(error) else error
         raise InputError(f"{where()}: {cause}") from error
+
+
+def _header(path: str, reader: Any) -> list[str]:
+    try:
+        return read_header(reader)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def file_bytes(path: str) -> bytes:
@@ -156,14 +187,29 @@ def _text(path: str, data: bytes) -> str:
         raise InputError(f"{path}, line {line}: not UTF-8 text") from error
 
 
-def _require_columns(where: str, columns: list[str], further: list[str]) -> None:
-    asked = ("client", "loss", *further)
+def _required(
+    where: str,
+    given: Iterable[Any],
+    rows: Rows,
+    foreign: Callable[[], str] = str,
+    levels: Sequence[Any] = (),
+) -> list[str]:
+    """Return the names of the columns, among which are those that the rows need."""
+    try:
+        names = column_names(given)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    rows.columns = tuple(names)
+    asked = ("client", "loss", *rows.further)
     for wanted in asked:
-        if wanted not in columns:
-            listed = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
-            raise InputError(
-                f"{where}: no column {wanted!r} among {listed or 'none'}{nearest(wanted, columns)}"
-            )
-    for name in (*asked, "weight"):
-        if columns.count(name) > 1:
-            raise InputError(f"{where}: column {name!r} occurs twice")
+        if wanted not in names:
+            listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            hint = foreign() or nearest(wanted, names)
+            if wanted in levels:
+                hint = "; it is in the index: reset_index() makes it a column"
+            raise InputError(f"{where}: no column {wanted!r} among {listed or 'none'}{hint}")
+    try:
+        refuse_repeated(names, (*asked, "weight"))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    return names

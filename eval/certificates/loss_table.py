@@ -42,6 +42,8 @@ class LossTable:
     order : tuple of int
         Place of each client in the order in which they were drawn, from 0; empty where no order
         was named.
+    notes : tuple of str
+        What was done with the rows: that they were averaged, that two spellings are one client.
     """
 
     clients: tuple[str, ...]
@@ -50,6 +52,7 @@ class LossTable:
     groups: tuple[str, ...] = ()
     rows_each: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def by_group(self) -> "dict[str, LossTable]":
         """Split the table by group; the groups come sorted by name."""
@@ -94,8 +97,8 @@ def read_losses(
     source : path, bytes, DataFrame, mapping or sequence
         CSV file (UTF-8, comma-separated, a header), JSON (records, columns, or client: loss),
         Parquet or DataFrame with the columns ``client``, ``loss`` and optionally ``weight``, other
-        columns ignored; a file's bytes; a mapping client -> loss, a series, or one loss a client.
-        A ``LossTable`` is returned unchanged.
+        columns ignored; a file's bytes; records, columns or client -> loss as Python objects; a
+        series, or one loss a client. A ``LossTable`` is returned unchanged.
     loss_max : float
         Largest possible loss.
     by : str, optional
@@ -130,6 +133,7 @@ def read_losses(
         groups=tuple(rows.groups[i] for i in smallest_first) if by is not None else (),
         rows_each=tuple(each),
         order=tuple(places[i] for i in smallest_first) if places else (),
+        notes=rows.notes(),
     )
 
 
@@ -156,6 +160,7 @@ def read_arrivals(
             return ()
     rows = Rows(loss_max, None, once=True)
     read_csv(name, data, rows)
+    rows.check(name)
     if whole and not rows.numbers:
         raise InputError(f"{name}: holds no clients")
     return tuple(zip(rows.numbers, rows.loss, strict=True))

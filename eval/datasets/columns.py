@@ -12,6 +12,16 @@ from numpy.typing import NDArray
 from latecomer.eval.datasets.dataset import Dataset, as_labels, make_dataset
 from latecomer.eval.datasets.pictures import pictures
 from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.reading.column_names import (
+    averaged_over,
+    column_names,
+    is_unnamed,
+    means_client,
+    numbers_rows,
+    refuse_repeated,
+)
+from latecomer.eval.reading.delimited import decimal_comma
+from latecomer.eval.reading.ids import spelt_array
 
 ROLES = ("label", "client", "features", "image", "root", "size")
 """Keys that a study may give for a table: arguments of :func:`from_columns` of the same names."""
@@ -37,6 +47,8 @@ class Columns:
         read as numbers.
     class_names : mapping of str to tuple of str
         Class names that a column's whole numbers stand for, where the table has them.
+    levels : tuple of str
+        Names of the index, which holds no column.
     """
 
     name: str
@@ -45,6 +57,7 @@ class Columns:
     folder: Path = Path()
     text: bool = False
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    levels: tuple[str, ...] = ()
 
 
 def from_columns(
@@ -69,7 +82,8 @@ def from_columns(
     client : str, optional
         Column of the clients, whole numbers or strings; ``client`` unless given, if it exists.
     features : str or sequence of str, optional
-        Columns of numbers or vectors; unless given, all columns without another role.
+        Columns of numbers or vectors; unless given, all without another role but those that have no
+        name or number the rows.
     image : str, optional
         Column of pictures, in place of features.
     root : str or Path, optional
@@ -82,9 +96,7 @@ def from_columns(
     InputError
         A column is absent or holds something else; the message names the column and the row.
     """
-    labels = _column(columns, "label", "label" if label is None else label)
-    if not len(columns.cells[labels]):
-        raise InputError("holds no rows")
+    labels = _label_column(columns, label)
     if client is None and "client" in columns.cells:
         client = "client"
     clients = None if client is None else _column(columns, "client", client)
@@ -93,12 +105,12 @@ def from_columns(
     ids = as_clients(held, f"client {clients!r}", text=columns.text) if clients else None
     if image is not None and features is not None:
         raise InputError("features and image exclude each other, got both")
-    if image is not None:
-        x = _pictures(columns, _column(columns, "image", image), root, size, layout)
-    elif root is None and size is None:
-        x = _features(columns, features, apart=(labels, clients))
-    else:
+    if image is None and (root is not None or size is not None):
         raise InputError("root and size are for pictures: say their column with image")
+    if image is not None:
+        x, told = _pictures(columns, image, root, size, layout), dict[str, Any]()
+    else:
+        x, told = _features(columns, features, apart=(labels, clients))
     return make_dataset(
         columns.name,
         x,
@@ -106,14 +118,23 @@ def from_columns(
         client=ids,
         class_names=class_names or columns.class_names.get(labels, ()),
         provenance=columns.provenance,
+        **told,
     )
 
 
+def _label_column(columns: Columns, label: object) -> str:
+    labels = _column(columns, "label", "label" if label is None else label)
+    if not len(columns.cells[labels]):
+        raise InputError("holds no rows")
+    return labels
+
+
 def _pictures(
-    columns: Columns, column: str, root: object, size: int | None, layout: str | None
+    columns: Columns, image: object, root: object, size: int | None, layout: str | None
 ) -> NDArray[Any]:
     if root is not None and not isinstance(root, str | Path):
         raise InputError(f"root must be the path of a folder, got {root!r}")
+    column = _column(columns, "image", image)
     folder = columns.folder if root is None else Path(root).expanduser()
     cells = list(columns.cells[column])
     return pictures(cells, column=f"image {column!r}", folder=folder, size=size, layout=layout)
@@ -168,7 +189,7 @@ def as_clients(cells: Any, column: str, *, text: bool = False) -> NDArray[Any]:
     (array(['10', '9'], dtype='<U2'), array([10,  9]))
     """
     array = _typed(cells, column, "client", text=text)
-    if array.dtype.kind == "f" and (array == np.floor(array)).all():
+    if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array % 1 == 0).all():
         array = array.astype(np.int64)  # whole numbers that a table stores as floats
     if array.dtype.kind not in "iuU":
         raise InputError(f"{column} must hold whole numbers or strings, got {array[0]!s}")
@@ -181,6 +202,8 @@ def _column(columns: Columns, role: str, name: object) -> str:
     held = list(columns.cells)
     listed = ", ".join(held[:8]) + (", ..." if len(held) > 8 else "")
     hint = nearest(name, held) if isinstance(name, str) else ""
+    if name in columns.levels:
+        hint = "; it is in the index: reset_index() makes it a column"
     raise InputError(f"{role} must be one of the columns {listed}, got {name!r}{hint}")
 
 
@@ -198,14 +221,24 @@ def _typed(cells: Any, column: str, what: str, *, text: bool) -> NDArray[Any]:
             told = " and ".join(sorted(kind.__name__ for kind in kinds))
             raise InputError(f"{column} must hold whole numbers, or strings, got {told}")
         array = np.array(listed)
-        if text and array.dtype.kind == "U":
-            array = _numbers_of(array, real=what == "label")
+        if array.dtype.kind == "U":
+            array = _spelt(array, column, what, text=text)
     if array.ndim != 1:
         raise InputError(f"{column} must hold one {what} a row, got shape {list(array.shape)}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.argmin(np.isfinite(array)))
         raise InputError(f"{column}, row {row}: no {what} is given, got {array[row]}")
     return array
+
+
+def _spelt(array: NDArray[Any], column: str, what: str, *, text: bool) -> NDArray[Any]:
+    """Return text in one spelling, as numbers where untyped cells all are."""
+    spelt, merged = spelt_array(array, what)
+    numbers = _numbers_of(spelt, real=what == "label") if text else spelt
+    if what == "label" and merged and numbers.dtype.kind == "U":
+        raise InputError(f"{column}: {merged[0]}: write every class one way")
+    # Which clients became one is said by make_dataset, which sees every door's ids.
+    return array if what == "client" and merged else numbers
 
 
 def _array(cells: Any) -> NDArray[Any]:
@@ -232,9 +265,24 @@ def _numbers_of(array: NDArray[Any], *, real: bool) -> NDArray[Any]:
 
 def _features(
     columns: Columns, features: object, apart: tuple[str | None, ...]
-) -> NDArray[np.float32]:
+) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    """Return the features, which columns they are, and what is to be said of the others."""
+    names, notes = _feature_columns(columns, features, apart)
+    blocks = [_block(columns.cells[name], name, text=columns.text) for name in names]
+    return np.concatenate(blocks, axis=1), {"feature_names": names, "notes": notes}
+
+
+def _feature_columns(
+    columns: Columns, features: object, apart: tuple[str | None, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns to take as features, and what is to be said of the others."""
+    notes: tuple[str, ...] = ()
     if features is None:
         names = [name for name in columns.cells if name not in apart]
+        left = [name for name in names if is_unnamed(name) or _numbers_rows(columns, name)]
+        names = [name for name in names if name not in left]
+        if left:
+            notes = (f"left out, row numbers or without a name: {', '.join(left)}",)
     elif isinstance(features, Sequence) and features:
         listed = [features] if isinstance(features, str) else features
         names = [_column(columns, "features", name) for name in listed]
@@ -244,8 +292,17 @@ def _features(
         raise InputError("features: there is no column beside label and client")
     if len(set(names)) < len(names) or not set(names).isdisjoint(apart):
         raise InputError(f"features must be distinct columns without another role, got {names}")
-    blocks = [_block(columns.cells[name], name, text=columns.text) for name in names]
-    return np.concatenate(blocks, axis=1)
+    for name in names:
+        if is_unnamed(name) or means_client(name):
+            why = "seems to hold clients: say client" if means_client(name) else "has no name"
+            raise InputError(f"features: column {name!r} {why}, or rename it")
+    over = averaged_over(names)
+    told = (f"warning: the column {over!r} was taken as a feature",) if over else ()
+    return tuple(names), (*notes, *told)
+
+
+def _numbers_rows(columns: Columns, name: str) -> bool:
+    return numbers_rows(name, columns.cells[name])
 
 
 def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
@@ -260,9 +317,11 @@ def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
             for i, cell in enumerate(cells)
             if not (_REAL.fullmatch(str(cell)) if text else _array(cell).dtype.kind in "biuf")
         )
+        commas = any(map(decimal_comma, cells)) if text else False
+        hint = "are these decimal commas?" if commas else "features names the columns of numbers"
         raise InputError(
             f"{column} must hold numbers, or vectors of one length, got "
-            f"{next(told, 'others')}: features names the columns of numbers, image one of pictures"
+            f"{next(told, 'others')}: {hint}, image one of pictures"
         )
     block = array.reshape(len(array), -1)
     with np.errstate(over="ignore"):
@@ -283,11 +342,10 @@ def columns_of(
     Raises
     ------
     InputError
-        Two columns have the same name.
+        Two columns have the same name, or their names have several levels.
     """
-    names = [str(column) for column in frame.columns]
-    if len(set(names)) < len(names):
-        twice = next(column for column in names if names.count(column) > 1)
-        raise InputError(f"column {twice!r} occurs twice")
+    names = column_names(frame.columns)
+    refuse_repeated(names)
     cells = {column: frame.iloc[:, i] for i, column in enumerate(names)}
-    return Columns(name, provenance, cells, folder=folder, text=text)
+    levels = tuple(map(str, frame.index.names))
+    return Columns(name, provenance, cells, folder=folder, text=text, levels=levels)

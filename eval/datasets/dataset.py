@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.ids import refuse_clients, spelt_array
 
 MAX_CLASSES = 65_536
 _CHUNK = 1 << 24  # values checked at a time, so that a check needs no second copy of the data
@@ -45,6 +46,10 @@ class Dataset:
         Publisher's name of each class; empty when there are none.
     coarse : ndarray of int64, shape [N], or None
         Superclass of each sample (CIFAR-100 has 20), numbered from 0; each class lies in one.
+    feature_names : tuple of str
+        Columns that the inputs were taken from, where they come from a table.
+    notes : tuple of str
+        How the data were read, where they do not show it: columns left out, ids in two spellings.
     """
 
     name: str
@@ -58,10 +63,31 @@ class Dataset:
     client_names: tuple[str, ...] = field(default=(), repr=False)
     class_names: tuple[str, ...] = field(default=(), repr=False)
     coarse: NDArray[np.int64] | None = field(default=None, repr=False)
+    feature_names: tuple[str, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         """Count the samples."""
         return len(self.y)
+
+    def told(self) -> list[str]:
+        """Say in lines what was taken: samples, clients, inputs and classes, and the notes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> data = make_dataset("toy", np.zeros((3, 2)), np.array([0, 2, 2]), provenance="made up")
+        >>> data.told()
+        ['toy: 3 samples, inputs of shape 2, 3 classes (0 to 2)']
+        """
+        whose = "" if self.client is None else f" of {len(self.client_names)} clients"
+        shape = " x ".join(map(str, self.input_shape))
+        taken = f"inputs of shape {shape}"
+        if self.feature_names:
+            taken = f"{len(self.feature_names)} features ({_listed(self.feature_names)})"
+        classes = _listed(self.class_names) if self.class_names else f"0 to {self.n_classes - 1}"
+        known = f"{self.n_classes} classes ({classes})"
+        return [f"{self.name}: {len(self)} samples{whose}, {taken}, {known}", *self.notes]
 
     @property
     def is_image(self) -> bool:
@@ -105,6 +131,10 @@ class Dataset:
         return target
 
 
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+
+
 def _ids(names: tuple[str, ...]) -> NDArray[Any]:
     """Return clients' names, as numbers or as strings, so that sorting them gives their order."""
     texts = np.array(names)
@@ -123,6 +153,7 @@ def make_dataset(
     test: NDArray[np.bool_] | None = None,
     class_names: tuple[str, ...] = (),
     coarse: NDArray[Any] | None = None,
+    **told: tuple[str, ...],
 ) -> Dataset:
     """Check the arrays, number the clients and hash the contents.
 
@@ -130,33 +161,31 @@ def make_dataset(
     ----------
     name : str
     x : ndarray, shape [N, D] or [N, C, H, W]
-        uint8 is kept; floats become float32. Other types are refused: their scale is unknown.
+        uint8 is kept; floats become float32; others are refused, their scale being unknown.
     y : ndarray, shape [N]
         Whole numbers from 0, of any numeric type.
     client : ndarray of whole numbers or strings, shape [N], optional
-        Numbered from 0 in sorted order.
+        Numbered from 0 in sorted order; spelt as :mod:`~latecomer.eval.reading.ids` says.
     test : ndarray of bool, shape [N], optional
     coarse : ndarray, shape [N], optional
         Superclass of each sample, whole numbers from 0; a class must not lie in two.
+    **told
+        Fields ``feature_names`` and ``notes``.
 
     Raises
     ------
     InputError
-        Arrays are empty, unequally long, of a wrong type or not finite, or labels not in 0..65535.
+        Arrays are empty, unequal, of a wrong type or not finite, or labels not in 0..65535.
 
     Examples
     --------
-    >>> import numpy as np
     >>> data = make_dataset("toy", np.zeros((3, 2)), np.array([0, 2, 2]), provenance="made up")
     >>> len(data), data.n_classes, data.input_shape, data.x.dtype.name
     (3, 3, (2,), 'float32')
     """
     _check_lengths({"x": x, "y": y, "client": client, "test": test, "coarse": coarse})
-    if x.ndim not in (2, 4):
-        raise InputError(f"x must have shape [N, D] or [N, C, H, W], got {list(x.shape)}")
-    pixels = np.ascontiguousarray(as_pixels(x))
-    labels = as_labels(y)
-    numbers, names = (None, ()) if client is None else _as_clients(client)
+    pixels, labels = np.ascontiguousarray(as_pixels(x)), as_labels(y)
+    numbers, names, merged = _as_clients(client)
     publisher = None if test is None else np.array(test, dtype=np.bool_)
     superclass = None if coarse is None else _as_superclasses(labels, coarse)
     kept = {"x": pixels, "y": labels, "client": numbers, "test": publisher, "coarse": superclass}
@@ -172,6 +201,7 @@ def make_dataset(
         client_names=names,
         class_names=class_names,
         coarse=superclass,
+        **told | {"notes": (*told.get("notes", ()), *merged)},
     )
 
 
@@ -200,6 +230,8 @@ def _hash_of(kept: Mapping[str, NDArray[Any] | None], names: Sequence[str]) -> s
 
 def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
     """Return inputs as they are stored: uint8 unchanged, floats as finite float32."""
+    if x.ndim not in (2, 4):
+        raise InputError(f"x must have shape [N, D] or [N, C, H, W], got {list(x.shape)}")
     if x.dtype == np.uint8:
         return x
     if x.dtype.kind != "f":
@@ -252,15 +284,24 @@ def _as_superclasses(y: NDArray[np.int64], coarse: NDArray[Any]) -> NDArray[np.i
     return superclass
 
 
-def _as_clients(client: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _as_clients(
+    client: NDArray[Any] | None,
+) -> tuple[NDArray[np.int64] | None, tuple[str, ...], tuple[str, ...]]:
+    """Return the number of each sample's client, the clients' names, and which became one."""
+    if client is None:
+        return None, (), ()
     legal = "client must hold one whole number or string per sample"
     if client.ndim != 1:
         raise InputError(f"{legal}, got shape {list(client.shape)}")
     if client.dtype.kind not in "iuSU":
         raise InputError(f"{legal}, got {client.dtype}")
+    merged: tuple[str, ...] = ()
+    if client.dtype.kind in "SU":
+        client, merged = spelt_array(client)
     ids, numbers = np.unique(client, return_inverse=True)
-    try:
-        names = tuple(i.decode() if isinstance(i, bytes) else str(i) for i in ids.tolist())
-    except UnicodeDecodeError as error:
-        raise InputError(f"{legal}, got bytes that are not UTF-8: {error.object!r}") from error
-    return numbers.astype(np.int64), names
+    names = tuple(map(str, ids.tolist()))
+    if "" in names:
+        first = int(np.argmax(client == ""))
+        raise InputError(f"{legal}, got none for sample {first}")
+    refuse_clients(names)
+    return numbers.astype(np.int64), names, merged

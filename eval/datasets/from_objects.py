@@ -13,6 +13,7 @@ from latecomer.eval.datasets.pictures import channels_first
 from latecomer.eval.datasets.readers.huggingface import hugging_columns
 from latecomer.eval.datasets.samples import from_samples
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.ids import spelling
 
 
 def clients_from(
@@ -83,10 +84,21 @@ def _is_table(source: Any) -> bool:
     return any(all(hasattr(source, mark) for mark in one) for one in marks)
 
 
+def _check_names(source: Mapping[Any, Any]) -> None:
+    """Refuse a client that a mapping names twice, in two spellings."""
+    spelt: dict[str, Any] = {}
+    for client in source:
+        name = spelling(client)
+        if name in spelt:
+            raise InputError(f"client {name!r} occurs twice, as {spelt[name]!r} and {client!r}")
+        spelt[name] = client
+
+
 def _from_mapping(name: str, source: Mapping[Any, Any], layout: str | None) -> Dataset:
     """Concatenate the samples of all clients."""
     if not source:
         raise InputError("source must hold at least one client, got an empty mapping")
+    _check_names(source)
     inputs: list[NDArray[Any]] = []
     labels: list[Any] = []
     for client, held in source.items():

@@ -141,7 +141,7 @@ def read_value(text: str, name: str) -> Any:
     loader = _Loader("")
     try:
         if not plain.startswith(("[", "{", '"', "'")):
-            tag = loader.resolve(yaml.ScalarNode, plain, (True, False))
+            tag = loader.resolve(yaml.ScalarNode, plain, (True, False))  # type: ignore[no-untyped-call]
             return loader.construct_object(yaml.ScalarNode(tag, plain))
     finally:
         loader.dispose()

@@ -140,13 +140,14 @@ class _Planned:
     jobs: list[Job]
     split_hash: str
     n_certification: int
+    data: str
 
 
 def _planned(study: Study, folder: Path, evaluate: str, every: CheckpointEvery) -> _Planned:
     prepared = _prepare(study)
     cells = study.cells(prepared.data_hash)
     jobs = [Job(cell, folder / "cells" / cell.id, evaluate, every) for cell in cells]
-    return _Planned(study, jobs, prepared.split_hash, prepared.n_certification)
+    return _Planned(study, jobs, prepared.split_hash, prepared.n_certification, prepared.data)
 
 
 def _carry_out(
@@ -159,7 +160,7 @@ def _carry_out(
     n_workers = min(workers or processes, max(len(tally.todo), 1))
     cells = tuple(job.cell for job in plan.jobs)
     declare(tally.folder, plan.study, cells, fresh=bool(tally.todo))
-    tally.announce(n_workers)
+    tally.announce(n_workers, plan.data)
     executor = executor or LocalExecutor(n_workers)
     if isinstance(executor, LocalExecutor):
         executor = replace(executor, gpus=gpus)
@@ -234,6 +235,7 @@ class _Prepared:
     data_hash: str
     split_hash: str
     n_certification: int
+    data: str
 
 
 def _prepare(study: Study) -> _Prepared:
@@ -268,4 +270,5 @@ def _prepare(study: Study) -> _Prepared:
                 raise InputError(f"methods.{index}: {error}") from None
         for place, wanted in enumerate(study.certificates):
             wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
-    return _Prepared(federation.data_hash, split.content_hash, len(split.certification))
+    told = "\n".join(federation.dataset.told())
+    return _Prepared(federation.data_hash, split.content_hash, len(split.certification), told)

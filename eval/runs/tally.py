@@ -37,7 +37,8 @@ class Event:
     failed : int
         Cells that failed in an earlier run and are not tried again.
     message : str
-        Why a cell failed or is tried again, who holds it, or what is unusual.
+        Why a cell failed or is tried again, who holds it, or what is unusual; of a plan, the data
+        that were read, in lines.
     """
 
     kind: Literal["plan", "start", "round", "note", "retry", "held", "done", "failed"]
@@ -109,10 +110,10 @@ class Tally:
             else:
                 self._count_failure(job, message)
 
-    def announce(self, workers: int) -> None:
-        """Send the event that tells the plan."""
+    def announce(self, workers: int, data: str = "") -> None:
+        """Send the event that tells the plan and what the data are."""
         self.workers = workers
-        self._tell("plan", failed=len(self.failures))
+        self._tell("plan", failed=len(self.failures), message=data)
         for job, text in self._early:
             self._tell("note", **_about(job), message=text)
 

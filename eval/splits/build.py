@@ -54,7 +54,12 @@ def split_of(dataset: Dataset, settings: SplitSettings) -> Split:
     if isinstance(settings, Frozen):
         split = read_split(settings.path, dataset, expected=settings.hash)
         return replace(split, dealt=_dealt_again(dataset, split))
-    return _dealt(dataset, settings)
+    try:
+        return _dealt(dataset, settings)
+    except InputError as error:
+        if not dataset.notes or not SPLITS[settings.kind].natural:
+            raise
+        raise InputError(f"{error} ({'; '.join(dataset.notes)})") from error
 
 
 def _dealt_again(dataset: Dataset, split: Split) -> bool:

@@ -5,7 +5,6 @@ The papers train small dense nets on vectors from a frozen public network. Users
 publisher names it, its client.
 """
 
-import csv
 import warnings
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,10 @@ from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import data_root, reading, require_file
 from latecomer.eval.datasets.reader import Reader, Source
 from latecomer.eval.datasets.readers.npz import read_arrays
+from latecomer.eval.datasets.text_form import form_of, header_of
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.column_names import is_unnamed, means_client
+from latecomer.eval.reading.delimited import foreign_header
 
 WIDTHS = {"inaturalist": 1280, "landmarks": 1280, "yahoo_answers": 768}
 """Length of the papers' vectors, from MobileNetV2's pooled layer or from BERT-base."""
@@ -98,14 +100,16 @@ def _file(name: str, root: object) -> Path:
 def _read_csv(file: Path) -> dict[str, NDArray[Any]]:
     import pandas as pd
 
-    with file.open(encoding="utf-8", newline="") as stream:
-        header = next(csv.reader(stream), [])
+    names, begins = header_of(file)
     special = ("label", "client", "test")
-    features = [column for column in header if column not in special]
-    if "label" not in header or not features or len(set(header)) < len(header):
+    features = [name for name in names if name not in special and not is_unnamed(name)]
+    alike = next((name for name in features if means_client(name)), None)
+    if alike is not None:
+        raise InputError(f"column {alike!r} seems to hold clients: call it client, or leave it out")
+    if "label" not in names or not features:
         raise InputError(
             "must have a header with label, optionally client and test, and features under "
-            f"distinct names, got {', '.join(header[:6]) or 'nothing'}"
+            f"distinct names, got {', '.join(names[:6])}{foreign_header(file.read_text('utf-8'))}"
         )
     kinds = dict.fromkeys(features, "float32") | {"label": "int64", "client": "str", "test": "str"}
     try:
@@ -115,26 +119,32 @@ def _read_csv(file: Path) -> dict[str, NDArray[Any]]:
             parts = list(
                 pd.read_csv(
                     file,
-                    dtype={column: kinds[column] for column in header},
+                    header=None,
+                    names=names,
+                    skiprows=begins,
+                    dtype={name: kinds.get(name, "str") for name in names},
                     index_col=False,
                     encoding="utf-8",
                     keep_default_na=False,
                     chunksize=_ROWS,
                 )
             )
-    except pd.errors.ParserWarning as error:
-        raise InputError("has a row that is longer than its header") from error
+    except (ValueError, Warning) as error:
+        long = isinstance(error, Warning)
+        said = "has a row that is longer than its header" if long else "is damaged"
+        cause = form_of(file, names, "label") or " ".join(str(error).split())[:120]
+        raise InputError(f"{said}: {cause}") from error
     if not any(map(len, parts)):
         raise InputError("has a header but no rows")
     arrays: dict[str, NDArray[Any]] = {
         "x": np.concatenate([part[features].to_numpy(np.float32) for part in parts]),
         "y": np.concatenate([part["label"].to_numpy(np.int64) for part in parts]),
     }
-    if "client" in header:
+    if "client" in names:
         arrays["client"] = np.concatenate([part["client"].to_numpy(np.str_) for part in parts])
         if (arrays["client"] == "").any():
             raise InputError("has a row without client")
-    if "test" in header:
+    if "test" in names:
         marks = np.concatenate([part["test"].to_numpy(np.str_) for part in parts])
         if not np.isin(marks, ("0", "1")).all():
             raise InputError("test must be 0 or 1 in every row")

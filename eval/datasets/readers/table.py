@@ -1,6 +1,5 @@
 """A user's own table as a CSV file, one sample per line."""
 
-import csv
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from latecomer.eval.datasets.columns import ROLES, columns_of, from_columns
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import given_path, reading, require_file
 from latecomer.eval.datasets.reader import Reader
+from latecomer.eval.datasets.text_form import form_of, header_of
 from latecomer.eval.errors import InputError
 
 
@@ -30,30 +30,46 @@ def read_table(*, path: str | Path, **roles: Any) -> Dataset:
     file = given_path(path, "a CSV file")
     with reading(file, "data.path"):
         require_file(file)
-        frame, about = _frame(file, roles), f"CSV file {file}"
-        columns = columns_of(frame, file.stem, about, folder=file.parent, text=True)
-        return from_columns(columns, **roles)
+        names, begins = header_of(file)
+        try:
+            frame = _frame(file, names, begins, roles)
+            columns = columns_of(
+                frame, file.stem, f"CSV file {file}", folder=file.parent, text=True
+            )
+            return from_columns(columns, **roles)
+        except (ValueError, Warning) as error:
+            # Look for a cause in the file's form, which says more than a column that fails for it.
+            cause = form_of(file, names, roles.get("label") or "label")
+            if isinstance(error, InputError):
+                short = cause.startswith("line")
+                raise InputError(f"{cause}: {error}" if short else cause or str(error)) from error
+            torn = "" if isinstance(error, Warning) else "is damaged: "
+            raise InputError(torn + (cause or str(error))) from error
 
 
-def _frame(file: Path, roles: dict[str, Any]) -> Any:
+def _asked(roles: dict[str, Any]) -> list[object]:
+    return [roles.get("label") or "label", roles.get("client") or "client", roles.get("image")]
+
+
+def _frame(file: Path, names: list[str], begins: int, roles: dict[str, Any]) -> Any:
     import pandas as pd
 
-    with file.open(encoding="utf-8-sig", newline="") as stream:
-        header = next(csv.reader(stream), [])
-    if len(set(header)) < len(header):  # pandas would rename the second column
-        raise InputError(f"has a header that names a column twice: {', '.join(header[:8])}")
-    named = [roles.get("label") or "label", roles.get("client") or "client", roles.get("image")]
     with warnings.catch_warnings():
         # pandas only warns if a row is longer than the header, and drops the excess.
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        return pd.read_csv(
+        frame = pd.read_csv(
             file,
-            dtype={name: "str" for name in named if name in header},
+            header=None,
+            names=range(len(names)),
+            skiprows=begins,
+            dtype={place: "str" for place, name in enumerate(names) if name in _asked(roles)},
             index_col=False,
             encoding="utf-8-sig",
             keep_default_na=False,
             low_memory=False,
         )
+    frame.columns = names
+    return frame
 
 
 READERS = (

@@ -1,7 +1,9 @@
 """The one reader of YAML, and every door that it stands behind."""
 
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +11,11 @@ from typer.testing import CliRunner
 
 from latecomer.cli import app
 from latecomer.eval.certificates.arriving import read_plan
+from latecomer.eval.datasets import load_dataset
 from latecomer.eval.errors import InputError
 from latecomer.eval.reading.yaml_text import read_mapping, read_value, write_yaml
 from latecomer.eval.studies.declaration import override
+from latecomer.eval.studies.loading import load_study
 
 # What each plain scalar is by the core schema of YAML 1.2, section 10.3.2.
 SCALARS = {
@@ -166,3 +170,17 @@ PLAIN = st.recursive(
 def test_what_is_written_is_read_again(held):
     assert read_mapping(write_yaml(held), "here", "") == held
     assert read_value(write_yaml([held], flow=True), "key") == [held]
+
+
+def test_a_study_reads_the_file_whose_name_has_a_number_sign(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, count in (("set", 2), ("set #2.npz", 3)):
+        with open(name, "wb") as stream:
+            np.savez(stream, x=np.zeros((count, 2)), y=np.arange(count), client=np.arange(count))
+    Path("mine.yaml").write_text(
+        "study: mine\ndata: {name: npz, path: placeholder.npz}\nsplit: {kind: natural}\n"
+        "methods: [fedavg]\nseeds: [0]\ntrain: {rounds: 03, cohort: 2}\n"
+    )
+    study = load_study("mine.yaml", ["data.path=set #2.npz"])
+    assert study.train.rounds == 3
+    assert len(load_dataset(study.data.model_dump())) == 3

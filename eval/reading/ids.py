@@ -1,0 +1,225 @@
+"""Clients' ids, which decide who trains and who is held out: one client has one spelling.
+
+Ids come with blanks at their ends, in several Unicode forms, as whole numbers or as floats; that is
+smoothed once, here.  Ids that may be one client, or several made one by a spreadsheet, are refused.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from latecomer.eval.errors import InputError
+
+_MISSING = ("", "nan", "none", "nat", "<na>")  # what frames write as text for no id
+_LEGAL = "an id must be text or a whole number"
+_SCIENTIFIC = re.compile(r"[-+]?[0-9]+([.,][0-9]*)?[eE][-+]?[0-9]+")
+_HEX = re.compile(r"[0-9a-f]{6,}|[0-9A-F]{6,}")
+_NUMBER = re.compile(r"([-+]?)0*([0-9]+)(?:\.([0-9]*?)0*)?")
+# Dashes and apostrophes that look alike in print.
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+_APOSTROPHES = "\u2018\u2019\u02bc\u00b4\u0060"
+_INVISIBLE = "".join(
+    c for c in map(chr, range(0x10000)) if c.isspace() or unicodedata.category(c) == "Cf"
+)
+_ALIKE = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_APOSTROPHES, "'"))
+_METRIC = re.compile(
+    r"((train|training|val|valid|validation|test|eval|mean|avg|average|global|local)_)*"
+    r"(loss|losses|accuracy|acc|accuracies|error|error_rate|auc|roc_auc|f1|f1_score|precision"
+    r"|recall|mse|mae|rmse|nll|perplexity|metric|metrics|top_?[15]|mean|avg|average|std|total"
+    r"|overall)"
+)
+
+
+def spelling(value: Any) -> str:
+    r"""Return an id as text in one spelling; the empty text where it is missing.
+
+    Blanks and invisible characters at the ends go, Unicode takes its composed form (NFC), and whole
+    numbers lose a fraction of zeros.
+
+    Raises
+    ------
+    InputError
+        It is neither text nor a whole number.
+
+    Examples
+    --------
+    >>> spelling(" Ann\u00a0"), spelling(7.0), spelling("7.0"), spelling(None)
+    ('Ann', '7', '7', '')
+    """
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            raise InputError(f"{_LEGAL}, got bytes that are not UTF-8: {value!r:.60}") from None
+    if isinstance(value, str):
+        return _spelt(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return str(int(value))
+    if is_missing(value):
+        return ""
+    if isinstance(value, float | np.floating):
+        return _of_float(float(value))
+    if getattr(value, "ndim", None) == 0 and not isinstance(value, np.generic):
+        return spelling(value.item())
+    raise InputError(f"{_LEGAL}, got {type(value).__name__} {value!r:.60}{_advice(value)}")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, and what pandas has in their place."""
+    kind = type(value).__name__
+    return value is None or kind in ("NAType", "NaTType") or ("float" in kind and value != value)
+
+
+def _advice(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ": take one mean a client first, as in losses.groupby('client').mean()"
+    return ""
+
+
+def _trimmed(text: str) -> str:
+    if text.isascii() and text.isalnum():
+        return str(text)
+    return unicodedata.normalize("NFC", text.strip(_INVISIBLE))
+
+
+def _spelt(text: str) -> str:
+    plain = _trimmed(text)
+    if plain.casefold() in _MISSING:
+        return ""
+    whole = re.fullmatch(r"([-+]?[0-9]+)\.0+", plain)
+    return whole[1] if whole else plain
+
+
+def _of_float(value: float) -> str:
+    if not value.is_integer() or abs(value) >= 2**53:
+        raise InputError(f"{_LEGAL}, got {value!r}: floats lose digits, read ids as text")
+    return str(int(value))
+
+
+def _folded(name: str) -> str:
+    """Return an id without letter case, blanks, widths of letters and ways to write a number."""
+    once = unicodedata.normalize("NFKC", name).casefold().translate(_ALIKE)
+    if name.isascii() and name.isalnum():
+        bare = once
+    else:
+        unspaced = "".join(unicodedata.normalize("NFKC", once).split())
+        bare = "".join(c for c in unspaced if unicodedata.category(c) not in ("Cc", "Cf"))
+    number = _NUMBER.fullmatch(bare)
+    return f"{number[1].strip('+')}{number[2]}.{number[3] or ''}" if number else bare
+
+
+def refuse_alike(names: Iterable[str], what: str = "client") -> None:
+    """Refuse names that differ only in letter case, in blanks, or in how a number is written.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> refuse_alike(["ann", "Ann"])
+    Traceback (most recent call last):
+    latecomer.eval.errors.InputError: client 'ann' and 'Ann' differ only in letter case: write \
+each client one way, or name them apart
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.setdefault(_folded(name), name)
+        if first != name:
+            how = "letter case" if first.casefold() == name.casefold() else "how they are written"
+            raise InputError(
+                f"{what} {first!r} and {name!r} differ only in {how}: write each {what} one way,"
+                " or name them apart"
+            )
+
+
+def refuse_clients(names: Collection[str]) -> None:
+    """Refuse ids that are alike, that a spreadsheet has shortened, or that name a metric.
+
+    Raises
+    ------
+    InputError
+        One line with the id.  Hexadecimal ids of one length, such as ``12e45678``, are legal.
+
+    Examples
+    --------
+    >>> refuse_clients(["1.0E+05", "100007"])
+    Traceback (most recent call last):
+    latecomer.eval.errors.InputError: client '1.0E+05' is in scientific notation, as spreadsheets \
+write long numbers, and several may have become one: write ids in full, as text
+    """
+    short = [name for name in names if _SCIENTIFIC.fullmatch(name)]
+    if short and not _hexadecimal(names):
+        raise InputError(
+            f"client {short[0]!r} is in scientific notation, as spreadsheets write long numbers,"
+            " and several may have become one: write ids in full, as text"
+        )
+    for name in names:
+        if _METRIC.fullmatch(name.casefold().replace(" ", "_").replace("-", "_")):
+            raise InputError(
+                f"client {name!r} is the name of a metric: one loss a client is needed, as in"
+                " {'client 1': 0.1, 'client 2': 0.3}"
+            )
+    refuse_alike(names)
+
+
+def _hexadecimal(names: Collection[str]) -> bool:
+    of_one_length = len({len(name) for name in names}) == 1
+    return of_one_length and all(map(_HEX.fullmatch, names)) and any(map(_beyond_e, names))
+
+
+def _beyond_e(name: str) -> bool:
+    return not set("abcdfABCDF").isdisjoint(name)
+
+
+@dataclass
+class Spellings:
+    """Spells the ids of one table, and remembers which were written in two ways.
+
+    Names of groups and classes (``what`` is no client) may be anything, and stay as they are but
+    for their ends and their Unicode form.
+    """
+
+    what: str = "client"
+    _known: dict[str, str] = field(default_factory=dict)
+    _first: dict[str, str] = field(default_factory=dict)
+    _others: dict[str, str] = field(default_factory=dict)
+
+    def of(self, value: Any) -> str:
+        """Return an id's one spelling; see `spelling`."""
+        if not isinstance(value, str):
+            if self.what == "client":
+                return spelling(value)
+            value = "" if is_missing(value) else str(value)
+        known = self._known.get(value)
+        if known is None:
+            known = self._known[value] = (_spelt if self.what == "client" else _trimmed)(value)
+            if self._first.setdefault(known, value) != value:
+                self._others.setdefault(known, value)
+        return known
+
+    def notes(self) -> tuple[str, ...]:
+        """Say which ids became one."""
+        if not self._others:
+            return ()
+        name, other = next(iter(self._others.items()))
+        more = f", and {len(self._others) - 1} more" if len(self._others) > 1 else ""
+        return (f"{self._first[name]!a} and {other!a} are one {self.what}, {name!r}{more}",)
+
+
+def spelt_array(ids: Any, what: str = "client") -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
+    """Spell an array of text, each different entry once; return it with what became one.
+
+    Examples
+    --------
+    >>> spelt_array(np.array(["ann ", "ann", "bob"]))
+    (array(['ann', 'ann', 'bob'], dtype='<U3'), ("'ann' and 'ann ' are one client, 'ann'",))
+    """
+    different, places = np.unique(np.asarray(ids), return_inverse=True)
+    spellings = Spellings(what)
+    spelt = np.array([spellings.of(one) for one in different.tolist()])
+    return spelt[places.reshape(-1)], spellings.notes()
