@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+import typer
 
 from latecomer.eval.results.rows import load_run
-from latecomer.reports.answers import Answer, answers
+from latecomer.reports.answers import Answer, answers, only_runs
 from latecomer.reports.display.section import Material
 
 _WIDTH = 100
@@ -27,8 +28,9 @@ def summary_lines(directory: Path) -> list[str]:
         Lines of at most 100 characters, except wider tables; empty if nothing was measured.
     """
     run = load_run(directory)
+    warned = textwrap.wrap(only_runs(run.study), _WIDTH, initial_indent=" ", subsequent_indent=" ")
     told = [line for answer in answers(Material.of(run)) for line in _told(answer)]
-    return [*told, *_warnings(run.rows)]
+    return [*(typer.style(line, fg="red") for line in warned), *told, *_warnings(run.rows)]
 
 
 def _told(answer: Answer) -> Iterator[str]:

@@ -4,7 +4,14 @@ Besides this module, reports import only `results.rows`.  The declaration of a r
 says what a report calls it and whom it cites, so that no report keeps a list.  Loads no torch.
 """
 
-from latecomer.eval.certificates.rules import BEST_OF, IID_SPLITS, RULES, WITHDRAWN, rules_for
+from latecomer.eval.certificates.rules import (
+    BEST_OF,
+    IID_SPLITS,
+    RULES,
+    WITHDRAWN,
+    Asked,
+    rules_for,
+)
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.models.methods.registry import method_facts
@@ -16,6 +23,7 @@ __all__ = [
     "SHIFTS",
     "SHIFT_AXES",
     "WITHDRAWN",
+    "Asked",
     "bound_cites",
     "method_facts",
     "rules_for",

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from latecomer.reports.frames.errors import client_errors as client_errors
     from latecomer.reports.frames.errors import diagnostics_frame as diagnostics_frame
     from latecomer.reports.frames.errors import failures_frame as failures_frame
-    from latecomer.reports.frames.errors import gap_frame as gap_frame
     from latecomer.reports.frames.errors import rank_frame as rank_frame
     from latecomer.reports.frames.errors import shift_frame as shift_frame
+    from latecomer.reports.frames.gaps import gap_frame as gap_frame
     from latecomer.reports.frames.paper import paper_frame as paper_frame
     from latecomer.reports.guarantees.beside_measured import bound_figure as bound_figure
     from latecomer.reports.guarantees.distribution import (

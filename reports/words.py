@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from latecomer.eval.names import RULES, method_facts, rules_for
 
@@ -120,6 +120,19 @@ def points(value: float) -> str:
         return DASH
     text = f"{100 * value:+.1f}".replace("-", MINUS)
     return "0.0" if text[1:] == "0.0" else text
+
+
+def gap_in_points(row: Mapping[str, Any]) -> str:
+    """Write a gap of errors, points lost with their 95% interval where there is one.
+
+    >>> gap_in_points({"gap": 0.026, "lower": 0.001, "upper": 0.051})
+    '+2.6 [+0.1, +5.1]'
+    >>> gap_in_points({"gap": 0.026, "lower": math.nan, "upper": math.nan})
+    '+2.6'
+    """
+    if math.isnan(row["lower"]):
+        return points(row["gap"])
+    return f"{points(row['gap'])} [{points(row['lower'])}, {points(row['upper'])}]"
 
 
 def signed(value: float) -> str:
@@ -288,12 +301,12 @@ _NUMBER = re.compile(r"[-+]?(?:infinite|(?:\d[\d,]*)(?:\.\d+)?(?:e[-+]?\d+)?)(%?
 def sort_key(text: str) -> str:
     """Give what a cell of numbers sorts by: its first number, per cent as a fraction.
 
-    >>> sort_key("21.7% \N{PLUS-MINUS SIGN} 1.0"), sort_key("3,121"), sort_key("best")
+    >>> sort_key("21.7% \N{PLUS-MINUS SIGN} 1.0"), sort_key("3,121"), sort_key("lowest")
     ('0.217', '3121.0', '0')
     >>> sort_key(DASH), sort_key(MINUS + "1.5 [" + MINUS + "5.1, +2.2]"), sort_key("infinite")
     ('', '-1.5', 'Infinity')
     """
-    if text == "best":
+    if text == "lowest":
         return "0"
     match = _NUMBER.search(text.replace(MINUS, "-"))
     if match is None:

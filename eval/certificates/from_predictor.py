@@ -159,6 +159,12 @@ def _scored(
         total, n_points = 0.0, 0
         for support, (query_x, query_y) in _parts(name, given, folds, seed):
             n_support.append(len(support[0]))
+            if loss is _wrong and np.asarray(query_y).dtype.kind == "f":
+                raise InputError(
+                    f"client {name!r}: labels must be classes, whole numbers or names, unless loss "
+                    f"is given, got {np.asarray(query_y).dtype}: for regression say loss=, a "
+                    "function of predictions and labels with values from 0 to loss_max"
+                )
             predicted = _predicted(name, predictor(support, query_x), query_y)
             if loss is _wrong:
                 _check_labels(name, predicted, query_y)

@@ -25,6 +25,9 @@ from latecomer.eval.reading.ids import spelt_array
 
 ROLES = ("label", "client", "features", "image", "root", "size")
 """Keys that a study may give for a table: arguments of :func:`from_columns` of the same names."""
+# Above these, labels are a quantity, or an id: whole numbers without names; different labels, from
+# how many on, by sample.
+MOST_UNNAMED, FEW_CLASSES, LARGEST_SHARE = 50, 10, 0.25
 # How numbers are written; 07 and 1_000 are read as names.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?(e[-+]?[0-9]+)?", re.IGNORECASE)
@@ -101,6 +104,8 @@ def from_columns(
         client = "client"
     clients = None if client is None else _column(columns, "client", client)
     y, class_names = as_classes(columns.cells[labels], f"label {labels!r}", text=columns.text)
+    class_names = class_names or columns.class_names.get(labels, ())
+    refuse_regression(y, f"label {labels!r}", named=bool(class_names))
     held = columns.cells.get(clients or "")
     ids = as_clients(held, f"client {clients!r}", text=columns.text) if clients else None
     if image is not None and features is not None:
@@ -173,6 +178,48 @@ def as_classes(
         return as_labels(array, column), ()
     names, y = np.unique(array, return_inverse=True)
     return y.astype(np.int64), tuple(names.tolist())
+
+
+def refuse_regression(y: NDArray[Any], column: str, *, named: bool) -> None:
+    """Refuse labels that are a quantity, or one of its own for nearly every sample, as classes.
+
+    Whole numbers without names are refused where they are more than 50 different ones; whole
+    numbers and names alike where a quarter of the samples have labels that differ (from 11
+    different labels on: a table of a few lines is no evidence).
+
+    Parameters
+    ----------
+    y : ndarray
+        Labels, one a sample.
+    column : str
+        What they are called in messages.
+    named : bool
+        Whether the data say what their classes are called.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> refuse_regression(np.arange(442) % 40, "label 'target'", named=False)
+    >>> refuse_regression(np.arange(442) % 51, "label 'target'", named=False)
+    ... # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    latecomer.eval.errors.InputError: label 'target' must hold classes, at most 50 ... got 51 ...
+    """
+    found, samples = len(np.unique(y)), len(y)
+    legal = []
+    if found > MOST_UNNAMED and not named:
+        legal.append(f"at most {MOST_UNNAMED} unless they have names")
+    if found > FEW_CLASSES and found > LARGEST_SHARE * samples:
+        legal.append(f"at most one for {1 / LARGEST_SHARE:g} samples")
+    if legal:
+        raise InputError(
+            f"{column} must hold classes, {' and '.join(legal)}, got {found} different labels in "
+            f"{samples} samples: methods here classify; for regression, certify the losses of a "
+            "model trained elsewhere (latecomer certify, or certify_predictor with loss=)"
+        )
 
 
 def as_clients(cells: Any, column: str, *, text: bool = False) -> NDArray[Any]:

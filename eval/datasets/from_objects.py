@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.datasets.columns import as_classes, as_clients, columns_of, from_columns
+from latecomer.eval.datasets.columns import (
+    as_classes,
+    as_clients,
+    columns_of,
+    from_columns,
+    refuse_regression,
+)
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.pictures import channels_first
 from latecomer.eval.datasets.readers.huggingface import hugging_columns
@@ -124,6 +130,7 @@ def _from_mapping(name: str, source: Mapping[Any, Any], layout: str | None) -> D
         inputs.append(x)
         labels += y
     classes, class_names = as_classes(labels, "y")
+    refuse_regression(classes, "y", named=bool(class_names))
     return make_dataset(
         name,
         np.concatenate(inputs),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.datasets.columns import as_classes, as_clients
+from latecomer.eval.datasets.columns import as_classes, as_clients, refuse_regression
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.pictures import pictures
 from latecomer.eval.errors import InputError
@@ -50,6 +50,7 @@ def from_samples(
             )
     ids = [sample[2] for sample in samples] if owners is None else [owners[row] for row in rows]
     y, class_names = as_classes([sample[1] for sample in samples], "y")
+    refuse_regression(y, "y", named=bool(class_names) or bool(getattr(source, "classes", None)))
     return make_dataset(
         name,
         _inputs([sample[0] for sample in samples], layout),

@@ -150,12 +150,23 @@ def _scored(setup: Setup, state: State, cell: TrainingCell) -> _Scored:
             if group.shift == "none":
                 unshifted[group.name] = total
         rows += effect_rows(scored, common)
+        rows += _on_validation(setup, state, common)
         if "novel" in unshifted:
             rows.append({**common, **gap_row(setup.federation.novel, unshifted)})
         seen_error[predictor] = unshifted["seen"].pooled
         held_out = setup.federation.certification.name
         certification[predictor] = {g: s for g, s in scored.items() if g.name == held_out}
     return _Scored(rows, certification, seen_error)
+
+
+def _on_validation(setup: Setup, state: State, common: Row) -> list[Row]:
+    """Measure the seen clients on their validation data, by which a report chooses a model."""
+    group = setup.federation.validation
+    if not len(group.clients):
+        return []
+    total = group_score(setup.score(state, group, predictor=common["predictor"]))
+    told = {"metric": "validation_error", "aggregation": "per-client", "value": total.per_client}
+    return [{**common, **group.condition(), "n_clients": len(group.clients), **told}]
 
 
 def _by_group(setup: Setup, state: State, cell: TrainingCell, predictor: str) -> Scores:

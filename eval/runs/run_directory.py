@@ -171,8 +171,16 @@ def count_scorings(
             "label": job.cell.label,
             "seed": job.cell.seed,
             "n_clients": n_scored,
+            "systems": _systems(job),
             "times": times,
         }
         before.append(json.dumps(entry))
     if before:
         write_changed(path, "\n".join(before) + "\n")
+
+
+def _systems(job: Job) -> int:
+    """Count the systems that a cell certified: its model, by each way of predicting."""
+    metric, predictor = COLUMNS.index("metric"), COLUMNS.index("predictor")
+    told = read_records(job.folder / "rows.csv")
+    return len({row[predictor] for row in told if row[metric] == "certificate"}) or 1

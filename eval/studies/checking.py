@@ -54,6 +54,7 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
     _check_other_laws(study)
     _check_methods(study)
     _check_asked(study)
+    _check_certified(study)
     return study
 
 
@@ -134,6 +135,16 @@ def _check_listed_once(study: Study) -> None:
                     "shifts, radii and thresholds for one entry"
                 )
             told[name] = index
+
+
+def _check_certified(study: Study) -> None:
+    """Refuse to lead with the certificate of a model that the study does not have."""
+    labels = [str(method.label) for method in study.methods]
+    if study.certify_model is not None and study.certify_model not in labels:
+        raise InputError(
+            f"certify_model must be the label of one of the methods ({', '.join(labels)}), got "
+            f"{study.certify_model}{nearest(study.certify_model, labels)}"
+        )
 
 
 def _check_groups(study: Study) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from latecomer.eval.routes.entries import ROUTE_SETTINGS, CertificateSettings
-from latecomer.eval.schema import Name, Seed, Settings, sequence
+from latecomer.eval.schema import Name, Seed, Settings, Text, sequence
 from latecomer.eval.settings.study_sections import (
     Bounds,
     DataSettings,
@@ -50,11 +50,15 @@ class Study(Settings):
 
     ``asks``: the questions that its report opens with, in their order; if left out, guessed from
     what the study holds.
+
+    ``certify_model``: the label of the model whose certificate its report leads with; if left out,
+    the seen clients' own data choose among all models and seeds.
     """
 
     study: Name
     question: str = ""
     asks: Annotated[tuple[Ask, ...], BeforeValidator(sequence), Field(min_length=1)] | None = None
+    certify_model: Text | None = None
     note: str | None = None
     scale: Literal["smoke", "reduced", "paper"] | None = None
     paper: Annotated[tuple[PaperItem, ...], BeforeValidator(sequence)] | None = None

@@ -1,25 +1,25 @@
-"""Answers which method serves unseen clients best."""
+"""Answers how well methods serve unseen clients, and whether one stands out."""
 
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
 from latecomer.reports.answers.errors_figure import draw_intervals
 from latecomer.reports.answers.said import Answer
+from latecomer.reports.answers.standing import beyond_chance, standing
 from latecomer.reports.display.naming import Names, as_subject, model_names, model_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import primary_predictor, records
-from latecomer.reports.words import DASH, count, listing, percent
+from latecomer.reports.words import DASH, count, percent
 
-MOST_NAMED = 4
+HOW = "paired over clients, 5%, Holm over all pairs"
 
 
 def answer_accuracy(material: Material) -> Answer | None:
-    """Say which method serves novel clients best, and which cannot be told apart from it.
+    """Say from what to what methods err on novel clients, and name one only if a test does.
 
     Parameters
     ----------
@@ -29,34 +29,50 @@ def answer_accuracy(material: Material) -> Answer | None:
     Returns
     -------
     Answer or None
-        ``numbers`` has ``best``, ``lower``, ``upper`` (the 95% interval over clients), ``worst``
-        and ``n_tied``, the models that are not significantly worse than the best.
+        ``numbers`` has ``lowest``, ``lower``, ``upper`` (its 95% interval over clients),
+        ``highest`` and ``n_tied``, the models that are not significantly worse than the lowest.
     """
     groups = primary_predictor(material.accuracy)
     frame = groups[groups["group"] == "novel"].sort_values("mean", kind="stable")
     if frame.empty:
         return None
-    names, every = model_names(frame), records(frame)
-    best, tied = every[0], [row for row in every[1:] if row["tied"]]
-    within = f"{count(int(best['n_clients']), 'client')} and {count(int(best['n_seeds']), 'seed')}"
-    if best["n_clients"] > 1:
-        ends = f"{percent(best['lower'])} to {percent(best['upper'])}"
-        within = f"95% interval {ends}, over {within}"
-    how = "best: " if len(every) > 1 else "with "
-    sentence = (
-        f"{as_subject(names[model_of(best)])} serves clients it never saw "
-        f"{how}{percent(best['mean'])} error ({within})."
-    )
+    names = model_names(frame)
+    sentence, *more = said_of_errors(frame)
+    first, last = records(frame)[0], records(frame)[-1]
     numbers = {
-        "best": best["mean"],
-        "lower": best["lower"],
-        "upper": best["upper"],
-        "worst": every[-1]["mean"],
-        "n_tied": len(tied),
+        "lowest": first["mean"],
+        "lower": first["lower"],
+        "upper": first["upper"],
+        "highest": last["mean"],
+        "n_tied": int(frame["tied"].sum()) - 1,
     }
-    more = _more(every, tied, names)
     told = _table(frame, groups[groups["group"] == "seen"], names)
-    return Answer(sentence, more, told, (_plot(frame, names, material),), numbers)
+    return Answer(sentence, tuple(more), told, (_plot(frame, names, material),), numbers)
+
+
+def said_of_errors(frame: pd.DataFrame) -> list[str]:
+    """Say how novel clients are served, in a sentence or two.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Novel rows of ``accuracy_frame``, one predictor a label, at least one, the smallest mean
+        first.
+    """
+    names, every = model_names(frame), records(frame)
+    first = every[0]
+    over = f"{count(int(first['n_clients']), 'client')} and {count(int(first['n_seeds']), 'seed')}"
+    of = "error on clients that they never saw"
+    if len(every) > 1:
+        order = [model_of(row) for row in every]
+        worse = [model_of(row) for row in every[1:] if not row["tied"]]
+        ends = percent(first["mean"]), percent(every[-1]["mean"])
+        said = standing(order, worse, names, ends=ends, of=of, over=over)
+        return [said, beyond_chance(order, worse, names, HOW)]
+    if first["n_clients"] > 1:
+        over += f", 95% interval {percent(first['lower'])} to {percent(first['upper'])}"
+    subject = as_subject(names[model_of(first)])
+    return [f"{subject} has {percent(first['mean'])} error on clients it never saw, over {over}."]
 
 
 def _plot(frame: pd.DataFrame, names: Names, material: Material) -> Plot:
@@ -69,22 +85,6 @@ def _plot(frame: pd.DataFrame, names: Names, material: Material) -> Plot:
         alt=f"Errors: {'; '.join(said)}.",
         caption="Means over clients and seeds, lowest on top.",
     )
-
-
-def _more(every: list[dict[str, Any]], tied: list[dict[str, Any]], names: Names) -> tuple[str, ...]:
-    others, worst = len(every) - 1, every[-1]
-    if not others:
-        return ()
-    how = "(paired over clients, 5%, Holm over all pairs)"
-    if not tied:
-        told = f"All others are worse beyond chance {how}."
-    elif len(tied) == others > 1:
-        told = f"None of the {others} others is worse beyond chance {how}."
-    elif len(tied) > MOST_NAMED:
-        told = f"{len(tied)} of the {others} others are not worse beyond chance {how}."
-    else:
-        told = f"Not worse beyond chance: {listing([names[model_of(row)] for row in tied])} {how}."
-    return told, f"Highest error: {names[model_of(worst)]} with {percent(worst['mean'])}."
 
 
 def _table(frame: pd.DataFrame, seen: pd.DataFrame, names: Names) -> Table:

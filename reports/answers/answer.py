@@ -14,7 +14,7 @@ from latecomer.reports.answers.said import Answer
 from latecomer.reports.answers.shift import answer_shift
 from latecomer.reports.display.section import Material
 
-__all__ = ["ASKS", "QUESTIONS", "Answer", "answers", "asked", "asking"]
+__all__ = ["ASKS", "QUESTIONS", "Answer", "answers", "asked", "asking", "only_runs"]
 
 ASKS: Mapping[str, Callable[[Material], Answer | None]] = MappingProxyType(
     {
@@ -40,6 +40,20 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Each question in words, for pages that ask another question than their study's."""
+
+
+def only_runs(study: Mapping[str, Any]) -> str:
+    """Say that a study's numbers mean nothing, where its scale only shows that things run.
+
+    >>> only_runs({"scale": "paper"}), only_runs({"scale": "smoke"})[:15]
+    ('', 'Scale smoke: on')
+    """
+    if study.get("scale") != "smoke":
+        return ""
+    return (
+        "Scale smoke: only shows that it runs, with few rounds on few clients. No number here says "
+        "anything about a method."
+    )
 
 
 def asking(study: Mapping[str, Any], asks: Sequence[str]) -> dict[str, Any]:

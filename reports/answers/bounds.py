@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from latecomer.reports.answers.bounds_figure import draw_distances, draw_guarantees
+from latecomer.reports.answers.certificate import declared_certificates
+from latecomer.reports.answers.headline import NAME_ONE, after_words, chosen_system, looked_at
 from latecomer.reports.answers.said import Answer
 from latecomer.reports.display.naming import (
     PUBLISHED,
@@ -21,12 +23,14 @@ from latecomer.reports.display.naming import (
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
+from latecomer.reports.frames.chosen import SYSTEM, choose, seeds_told
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import records
 from latecomer.reports.guarantees.shares import price_frame
 from latecomer.reports.guarantees.slack import references, slack_frame
 from latecomer.reports.words import (
     DASH,
+    MINUS,
     bound_name,
     chance,
     count,
@@ -57,60 +61,49 @@ def least_price(mean: Any, n_clients: Any, delta: Any) -> Any:
     return -np.expm1(np.log(delta) / n_clients) * (1 - mean)
 
 
-def distance_frame(
-    rows: pd.DataFrame, reference: Mapping[str, str], bounds: pd.DataFrame
-) -> pd.DataFrame:
+def distance_frame(material: Material) -> pd.DataFrame:
     """Split the distance of every model's certificates from its measured error into parts.
 
-    Every model and proved bound of the mean error over unseen clients is taken at its worst seed.
-    The distance is the value minus the novel error of the same method trained with nobody held out,
-    where the study trained such a model, else minus the model's own novel error.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run, including those of models trained with nobody held out.
-    reference : mapping
-        ``references`` of its cells.
-    bounds : pandas.DataFrame
-        ``bound_frame`` of the rows.
+    Every model and proved bound of the mean error over unseen clients is of the seed that
+    ``seeds_told`` keeps.  The distance is the value minus the novel error of the same method
+    trained with nobody held out, where the study trained such a model, else minus the model's own
+    novel error.
 
     Returns
     -------
     pandas.DataFrame
-        ``label predictor bound route seed delta value measured n_clients n_novel distance`` and
-        the parts that add up to it: ``given_up`` by holding clients out (0 where not trained),
-        ``other_clients`` (the certified ones err more than the novel ones), ``unavoidable`` (the
-        least margin for equal scores of that many clients, independent or of their pool, by any
+        ``label predictor bound route seed delta vacuous value measured n_clients n_novel
+        distance`` and the parts that add up to it: ``given_up`` by holding clients out (0 where not
+        trained), ``other_clients`` (the certified ones err more than the novel ones),
+        ``unavoidable`` (the least margin for equal scores of that many clients, independent or of their pool, by any
         deterministic rule, at most what was paid) and ``excess`` (all else).  Smallest value
-        first.  A bound that is vacuous for any seed is left out.
+        first, vacuous ones included.
     """
-    slack = slack_frame(rows, reference)
+    reference = references(cell.config for cell in material.run.cells)
+    slack, bounds = slack_frame(material.everything, reference), material.bounds
     keys = [*MODEL, "seed", "bound"]
     told = bounds.loc[bounds["shift"] == "none", [*keys, "delta", "n_clients", "sampling"]]
-    vacuous = slack.groupby([*MODEL, "bound"])["vacuous"].transform("any")
-    frame = slack[slack["rigorous"] & ~vacuous].dropna(subset=["slack"])
+    frame = slack[slack["rigorous"].astype(bool)].dropna(subset=["slack"])
     frame = frame.merge(told.drop_duplicates(keys), on=keys)
-    worst = frame.sort_values("value", kind="stable").groupby([*MODEL, "bound"]).tail(1)
-    paid = worst["client_sampling"] + worst["sample_level"] + worst["monte_carlo"]
-    mean = (worst["value"] - paid).clip(0.0, 1.0)
-    least = least_price(mean, worst["n_clients"], worst["delta"])
+    one = seeds_told(frame, material.rows, material.study)
+    paid = one["client_sampling"] + one["sample_level"] + one["monte_carlo"]
+    mean = (one["value"] - paid).clip(0.0, 1.0)
+    least = least_price(mean, one["n_clients"], one["delta"])
     # The rows know how many clients of a pool go unseen; what is not known is not attributed.
-    of_pools = _least_of_pools(rows)
-    known = [of_pools.get(key, np.nan) for key in worst[keys].itertuples(index=False, name=None)]
-    least = least.mask(worst["sampling"] == "finite-pool", pd.Series(known, worst.index))
+    of_pools = _least_of_pools(material.everything)
+    known = [of_pools.get(key, np.nan) for key in one[keys].itertuples(index=False, name=None)]
+    least = least.mask(one["sampling"] == "finite-pool", pd.Series(known, one.index))
     unavoidable = np.minimum(least.fillna(0.0), paid)
-    worst = worst.assign(
-        route=worst["bound"].map(route_of),
-        given_up=worst["given_up"].fillna(0.0),
+    one = one.assign(
+        route=one["bound"].map(route_of),
+        given_up=one["given_up"].fillna(0.0),
         unavoidable=unavoidable,
         excess=paid - unavoidable,
-        distance=worst["slack"],
+        distance=one["slack"],
     )
-    columns = ["bound", "route", "seed", "delta", "value", "measured", "n_clients", "n_novel"]
-    columns += ["sampling"]
-    ordered = worst.sort_values("value", kind="stable", ignore_index=True)
-    return ordered[[*MODEL, *columns, "distance", *PARTS]]
+    columns = ["bound", "route", "seed", "delta", "vacuous", "value", "measured", "sampling"]
+    ordered = one.sort_values("value", kind="stable", ignore_index=True)
+    return ordered[[*MODEL, *columns, "n_clients", "n_novel", "distance", *PARTS]]
 
 
 def _least_of_pools(rows: pd.DataFrame) -> dict[tuple[Any, ...], float]:
@@ -124,10 +117,14 @@ def _least_of_pools(rows: pd.DataFrame) -> dict[tuple[Any, ...], float]:
 _SAYING_NOTHING = (
     " On the right, certificates of 100% and more (as multiples of 1), which say nothing."
 )
+_SEEDS = (
+    "of several seeds the one that errs least on seen clients, or the study's first where those "
+    "cannot choose"
+)
 
 
 def answer_bounds(material: Material) -> Answer | None:
-    """Say what the tightest guarantee is, how far above the measured error, and what that is.
+    """Say what is guaranteed of the system chosen before looking, and how far above its error.
 
     Parameters
     ----------
@@ -137,30 +134,68 @@ def answer_bounds(material: Material) -> Answer | None:
     Returns
     -------
     Answer or None
-        ``numbers`` has ``value measured distance given_up other_clients unavoidable excess``.
+        ``numbers`` has ``value measured distance given_up other_clients unavoidable excess`` of the
+        chosen system, and ``after_looking`` where the smallest of all can be had at its share of
+        delta; without a choice, ``n_certificates`` alone.
     """
-    reference = references(cell.config for cell in material.run.cells)
-    frame = distance_frame(material.everything, reference, material.bounds)
+    frame = distance_frame(material)
     if frame.empty:
         return None
-    names, first = model_names(frame), records(frame)[0]
-    worst = ", in the worst of the seeds" if material.bounds["seed"].nunique() > 1 else ""
-    about = ROUTES[first["route"]].about
-    called = f"{names[model_of(first)]}, {about}" if about else names[model_of(first)]
-    sentence = (
-        f"The tightest guarantee is at most {magnitude(first['value'])} error, for {called}"
-        f"{worst}: {points(first['value'] - first['measured']).lstrip('+')} points above the "
-        f"{percent(first['measured'])} measured on {count(int(first['n_novel']), 'new client')}."
-    )
-    last = f"{_chosen(frame, first)} {_published(material.bounds)}".strip()
-    numbers = {name: first[name] for name in ("value", "measured", "distance", *PARTS)}
-    measured = _measured(material.accuracy)
+    names, measured = model_names(frame), _measured(material.accuracy)
+    declared = declared_certificates(material.bounds, material.study)
+    choice = choose(declared, material.rows, material.study)
+    after = looked_at(material, declared)
+    own = frame.iloc[:0]
+    if choice is not None:
+        alike = [frame[name] == choice.row[name] for name in (*SYSTEM, "bound")]
+        own = frame[np.all(alike, axis=0)]
+    looked = after_words(after, declared, model_names(declared), beside=not own.empty)
+    if choice is None or own.empty:
+        sentence, more = _without_choice(frame, looked if after else ""), []
+        numbers = {"n_certificates": len(frame)}
+    else:
+        first = records(own)[0]
+        several = bool(material.bounds["seed"].nunique() > 1)
+        sentence = _sentence(first, chosen_system(choice, names, several_seeds=several))
+        more = [looked] if first["vacuous"] else [f"{_made_of(first)} {_tighter(first)}", looked]
+        numbers = {name: first[name] for name in ("value", "measured", "distance", *PARTS)}
+    if after is not None:
+        numbers["after_looking"] = after.row["shown"]
+    more.append(_published(material.bounds))
     return Answer(
         sentence,
-        tuple(said for said in (_made_of(first), _tighter(first), last) if said),
-        _table(frame, measured, names),
-        _plots(frame, _vacuous(material.bounds), measured, names),
+        tuple(one for one in more if one),
+        _table(frame, own, measured, names),
+        _plots(frame, measured, names),
         numbers,
+    )
+
+
+def _without_choice(frame: pd.DataFrame, looked: str) -> str:
+    sure, n = chance(float(frame["delta"].max())), len(frame)
+    told = f"the {n} certificates are {span(list(frame['value']))}"
+    return (
+        f"No system was chosen before looking: {told}, each with {sure} confidence by itself. "
+        f"{looked or NAME_ONE}"
+    )
+
+
+def _sentence(first: Mapping[str, Any], subject: str) -> str:
+    about = ROUTES[first["route"]].about
+    subject = f"{subject.rstrip(',')}, {about}," if about else subject
+    sure = chance(first["delta"])
+    beside = (
+        f"the {percent(first['measured'])} measured on {count(int(first['n_novel']), 'new client')}"
+    )
+    if first["vacuous"]:
+        told = f"the certificate of {subject.rstrip(',')} is 100% or more"
+        return f"Nothing is guaranteed with {sure} confidence: {told}, beside {beside}."
+    above = points(first["value"] - first["measured"])
+    side = "below" if first["value"] < first["measured"] else "above"
+    return (
+        f"{subject} is certified with {sure} confidence to err at most "
+        f"{magnitude(first['value'])} on average over new clients: {above.lstrip('+' + MINUS)} "
+        f"points {side} {beside}."
     )
 
 
@@ -170,43 +205,40 @@ def _measured(accuracy: pd.DataFrame) -> pd.DataFrame:
     return frame[[*MODEL, "measured", "lower", "upper"]]
 
 
-def _vacuous(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the vacuous certificates, the largest of every model and route."""
-    about = (bounds["shift"] == "none") & (bounds["population"] == "unseen-client")
-    frame = bounds[about & bounds["rigorous"] & bounds["vacuous"]]
-    frame = frame.assign(route=frame["bound"].map(route_of))
-    return frame.groupby([*MODEL, "route"], sort=False)["value"].max().reset_index()
-
-
-def _plots(
-    frame: pd.DataFrame, vacuous: pd.DataFrame, measured: pd.DataFrame, names: Names
-) -> tuple[Plot, ...]:
+def _plots(frame: pd.DataFrame, measured: pd.DataFrame, names: Names) -> tuple[Plot, ...]:
     drawn = frame.drop(columns="measured").merge(measured, on=MODEL)
-    tightest = frame.groupby(MODEL, sort=False).head(1)
+    tightest = frame[~frame["vacuous"]].groupby(MODEL, sort=False).head(1)
     said = [
         f"{names[model_of(row)]} {ROUTES[row['route']].heading} {magnitude(row['value'])}"
         for row in records(frame)
     ]
-    return (
+    vacuous = frame["vacuous"].any()
+    plots = [
         Plot(
             "answer-bounds",
-            partial(draw_guarantees, drawn, vacuous, names),
+            partial(draw_guarantees, drawn, names),
             drawn,
             title="Certified and measured error of new clients",
             alt=f"Certificates: {'; '.join(said)}.",
-            caption="A row a model, tightest certificate on top, each the largest over the seeds."
-            f"{_SAYING_NOTHING if len(vacuous) else ''}",
-        ),
-        Plot(
-            "answer-distance",
-            partial(draw_distances, tightest, PARTS, names),
-            tightest,
-            title="What the distance is made of",
-            alt="Points of the tightest certificate above the measured error, by model and part.",
-            caption="For every model's tightest certificate; above the error of the same method "
-            "with nobody held out. Left of zero: parts that shorten the distance.",
-        ),
-    )
+            caption="A row a model, smallest certificate on top, each by itself; "
+            f"{_SEEDS}.{_SAYING_NOTHING if vacuous else ''}",
+        )
+    ]
+    if len(tightest):
+        less = " that says something" if vacuous else ""
+        plots.append(
+            Plot(
+                "answer-distance",
+                partial(draw_distances, tightest, PARTS, names),
+                tightest,
+                title="What the distance is made of",
+                alt="Points of the smallest certificate above the measured error, by model and "
+                "part.",
+                caption=f"For every model's smallest certificate{less}; above the error of the "
+                "same method with nobody held out. Left of zero: parts that shorten the distance.",
+            )
+        )
+    return tuple(plots)
 
 
 def _made_of(row: Mapping[str, Any]) -> str:
@@ -244,16 +276,6 @@ def _tighter(row: Mapping[str, Any]) -> str:
     )
 
 
-def _chosen(frame: pd.DataFrame, first: Mapping[str, Any]) -> str:
-    if len(frame) == 1:
-        return f"It holds with probability {chance(first['delta'])}."
-    return (
-        f"Each of the {len(frame)} certificates holds by itself with probability "
-        f"{chance(first['delta'])}; fix one before looking, as the smallest of them is none at "
-        "that level."
-    )
-
-
 def _published(bounds: pd.DataFrame) -> str:
     """Say what the papers' own theorems give on these models."""
     frame = bounds[(bounds["shift"] == "none") & (bounds["bound"].map(route_of) == PUBLISHED)]
@@ -265,20 +287,30 @@ def _published(bounds: pd.DataFrame) -> str:
     return f"The published theorems give {listing(said)}{vacuous}." if said else ""
 
 
-def _table(frame: pd.DataFrame, measured: pd.DataFrame, names: Names) -> Table:
-    """Lay out models by routes, the largest value over the seeds."""
+def _table(
+    frame: pd.DataFrame, chosen: pd.DataFrame, measured: pd.DataFrame, names: Names
+) -> Table:
+    """Lay out models by routes; the chosen system's certificate is bold."""
     errors = {model_of(row): percent(row["measured"]) for row in records(measured)}
-    tightest = frame.groupby([*MODEL, "route"], sort=False)["value"].min().reset_index()
-    cells = {(*model_of(row), row["route"]): magnitude(row["value"]) for row in records(tightest)}
+    smallest = frame.groupby([*MODEL, "route"], sort=False).head(1)
+    cells = {(*model_of(row), row["route"]): _cell(row) for row in records(smallest)}
     routes = [route for route in ROUTES if (frame["route"] == route).any()]
+    models = models_in(frame)
     shown = pd.DataFrame(
         {"model": names[model], "novel error": errors.get(model, DASH)}
         | {ROUTES[route].heading: cells.get((*model, route), DASH) for route in routes}
-        for model in models_in(frame)
+        for model in models
     )
     caption = (
-        "Certificates by model and route, the largest over the seeds, the tightest of all bold; "
-        "errors are means over clients and seeds."
+        f"Certificates by model and route, each by itself; {_SEEDS}. Vacuous ones are 100% and "
+        "more, as multiples of 1. Bold: chosen before looking. Errors are means over clients and "
+        "seeds."
     )
-    bold = ((0, ROUTES[frame["route"].iloc[0]].heading),)
+    bold = tuple(
+        (models.index(model_of(row)), ROUTES[row["route"]].heading) for row in records(chosen)
+    )
     return Table("answer-bounds", caption, frame, shown, ("model",), bold)
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    return f"{magnitude(row['value'])} (vacuous)" if row["vacuous"] else magnitude(row["value"])

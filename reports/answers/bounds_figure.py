@@ -26,9 +26,7 @@ from latecomer.reports.words import magnitude, points
 
 
 @styled
-def draw_guarantees(
-    frame: pd.DataFrame, vacuous: pd.DataFrame, names: Names, *, width: float = WIDE
-) -> Figure:
+def draw_guarantees(frame: pd.DataFrame, names: Names, *, width: float = WIDE) -> Figure:
     """Draw measured errors (dots, with intervals) and certificates (one mark per route) per model.
 
     Colours and marks stand for routes, never for models.
@@ -36,9 +34,8 @@ def draw_guarantees(
     Parameters
     ----------
     frame : pandas.DataFrame
-        ``distance_frame``: certificates below 100%, with ``measured lower upper`` of the model.
-    vacuous : pandas.DataFrame
-        ``label predictor route value`` of certificates of 100% and more: numbers on the right.
+        ``distance_frame`` with ``measured lower upper`` of the model; certificates of 100% and more
+        are numbers on the right.
     names : mapping
         What every (label, predictor) is called.
     width : float
@@ -52,14 +49,17 @@ def draw_guarantees(
         axes.plot(ends, [place, place], color=INK, linewidth=1.2)
         axes.plot([100 * rows[0]["measured"]], [place], "o", color=INK, markersize=4.5)
         for row in rows:
+            if row["vacuous"]:
+                continue
             axes.plot(
                 [100 * row["value"]], [place], ROUTE_MARKS[row["route"]],
                 color=ROUTE_COLOURS[row["route"]], markersize=6.5,
             )  # fmt: skip
-        _beside(axes, place, records(_of(vacuous, model)))
+        _beside(axes, place, [row for row in rows if row["vacuous"]])
     axes.set_xlim(left=0)
     axes.set_xlabel("error of new clients (%)")
-    used = [route for route in ROUTES if (frame["route"] == route).any()]
+    below = frame[~frame["vacuous"]]
+    used = [route for route in ROUTES if (below["route"] == route).any()]
     handles = [Line2D([], [], marker="o", color=INK, markersize=4.5)] + [
         Line2D([], [], marker=ROUTE_MARKS[one], color=ROUTE_COLOURS[one], linestyle="none")
         for one in used

@@ -9,11 +9,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from latecomer.reports.answers.errors_figure import draw_certified_clients
+from latecomer.reports.answers.headline import NAME_ONE, after_words, chosen_system, looked_at
 from latecomer.reports.answers.said import Answer
-from latecomer.reports.display.naming import Names, as_subject, model_names, model_of, route_of
+from latecomer.reports.display.naming import Names, model_names, model_of, route_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
+from latecomer.reports.frames.chosen import (
+    SYSTEM,
+    AfterLooking,
+    Choice,
+    choose,
+    seeds_told,
+)
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.populations import breaking_frame
@@ -22,6 +30,7 @@ from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import (
     BALLS,
     bound_name,
+    chance,
     count,
     inward,
     listing,
@@ -66,50 +75,75 @@ def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.
 
 
 def answer_certificate(material: Material) -> Answer | None:
-    """State the declared certificate of the best-certified model, and the errors it came from.
+    """State the declared certificate of the system that was chosen before looking.
 
     Returns
     -------
     Answer or None
         ``numbers`` has ``value``, ``certified`` (mean of the clients it was made from), ``worst``
-        (their worst) and ``n_clients``.  The worst seed stands for a model.
+        (their worst), ``n_clients``, ``delta``, ``n_systems`` (how many share delta) and, where
+        those could be computed, ``after_looking``.  Where nothing chose a system, they are of the
+        smallest of all certificates at its share of delta or, where that is unknown, of one that
+        no score chose, and the sentence says so.
     """
-    every = declared_certificates(material.bounds, material.study).sort_values("shown")
-    if every.empty:
+    declared = declared_certificates(material.bounds, material.study)
+    if declared.empty:
         return None
-    frame = every.groupby(MODEL).tail(1)
-    names, first = model_names(frame), records(frame)[0]
+    names = model_names(declared)
+    choice = choose(declared, material.rows, material.study)
+    after = looked_at(material, declared)
+    told = seeds_told(declared, material.rows, material.study)
+    # Without a choice, one that no score chose shows what such a certificate says.
+    first = choice.row if choice else after.row if after else records(told)[0]
     errors = _scored(material.errors, first)
     numbers = {
         "value": first["shown"],
         "certified": first["certified"],
         "n_clients": int(first["n_clients"]),
         "worst": float(errors.max()),
+        "delta": float(first["delta"]),
+        "n_systems": after.n_systems if after else 1,
     }
+    if after:
+        numbers["after_looking"] = after.row["shown"]
     said = statement({**first, "others": float("nan")} if first["mostly"] else first)
-    others = _other_populations(material, first)
     by = sentence_case(bound_name(str(first["bound"])))
-    more = [f"{by}: {said}", others or _spread(errors)]
-    if len(frame) > 1:
-        more.append(
-            f"Each of the {len(frame)} models has a certificate that holds by itself; picked after "
-            "looking, the smallest of them is none at that level."
-        )
-    sentence = _sentence(first, names[model_of(first)], several_seeds=every["seed"].nunique() > 1)
+    about = "" if choice or after else f", {names[model_of(first)]}"
+    more = [f"{by}{about}: {said}", _other_populations(material, first) or _spread(errors)]
+    if choice:
+        more.append(after_words(after, declared, names))
     curves = population_plot(material, "answer-populations")
     plots = (*([curves] if curves else []), _plot(errors, first))
-    return Answer(sentence, tuple(more), _table(frame, names), plots, numbers)
+    sentence = _sentence(declared, choice, after, names)
+    return Answer(sentence, tuple(one for one in more if one), _table(told, names), plots, numbers)
 
 
-def _sentence(first: Mapping[str, Any], called: str, *, several_seeds: bool) -> str:
-    clients = count(int(first["n_clients"]), "client")
+def _sentence(
+    declared: pd.DataFrame, choice: Choice | None, after: AfterLooking | None, names: Names
+) -> str:
+    several = declared["seed"].nunique() > 1
+    if choice is None and after is None:
+        ends = magnitude(declared["shown"].min()), magnitude(declared["shown"].max())
+        return (
+            f"No system was chosen before looking: the {len(declared)} certificates are from "
+            f"{ends[0]} to {ends[1]}, each with {chance(float(declared['delta'].max()))} "
+            f"confidence by itself. {NAME_ONE}"
+        )
+    if choice is None:
+        told = after_words(after, declared, names, beside=False)
+        return f"No system was chosen before looking. {told}"
+    first = choice.row
+    clients, sure = count(int(first["n_clients"]), "client"), chance(float(first["delta"]))
+    subject = chosen_system(choice, names, several_seeds=several)
     if first["shown"] >= 1:
-        return f"Nothing is guaranteed by {clients}: the certificate is 100% or more."
-    worst = ", in the worst of the seeds" if several_seeds else ""
+        return (
+            f"Nothing is guaranteed by {clients}: the certificate of {subject.rstrip(',')} is "
+            f"100% or more ({sure} confidence)."
+        )
     return (
-        f"{as_subject(called)} is certified to serve {_whom(first)} with at most "
-        f"{magnitude(first['shown'])} error on average{worst}; the {clients} it was certified on "
-        f"had {percent(first['certified'])}."
+        f"{subject} is certified with {sure} confidence to serve {_whom(first)} with at most "
+        f"{magnitude(first['shown'])} error on average; the {clients} it was certified on had "
+        f"{percent(first['certified'])}."
     )
 
 
@@ -134,9 +168,9 @@ def _spread(errors: NDArray[np.float64]) -> str:
 
 
 def _other_populations(material: Material, first: Mapping[str, Any]) -> str:
-    """Say how different the next population may be, for the seed that breaks first."""
+    """Say how different the next population may be, for the system that the headline is about."""
     frame = breaking_frame(material.rows)
-    own = frame[np.all([frame[name] == first[name] for name in MODEL], axis=0)]
+    own = frame[np.all([frame[name] == first[name] for name in SYSTEM], axis=0)]
     return " ".join(
         f"How different the next clients, Q, may be from the certified ones, P, with at most "
         f"{percent(float(str(target)))} still certified, each by itself: {listing(told)}."
@@ -165,8 +199,7 @@ def _plot(errors: NDArray[np.float64], first: Mapping[str, Any]) -> Plot:
         alt=f"Errors of {count(len(errors), 'client')} from {percent(float(errors.min()))} to "
         f"{percent(float(errors.max()))}, mean {percent(float(errors.mean()))}, certified at most "
         f"{magnitude(value)}.",
-        caption="A bar a client, of the seed whose certificate is largest; whose mean the line "
-        "bounds is said above.",
+        caption="A bar a client; whose mean the line bounds is said above.",
     )
 
 
@@ -177,16 +210,24 @@ def _scored(errors: pd.DataFrame, first: Mapping[str, Any]) -> NDArray[np.float6
     return values
 
 
+def _at_most(value: float) -> str:
+    return f"{magnitude(value)} (vacuous)" if value >= 1 else magnitude(value)
+
+
 def _table(frame: pd.DataFrame, names: Names) -> Table:
     shown = pd.DataFrame(
         {
             "model": names[model_of(row)],
-            "certified at most": magnitude(row["shown"]),
+            "seed": str(int(row["seed"])),
+            "certified at most": _at_most(row["shown"]),
             "by": bound_name(str(row["bound"])),
             "clients": str(int(row["n_clients"])),
             "their mean error": percent(row["certified"]),
         }
         for row in records(frame)
     )
-    caption = "The first certificate that the study declares, of its worst seed."
+    caption = (
+        "The first certificate that the study declares, each by itself; of several seeds the one "
+        "that errs least on seen clients, or the study's first where those cannot choose."
+    )
     return Table("answer-certificate", caption, frame, shown, ("model", "by"))

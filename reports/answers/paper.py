@@ -49,18 +49,18 @@ def answer_paper(material: Material) -> Answer | None:
         f"{points(furthest['difference'])} points."
     ]
     if about["label"].nunique() > 1 and about["paper"].nunique() > 1:
-        more.append(_best(about))
+        more.append(_highest(about))
     return Answer(sentence, tuple(more), _table(frame), (), numbers)
 
 
-def _best(about: pd.DataFrame) -> str:
+def _highest(about: pd.DataFrame) -> str:
     here = model_called(str(about["label"].iloc[int(about["ours"].argmax())]))
     # Several labels of one method have its published number in common.
     leading = about.loc[about["paper"] == about["paper"].max(), "label"]
     there = [model_called(str(label)) for label in dict.fromkeys(leading)]
     if here in there:
-        return f"Best in both: {here}."
-    return f"Best here is {here}, in the paper {listing(there)}."
+        return f"Highest accuracy in both: {here}; neither is tested here."
+    return f"Highest accuracy here: {here}; in the paper: {listing(there)}; neither is tested here."
 
 
 def _sentence(about: pd.DataFrame, n_judged: int, reproduced: int, whom: str) -> str:

@@ -1,13 +1,15 @@
-"""Answers who loses least when newcomers' inputs or labels shift, and who breaks first."""
+"""Answers what is lost when newcomers' inputs or labels shift, and whether a model stands out."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from latecomer.reports.answers.said import Answer
 from latecomer.reports.answers.shift_figure import draw_robustness
+from latecomer.reports.answers.standing import beyond_chance, standing, worse_than
 from latecomer.reports.display.naming import (
     Model,
     Names,
@@ -19,21 +21,22 @@ from latecomer.reports.display.naming import (
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
-from latecomer.reports.frames.comparison import CONFIDENCE, MODEL, pair_frame
+from latecomer.reports.frames.comparison import MODEL, pair_frame
 from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.shift_losses import (
     CLIENT,
+    LEAST_WRONG,
     at_severest,
     curves_from_start,
     loss_frame,
     neutral_severity,
     shifted_errors,
 )
-from latecomer.reports.words import DASH, count, listing, percent, points, shift_name
+from latecomer.reports.words import DASH, count, counts, listing, percent, points, shift_name
 
 
 def answer_shift(material: Material) -> Answer | None:
-    """Say who loses least under the shifts, who breaks first, and which differences are chance.
+    """Say from what to what models lose under the shifts, and what is beyond chance.
 
     Parameters
     ----------
@@ -54,20 +57,13 @@ def answer_shift(material: Material) -> Answer | None:
     means = frame.groupby(MODEL, sort=False)["loss"].mean().sort_values(kind="stable")
     order = list(means.index)
     shifts = list(dict.fromkeys(frame["shift"]))
-    under = f"on average over {count(len(shifts), 'shift')}, each at its severest"
-    if len(shifts) == 1:
-        under = f"under {_at(frame, shifts[0])}"
-    least = f"{points(means.iloc[0])} points of error {under}"
-    several = len(order) > 1
-    sentence = f"{as_subject(names[order[0]])} loses{' least' if several else ''}: {least}"
-    if several:
-        sentence += f"; {as_subject(names[order[-1]])} loses most, {points(means.iloc[-1])}"
     hardest = str(frame.groupby("shift", sort=False)["loss"].mean().idxmax())
     own = frame[frame["shift"] == hardest]
-    chance = _chance(shifted, order[0], names)
-    more = [_lowest(frame, order[0], names), _hardest(own, names), _breaks(frame, names), chance]
+    worse, how = _worse(shifted, order[0])
+    apart = beyond_chance(order, worse, names, how) if len(order) > 1 else ""
+    more = [_not_errors(frame), f"{_hardest(own, names)} {_doubled(own, names)}".strip(), apart]
     return Answer(
-        f"{sentence}.",
+        _sentence(frame, means, worse, names),
         tuple(one for one in more if one),
         _table(frame, material.accuracy, names, order),
         (_plot(material, names),),
@@ -78,6 +74,19 @@ def answer_shift(material: Material) -> Answer | None:
             "n_shifts": len(shifts),
         },
     )
+
+
+def _sentence(frame: pd.DataFrame, means: pd.Series, worse: Sequence[Model], names: Names) -> str:
+    shifts = list(dict.fromkeys(frame["shift"]))
+    under = f"on average over {count(len(shifts), 'shift')}, each at its severest"
+    if len(shifts) == 1:
+        under = f"under {_at(frame, shifts[0])}"
+    of, order = f"points of error lost {under}", list(means.index)
+    over = counts(frame["n_clients"].tolist(), "client")
+    if len(order) > 1:
+        ends = points(means.iloc[0]), points(means.iloc[-1])
+        return standing(order, worse, names, ends=ends, of=of, over=over)
+    return f"{as_subject(names[order[0]])}: {points(means.iloc[0])} {of}, over {over}."
 
 
 def _at(frame: pd.DataFrame, shift: str) -> str:
@@ -102,16 +111,15 @@ def _plot(material: Material, names: Names) -> Plot:
     )
 
 
-def _lowest(frame: pd.DataFrame, least: Model, names: Names) -> str:
-    """Say which model errs least at the severest shifts, unless it also loses least."""
+def _not_errors(frame: pd.DataFrame) -> str:
+    """Say from what to what models err at the severest shifts."""
     ends = frame.groupby(MODEL, sort=False)["after"].mean()
-    best = min(models_in(frame), key=lambda model: float(ends[model]))
-    if best == least:
+    if len(ends) < 2:
         return ""
     under = "the shift" if frame["shift"].nunique() == 1 else "the shifts, on average,"
     return (
-        f"A small loss is not a small error: lowest under {under} is {names[best]} with "
-        f"{percent(ends[best])}; {as_subject(names[least])} has {percent(ends[least])}."
+        f"A small loss is not a small error: under {under} errors are from {percent(ends.min())} "
+        f"to {percent(ends.max())}."
     )
 
 
@@ -126,49 +134,44 @@ def _hardest(own: pd.DataFrame, names: Names) -> str:
     return f"Hardest is {_at(own, shift)}: {listing(said)}."
 
 
-def _breaks(frame: pd.DataFrame, names: Names) -> str:
-    """Say whose error doubles first, at the smallest share of a shift's severest value."""
-    broken = frame.dropna(subset=["share"]).sort_values("share", kind="stable")
-    # Twice an error of 0 is 0: such a model neither holds nor breaks.
-    known = frame[frame["shift"].map(neutral_severity).notna() & (frame["before"] > 0)]
-    if known.empty:
-        return ""
-    if broken.empty:
-        return "No model's error doubles under any of these severities."
-    first = records(broken)[0]
-    held = [names[model] for model in models_in(known) if model not in models_in(broken)]
-    text = (
-        f"First to break: the error of {as_subject(names[model_of(first)])} doubles at about "
-        f"{first['shift']} {first['doubles']:.2g}, by a straight line between measured values"
-    )
-    return f"{text}; that of {listing(held)} never does." if held else f"{text}."
+def _doubled(own: pd.DataFrame, names: Names) -> str:
+    """Say by which measured severity of a shift errors have doubled, where that is known."""
+    shift = str(own["shift"].iloc[0])
+    doubled = own.dropna(subset=["doubles"])
+    far = (doubled["doubles"] - neutral_severity(shift)).abs()
+    doubled = doubled.assign(far=far).sort_values("far", kind="stable")
+    by = [
+        f"by {severity:g} for {listing([names[model_of(row)] for row in records(part)])}"
+        for severity, part in doubled.groupby("doubles", sort=False)
+    ]
+    said = f"Beyond chance, errors have doubled {listing(by)}." if by else ""
+    few = own[(own["wrong"] < LEAST_WRONG) & own["doubles"].isna()]
+    if few.empty or np.isnan(neutral_severity(shift)):
+        return said
+    whom = "every model" if len(few) == len(own) else listing(list(model_names(few).values()))
+    ends = sorted({f"{wrong:.3g}" for wrong in (few["wrong"].min(), few["wrong"].max())}, key=float)
+    return (
+        f"{said} When it doubles is not said of {whom}: fewer than {LEAST_WRONG} samples were "
+        f"wrong without shift ({' to '.join(ends)})."
+    ).strip()
 
 
-def _chance(shifted: pd.DataFrame, best: Model, names: Names) -> str:
-    """Compare what models lose, client by client, over the shifts that keep the same clients."""
+def _worse(shifted: pd.DataFrame, least: Model) -> tuple[list[Model], str]:
+    """Find who loses more than the least, client by client, and say how that was tested.
+
+    Only shifts that keep the same clients are compared.
+    """
     lost = at_severest(shifted[shifted["paired"]])
     shifts = int(lost["shift"].nunique())
     lost = lost.assign(error=lost["error"] - lost["error_before"])
     means = lost.groupby(CLIENT, sort=False)["error"].mean().reset_index()
-    pairs = pair_frame(means) if len(models_in(means)) > 1 else means.iloc[:0]
-    if pairs.empty:
-        return ""
-    worse = []
-    for row in records(pairs[pairs["p_holm"] <= 1 - CONFIDENCE]):
-        one, other = model_of(row), (row["other"], row["other_predictor"])
-        less, more = (one, other) if row["difference"] < 0 else (other, one)
-        if less == best:
-            worse.append(names[more])
+    pairs = pair_frame(means) if len(models_in(means)) > 1 else means.iloc[:0].assign(p_holm=0.0)
     over = count(int(means["client"].nunique()), "client")
+    if not shifts:
+        return [], "no shift keeps the clients, so that models are not compared"
     if shifts < shifted["shift"].nunique():
         over += f" and the {count(shifts, 'shift')} that keep{'s' if shifts == 1 else ''} them"
-    if not worse:
-        return f"Over {over}, no model loses more than {names[best]} beyond chance (5%, Holm)."
-    lose = "loses" if len(worse) == 1 else "lose"
-    return (
-        f"Beyond chance over {over}, {listing(worse)} {lose} more than {names[best]} (paired, 5%, "
-        "Holm over all pairs)."
-    )
+    return worse_than(pairs, least), f"paired over {over}, 5%, Holm over all pairs"
 
 
 def _table(

@@ -18,11 +18,11 @@ from latecomer.reports.frames.bounds import anatomy_frame, bound_frame, ledger_f
 from latecomer.reports.frames.errors import (
     accuracy_frame,
     client_errors,
-    gap_frame,
     in_order,
     labels_in,
     shift_frame,
 )
+from latecomer.reports.frames.gaps import gap_frame, gap_intervals
 
 __all__ = [
     "Block",
@@ -117,6 +117,7 @@ class Material:
     errors = cached_property(lambda self: client_errors(self.rows))
     accuracy = cached_property(lambda self: accuracy_frame(self.errors))
     gaps = cached_property(lambda self: gap_frame(self.errors))
+    mean_gaps = cached_property(lambda self: gap_intervals(self.rows))
     shifts = cached_property(lambda self: shift_frame(self.errors))
     bounds = cached_property(lambda self: bound_frame(self.rows))
     anatomy = cached_property(lambda self: anatomy_frame(self.rows, self.bounds))

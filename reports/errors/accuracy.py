@@ -16,19 +16,20 @@ from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import INK, WIDE
 from latecomer.reports.display.table import Table, counted, over_seeds, plus_minus
-from latecomer.reports.frames.errors import by_model, gap_summary, personalization
-from latecomer.reports.words import DASH, FAMILIES, count, percent, points
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import by_model, personalization
+from latecomer.reports.words import DASH, FAMILIES, count, gap_in_points, percent, points
 
 
 def accuracy_table(material: Material) -> Table | None:
-    """Seen and novel error per model, gap and comparison with the best; None without errors."""
+    """Seen and novel error per model, gap and comparison with the lowest; None without errors."""
     frame = material.ordered(material.accuracy)
     if frame.empty:
         return None
     served = personalization(material.rows)
     parts = {name: frame[frame["group"] == name] for name in ("seen", "novel")}
     seen, novel = by_model(parts["seen"]), by_model(parts["novel"])
-    gaps = by_model(gap_summary(material.gaps))
+    gaps = by_model(material.mean_gaps)
     heads = {name: counted(f"{name} error", part["n_clients"]) for name, part in parts.items()}
     shown, bold = [], []
     for place, (pair, name) in enumerate(model_names(frame).items()):
@@ -40,7 +41,7 @@ def accuracy_table(material: Material) -> Table | None:
                 heads["seen"]: _error_cell(seen.get(pair)),
                 heads["novel"]: _error_cell(novel.get(pair)),
                 **_novel_cells(novel.get(pair)),
-                "gap (points)": _gap_cell(gaps.get(pair)),
+                "gap (points)": gap_in_points(gaps[pair]) if pair in gaps else DASH,
                 "new clients get": FAMILIES.get(family, family),
                 "seeds": str(max(int(row["n_seeds"]) for row in both)),
             }
@@ -50,7 +51,8 @@ def accuracy_table(material: Material) -> Table | None:
     caption = (
         f"Error of seen and novel clients without shift: mean over clients, then over seeds; "
         f"{over_seeds(frame)}. The interval is the 95% "
-        "t-interval over clients, each client averaged over seeds. Gap: novel minus seen accuracy. "
+        "t-interval over clients, each client averaged over seeds. Gap: points of error lost on "
+        "novel clients, novel minus seen error, with its 95% interval over clients and seeds. "
         "Bold: the lowest novel error and every one not significantly worse (paired t-test over "
         "clients, Holm over all pairs, 5%)."
     )
@@ -63,27 +65,26 @@ def _error_cell(row: Mapping[str, Any] | None) -> str:
     return plus_minus(percent(row["mean"]), row["sd_seeds"]) if row else DASH
 
 
-def _gap_cell(row: Mapping[str, Any] | None) -> str:
-    return plus_minus(points(row["gap"]), row["sd_seeds"]) if row else DASH
-
-
 def _novel_cells(row: Mapping[str, Any] | None) -> dict[str, str]:
     cells = [DASH, DASH, DASH]
     if row:
-        best = row["difference"] == 0 and pd.isna(row["p_holm"])
+        lowest = row["difference"] == 0 and pd.isna(row["p_holm"])
         ends = f"[{points(row['difference_lower'])}, {points(row['difference_upper'])}]"
         cells = [
             f"{percent(row['lower'])} to {percent(row['upper'])}",
-            "best" if best else f"{points(row['difference'])} {ends}",
+            "lowest" if lowest else f"{points(row['difference'])} {ends}",
             percent(row["worst"]),
         ]
-    heads = ("95% over clients", "above the best (95%)", "worst client")
+    heads = ("95% over clients", "above the lowest (95%)", "worst client")
     return dict(zip(heads, cells, strict=True))
 
 
 @styled
 def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
     """Draw the generalization gap per model: a point per seed, the mean, its 95% interval.
+
+    Points of error lost on novel clients, positive where they are served worse; the interval is
+    over clients and seeds.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     width : float
         Inches.
     """
-    names, summary = model_names(frame), by_model(gap_summary(frame))
+    names, summary = model_names(frame), by_model(frame.drop_duplicates(MODEL))
     narrow = width < 5
     figure, [axes] = sheet(width, 0.9 + (0.52 if narrow else 0.42) * max(len(names), 1))
     axes.axvline(0, color=INK, linewidth=0.8)
@@ -102,13 +103,11 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
         look, mean = looks[pair[0]], summary[pair]
         seeds = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]["gap"]
         ends = [100 * mean["lower"], 100 * mean["upper"]]
-        text = points(mean["gap"])
-        if mean["n_seeds"] > 1:
-            axes.plot(ends, [row, row], color=look.colour, linewidth=5, alpha=0.3)
-            text += f" [{points(mean['lower'])}, {points(mean['upper'])}]"
+        text = gap_in_points({**mean, "gap": mean["mean"]})
+        axes.plot(ends, [row, row], color=look.colour, linewidth=5, alpha=0.3)
         apart = row + 0.09 * (np.arange(len(seeds)) - (len(seeds) - 1) / 2)
         axes.plot(100 * seeds, apart, look.mark, color=look.colour, alpha=0.85)
-        axes.plot([100 * mean["gap"]] * 2, [row - 0.26, row + 0.26], color=INK, linewidth=1.6)
+        axes.plot([100 * mean["mean"]] * 2, [row - 0.26, row + 0.26], color=INK, linewidth=1.6)
         if narrow:
             _inside(axes, row - 0.33, 0.0, "left", name)
             _inside(axes, row - 0.33, 1.0, "right", text)
@@ -118,7 +117,7 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     axes.set_yticks([] if narrow else range(len(names)), [] if narrow else list(names.values()))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel("novel minus seen accuracy" + ("\n" if narrow else " ") + "(percentage points)")
+    axes.set_xlabel("points of error lost on novel clients")
     axes.grid(axis="x")
     return figure
 
@@ -130,12 +129,12 @@ def _inside(axes: Axes, row: float, x: float, side: str, text: str) -> None:
 def describe_gap(gaps: pd.DataFrame) -> str:
     """Describe ``gap_figure`` for readers who cannot see it."""
     names = model_names(gaps)
-    means = by_model(gap_summary(gaps))
+    means = by_model(gaps.drop_duplicates(MODEL))
     said = []
     for pair, name in names.items():
         mean = means[pair]
-        said.append(f"{name} {points(mean['gap'])} ({count(int(mean['n_seeds']), 'seed')})")
-    return f"Novel minus seen accuracy in points: {'; '.join(said)}."
+        said.append(f"{name} {points(mean['mean'])} ({count(int(mean['n_seeds']), 'seed')})")
+    return f"Points of error lost on novel clients: {'; '.join(said)}."
 
 
 def _accuracy(material: Material) -> Iterator[Block]:
@@ -158,9 +157,9 @@ def _gap(material: Material) -> Iterator[Block]:
             gaps,
             title="Generalization gap",
             alt=describe_gap(gaps),
-            caption="A mark per seed, a bar at the mean, a band for its 95% t-interval over seeds "
-            "(in brackets). Left of 0: clients that join late are served worse. Seen and novel "
-            "clients are different clients, the same ones for every method.",
+            caption="Novel minus seen error: a mark per seed, a bar at the mean, a band for its "
+            "95% interval over clients and seeds (in brackets). Right of 0: late clients are "
+            "served worse. Seen and novel clients are other clients, the same for every method.",
         )
 
 

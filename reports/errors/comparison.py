@@ -20,7 +20,7 @@ from latecomer.reports.words import DASH, count, counts, points
 
 @styled
 def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
-    """Draw mean ranks, best on top; bars that do not overlap differ by the critical difference.
+    """Draw mean ranks, lowest on top; bars that do not overlap differ by the critical difference.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
     axes.tick_params(axis="y", length=0, labelsize=6.5 if narrow else None)
     axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_color(INK)
-    axes.set_xlabel("mean rank over novel clients" + (" (1 is best)" if not narrow else ""))
+    axes.set_xlabel("mean rank over novel clients" + (" (1: least error)" if not narrow else ""))
     axes.grid(axis="x")
     return figure
 
@@ -60,7 +60,7 @@ def describe_ranks(frame: pd.DataFrame) -> str:
     said = [
         f"{names[row['label'], row['predictor']]} {row['mean_rank']:.1f}" for row in records(frame)
     ]
-    return f"Mean ranks over novel clients, 1 is best: {', '.join(said)}."
+    return f"Mean ranks over novel clients, 1 is least error: {', '.join(said)}."
 
 
 def ranks_caption(frame: pd.DataFrame) -> str:

@@ -49,12 +49,12 @@ def _quantile(freedom: int) -> float:
 
 
 def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
-    """Error of every model against the best one's, paired over clients and seeds.
+    """Error of every model against the lowest, paired over clients and seeds.
 
     The difference of two models is taken client by client on the seeds both have, averaged over
-    seeds, and put to a paired t-test over clients.  The same errors decide which model is best, so
-    p-values are corrected after Holm over all pairs, not only those with the best.  ``tied`` are
-    the best model itself and those whose corrected p-value is above 0.05.
+    seeds, and put to a paired t-test over clients.  The same errors decide which model is lowest,
+    so p-values are corrected after Holm over all pairs, not only those with the lowest.
+    ``tied`` are the lowest model itself and those whose corrected p-value is above 0.05.
 
     Parameters
     ----------
@@ -70,13 +70,13 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
     if errors.empty:
         return pd.DataFrame(columns=[*MODEL, "group", *names])
     table = errors.pivot_table(index=["client", "seed"], columns=MODEL, values="error")
-    best = table.groupby("seed").mean().mean().idxmin()
-    compared: dict[Any, tuple[float, ...]] = {best: (0.0, 0.0, 0.0, np.nan)}
+    lowest = table.groupby("seed").mean().mean().idxmin()
+    compared: dict[Any, tuple[float, ...]] = {lowest: (0.0, 0.0, 0.0, np.nan)}
     for *models, middle, lower, upper, _, p, _, _ in pair_frame(errors).itertuples(index=False):
         one, other = tuple(models[:2]), tuple(models[2:])
-        if other == best:
+        if other == lowest:
             compared[one] = (middle, lower, upper, p)
-        elif one == best:
+        elif one == lowest:
             compared[other] = (-middle, -upper, -lower, p)
     records = [(*model, "novel", *compared[model]) for model in table.columns]
     frame = pd.DataFrame(records, columns=[*MODEL, "group", *names[:4]])
@@ -84,7 +84,8 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _paired_p(differences: pd.Series) -> float:
+def paired_p(differences: pd.Series) -> float:
+    """Return the two-sided p of a paired t-test; NaN for fewer than two differences."""
     if len(differences) < 2:
         return float("nan")
     if np.ptp(differences) < 1e-12:
@@ -142,7 +143,7 @@ def pair_frame(errors: pd.DataFrame) -> pd.DataFrame:
             paired = both.groupby("client").mean()
             n_seeds = both.index.get_level_values("seed").nunique()
         middle, half = float(paired.mean()), half_width(paired)
-        numbers = (middle, middle - half, middle + half, _paired_p(paired), np.nan)
+        numbers = (middle, middle - half, middle + half, paired_p(paired), np.nan)
         records.append((*one, *other, *numbers, len(paired), n_seeds))
     frame = pd.DataFrame(records, columns=[*MODEL, "other", "other_predictor", *PAIR])
     frame["p_holm"] = holm(frame["p"].to_numpy(dtype=float))
@@ -170,8 +171,8 @@ def rank_test_frame(errors: pd.DataFrame, *, alpha: float = 1 - CONFIDENCE) -> p
     Returns
     -------
     pandas.DataFrame
-        ``label predictor mean_rank critical_difference friedman p n_clients n_seeds``, best first;
-        empty for fewer than three models or two clients.
+        ``label predictor mean_rank critical_difference friedman p n_clients n_seeds``, lowest
+        first; empty for fewer than three models or two clients.
     """
     columns = [*MODEL, "mean_rank", "critical_difference", "friedman", "p", "n_clients", "n_seeds"]
     by_seed = errors.pivot_table(index=["seed", "client"], columns=MODEL, values="error").dropna()

@@ -1,4 +1,4 @@
-"""Rows to tidy frames: measured errors, gaps, shift curves, diagnostics, failures.
+"""Rows to tidy frames: measured errors, shift curves, diagnostics, failures.
 
 All functions are pure.  Rows are those of ``latecomer.eval.results.rows.read_rows``.  Errors are
 fractions; a client's error is averaged over seeds before any spread over clients is taken, and a
@@ -146,46 +146,6 @@ def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
     frame = _spread(errors, [*MODEL, "group"])
     novel = errors[errors["group"] == "novel"]
     return frame.merge(comparison_frame(novel), on=[*MODEL, "group"], how="left")
-
-
-def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Generalization gap of every trained model: novel minus seen accuracy, per-client means.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed seen novel gap``: errors of the two groups and their difference
-        ``seen - novel``, negative where clients that join late are served worse.
-    """
-    errors = client_errors(rows)
-    errors = errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
-    by_group = errors.groupby([*MODEL, "seed", "group"])["error"].mean().unstack("group")
-    frame = by_group.reindex(columns=["seen", "novel"]).dropna().reset_index()
-    frame.columns.name = None
-    frame["gap"] = frame["seen"] - frame["novel"]
-    return frame
-
-
-def gap_summary(gaps: pd.DataFrame) -> pd.DataFrame:
-    """Mean gap per model with sd and 95% t-interval over seeds.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor gap sd_seeds lower upper n_seeds``; spread is NaN for a single seed.
-    """
-    groups = gaps.groupby(MODEL)["gap"]
-    frame = pd.DataFrame(
-        {
-            "gap": groups.mean(),
-            "sd_seeds": groups.std(ddof=1),
-            "half": groups.agg(half_width),
-            "n_seeds": groups.size(),
-        }
-    ).reset_index()
-    frame["lower"] = frame["gap"] - frame["half"]
-    frame["upper"] = frame["gap"] + frame["half"]
-    return frame.drop(columns="half")
 
 
 def shift_frame(rows: pd.DataFrame) -> pd.DataFrame:

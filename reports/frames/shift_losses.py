@@ -4,10 +4,13 @@ import numpy as np
 import pandas as pd
 
 from latecomer.eval.names import SHIFTS
-from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.comparison import CONFIDENCE, MODEL, holm, paired_p
 from latecomer.reports.frames.errors import CONTROL, primary_predictor
 
 CLIENT = [*MODEL, "seed", "client"]
+
+# With fewer wrong samples before a shift, one more or less moves where the error doubles.
+LEAST_WRONG = 10
 
 
 def neutral_severity(shift: str) -> float:
@@ -77,19 +80,18 @@ def loss_frame(shifted: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``label predictor shift severity before after loss doubles share n_clients n_seeds``: errors
-        before the shift and at its severest value, ``loss`` their difference, ``doubles`` the
-        severity at which the error first reaches twice that before (linear between measured ones),
-        and ``share``, how far along the way to the severest that is; NaN where it never doubles or
-        the shift's start is unknown.
+        ``label predictor shift severity before after loss doubles wrong n_clients n_seeds``: errors
+        before the shift and at its severest value, ``loss`` their difference, ``wrong`` how many
+        samples were wrong before (seeds averaged; NaN where samples were not counted), and
+        ``doubles`` the measured severity nearest to no shift at which the error has doubled: it is
+        at least twice that before, is above it beyond chance, and at least ``LEAST_WRONG`` samples
+        were wrong before.  Otherwise NaN, and so where the start is unknown or clients are others.
     """
-    grouped = shifted.groupby([*MODEL, "shift"], sort=False)
-    doubled = {key: _doubles(part) for key, part in grouped}
+    shifted = shifted.assign(lost=shifted["error"] - shifted["error_before"])
+    doubled = _doubled(shifted)
     told = []
     for key, part in at_severest(shifted).groupby([*MODEL, "shift"], sort=False):
         before, after = float(part["error_before"].mean()), float(part["error"].mean())
-        doubles, farthest = doubled[key], float(part["distance"].iloc[0])
-        share = abs(doubles - neutral_severity(str(key[-1]))) / farthest if farthest else np.nan
         told.append(
             {
                 **dict(zip([*MODEL, "shift"], key, strict=True)),
@@ -97,46 +99,44 @@ def loss_frame(shifted: pd.DataFrame) -> pd.DataFrame:
                 "before": before,
                 "after": after,
                 "loss": after - before,
-                "doubles": doubles,
-                "share": share,
+                "doubles": doubled.get(key, np.nan),
+                "wrong": _wrong(part),
                 "n_clients": part["client"].nunique(),
                 "n_seeds": part["seed"].nunique(),
             }
         )
-    columns = ["shift", "severity", "before", "after", "loss", "doubles", "share"]
+    columns = ["shift", "severity", "before", "after", "loss", "doubles", "wrong"]
     return pd.DataFrame(told, columns=[*MODEL, *columns, "n_clients", "n_seeds"])
 
 
-def _doubles(part: pd.DataFrame) -> float:
-    """Return the severity nearest to no shift at which one model's error has doubled, else NaN."""
-    neutral = neutral_severity(str(part["shift"].iloc[0]))
-    if np.isnan(neutral):
-        return np.nan
-    curve = part.groupby("severity")[["error", "error_before"]].mean()
-    crossings = []
-    for side in (-1.0, 1.0):
-        far = side * (curve.index.to_numpy(dtype=float) - neutral)
-        own, at = curve[far > 0], far[far > 0]
-        order = np.argsort(at)
-        lost = (own["error"] - own["error_before"]).to_numpy(dtype=float)[order]
-        before = float(own["error_before"].mean())
-        crossings.append(side * _crossing(np.r_[0.0, at[order]], np.r_[0.0, lost], before))
-    first = min(crossings, key=lambda far: np.inf if np.isnan(far) else abs(far))
-    return neutral + first
+def _doubled(shifted: pd.DataFrame) -> dict[tuple[str, ...], float]:
+    """Map (label, predictor, shift) to the severity by which the error has doubled, if any.
 
-
-def _crossing(at: np.ndarray, lost: np.ndarray, level: float) -> float:
-    """Return where the line through the points first reaches the level; NaN where it never does.
-
-    >>> round(_crossing(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.1, 0.3]), 0.2), 6)
-    1.5
+    The increase is put to a paired t-test over clients, each averaged over seeds; p-values are
+    corrected after Holm over all models, shifts and severities.
     """
-    over = np.flatnonzero(lost >= level)
-    if not over.size or not over[0]:
-        return np.nan
-    last = int(over[0])
-    low, high = lost[last - 1], lost[last]
-    return float(at[last - 1] + (at[last] - at[last - 1]) * (level - low) / (high - low))
+    keys = [*MODEL, "shift", "severity", "distance"]
+    paired = shifted[shifted["paired"]]
+    lost = paired.groupby([*keys, "client"], sort=False)["lost"].mean()
+    p = lost.groupby(keys, sort=False).agg(paired_p)
+    p = pd.Series(holm(p.to_numpy(dtype=float)), index=p.index)
+    doubled: dict[tuple[str, ...], float] = {}
+    for (*key, severity, distance), part in paired.groupby(keys, sort=False):
+        curve = part[["error", "error_before"]].mean()
+        twice = curve["error"] >= 2 * curve["error_before"]
+        known = np.isfinite(neutral_severity(str(key[-1]))) and _wrong(part) >= LEAST_WRONG
+        if known and twice and p[(*key, severity, distance)] <= 1 - CONFIDENCE:
+            nearest = doubled.get(tuple(key))
+            nearer = nearest is None or distance < abs(nearest - neutral_severity(str(key[-1])))
+            doubled |= {tuple(key): float(severity)} if nearer else {}
+    return doubled
+
+
+def _wrong(part: pd.DataFrame) -> float:
+    """Count the samples that were wrong before a shift, averaged over the seeds."""
+    samples = pd.to_numeric(part["n_query"], errors="coerce").astype(float)
+    wrong = (part["error_before"] * samples).groupby(part["client"]).mean()
+    return float(wrong.sum(skipna=False))
 
 
 def curves_from_start(shifts: pd.DataFrame) -> pd.DataFrame:

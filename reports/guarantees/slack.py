@@ -201,8 +201,7 @@ def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
         than three models, or where either side is constant.
     """
     bounds = bounds[(bounds["shift"] == "none") & bounds["population"].ne("one-client")]
-    gaps = gaps[[*MODEL, "seed", "gap"]].assign(gap=lambda f: -f["gap"])
-    both = bounds.merge(gaps, on=[*MODEL, "seed"], how="left")
+    both = bounds.merge(gaps[[*MODEL, "seed", "gap"]], on=[*MODEL, "seed"], how="left")
     rows = []
     for (bound, delta), part in both.groupby(["bound", "delta"], sort=False):
         gap, error = (part.dropna(subset=[name]) for name in ("gap", "measured"))

@@ -7,6 +7,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from latecomer.reports.answers import answers as asked_answers
+from latecomer.reports.answers import only_runs
+from latecomer.reports.answers.accuracy import said_of_errors
 from latecomer.reports.answers.certificate import declared_certificates
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
@@ -17,7 +19,6 @@ from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import (
     bound_name,
     count,
-    listing,
     percent,
     points,
     sentence_case,
@@ -25,49 +26,24 @@ from latecomer.reports.words import (
     span,
 )
 
-# Most names that one sentence lists.
-MOST_NAMED = 5
-# More answers than this are folded away: the first screen is for the best.
+# More answers than this are folded away: the first screen is for the lowest.
 MOST_ANSWERS = 6
 
 
 def ranking(frame: pd.DataFrame) -> str:
-    """Say which method serves novel clients best and which are not distinguishable from it.
+    """Say from what to what methods err on novel clients, and name one only if a test does.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         ``accuracy_frame`` of the rows.
     """
-    frame = primary_predictor(frame[frame["group"] == "novel"])
-    if frame.empty:
-        return "No novel client was measured."
-    best = min(records(frame), key=lambda row: float(row["mean"]))
-    clients = count(int(best["n_clients"]), "novel client")
-    text = f"Lowest error on {clients}: {model_called(best['label'])} with {percent(best['mean'])}"
-    tied = [
-        model_called(row["label"])
-        for row in records(frame)
-        if row["tied"] and row["label"] != best["label"]
-    ]
-    others = len(frame) - 1
-    if len(tied) > MOST_NAMED and len(tied) == others:
-        text += f"; none of the {others} others is significantly worse"
-    elif len(tied) > MOST_NAMED:
-        text += f"; {len(tied)} of the {others} others are not significantly worse"
-    elif tied:
-        subject = listing([*tied[:-1], as_subject(tied[-1])])
-        text += f"; {subject} {'is' if len(tied) == 1 else 'are'} not significantly worse"
-    elif len(frame) > 1:
-        text += "; all others are significantly worse"
-    models = "these models of one seed each, " if int(frame["n_seeds"].max()) == 1 else ""
-    return text + (
-        f" ({models}paired over clients, Holm over all pairs, 5%)." if len(frame) > 1 else "."
-    )
+    frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean", kind="stable")
+    return " ".join(said_of_errors(frame)) if len(frame) else "No novel client was measured."
 
 
 def shift_answers(frame: pd.DataFrame) -> list[str]:
-    """Say in one sentence per shift who serves best at its strongest, and who loses how much.
+    """Say in one sentence per shift how models err at its strongest, and what they lose.
 
     Another data set is judged against its matched control, all else against no shift; ``frame`` is
     the rows' ``shift_frame``.
@@ -84,15 +60,15 @@ def shift_answers(frame: pd.DataFrame) -> list[str]:
         lost = (own.set_index("label")["mean"] - known).dropna().sort_values(kind="stable")
         if lost.empty:
             continue
-        best = min(records(own), key=lambda row: float(row["mean"]))
-        verb = "serves best, with" if len(lost) > 1 else "has"
-        ends = [f"{model_called(label)} {points(lost[label])}" for label in lost.index[[0, -1]]]
-        change = f"{ends[0]} to {ends[1]}" if len(lost) > 1 else points(lost.iloc[0])
-        said.append(
-            f"{sentence_case(shift_name(shift, severity))}: "
-            f"{as_subject(model_called(best['label']))} {verb} {percent(best['mean'])} error; "
-            f"against {'the control' if matched else 'no shift'}, {change} points."
-        )
+        errors = list(own["mean"])
+        told = f"errors from {percent(min(errors))} to {percent(max(errors))}"
+        if len(lost) == 1:
+            told = f"{model_called(lost.index[0])} has {percent(errors[0])} error"
+        ends = [points(lost.iloc[place]) for place in (0, -1)]
+        change = f"{ends[0]} to {ends[1]}" if len(lost) > 1 else ends[0]
+        against = "the control" if matched else "no shift"
+        name = sentence_case(shift_name(shift, severity))
+        said.append(f"{name}: {told}; against {against}, {change} points.")
     return said
 
 
@@ -165,6 +141,11 @@ def _certified(own: pd.DataFrame) -> dict[str, str]:
     if len(own) > 1:
         terms += f" One certificate for each of {len(own)} seeds; two values are their range."
     return {"certified": text, "terms": terms}
+
+
+def _scale(material: Material) -> Iterator[Block]:
+    if said := only_runs(material.study):
+        yield Text(said, "failed")
 
 
 def _asked(material: Material) -> Iterator[Block]:
@@ -241,6 +222,7 @@ def _terms(material: Material) -> Iterator[Block]:
         yield Text(f"Certified, {shared}", "note")
 
 
+SCALE = Section("scale", _scale)
 ASKED = Section("asked", _asked)
 BEST = Section("best", _best)
 SAME = Section("same-models", _same)

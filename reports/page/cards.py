@@ -77,6 +77,7 @@ def cards(material: Material) -> dict[str, str]:
     errors, bounds = material.errors, material.bounds
     held = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
     measured, scored = _errors(errors), dict(list(held.groupby(["label", "seed"], sort=False)))
+    gaps = {label: _gaps(own) for label, own in material.mean_gaps.groupby("label")}
     files: dict[str, str] = {}
     taken: set[str] = set()
     for first in records(errors.drop_duplicates(["label", "seed"])):
@@ -103,6 +104,7 @@ def cards(material: Material) -> dict[str, str]:
             "commit": env.get("git_commit"),
             "command": model_command(study, label, seed),
             "errors": measured[label, seed],
+            "gap": gaps.get(label, []),
             "certificates": [
                 _certificate(one, facts, stem, scores, _orders_seed(study, one["bound"]))
                 for one in records(issued)
@@ -148,6 +150,16 @@ def _errors(errors: pd.DataFrame) -> dict[tuple[str, int], list[dict[str, Any]]]
             }
         )
     return measured
+
+
+def _gaps(own: pd.DataFrame) -> list[dict[str, Any]]:
+    """List a model's gap over all its seeds, by predictor."""
+    names = ("predictor", "gap", "lower", "upper", "n_seen", "n_novel", "n_seeds")
+    about = {
+        "is": "novel minus seen error: positive where new clients are served worse",
+        "spread": "95% interval over clients and seeds",
+    }
+    return [{**{name: row[name] for name in names}, **about} for row in records(own)]
 
 
 def _orders_seed(study: Mapping[str, Any], bound: str) -> int:

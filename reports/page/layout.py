@@ -41,7 +41,9 @@ class Chapter:
 
 
 CHAPTERS = (
-    Chapter("answer", "Answer", ("every-model",), box=("asked", "same-models", "missing-cells")),
+    Chapter(
+        "answer", "Answer", ("every-model",), box=("scale", "asked", "same-models", "missing-cells")
+    ),
     Chapter(
         "accuracy",
         "Accuracy",

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.eval.datasets.columns import refuse_regression
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import given_path
 from latecomer.eval.datasets.pictures import LAYOUTS, channels_first
@@ -61,7 +62,7 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
         names = arrays.get("class_names", np.array([], np.str_))
         if names.ndim != 1 or names.dtype.kind != "U":
             raise InputError(f"class_names must be one string a class, got {names.dtype}")
-        return make_dataset(
+        made = make_dataset(
             file.stem,
             channels_first(arrays["x"], layout),
             arrays["y"],
@@ -69,6 +70,8 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
             class_names=tuple(names.tolist()),
             provenance=f"npz file {file}",
         )
+        refuse_regression(made.y, "y", named=bool(names.size))
+        return made
     except InputError as error:
         raise InputError(f"data.path: {file}: {error}") from error
     except OSError as error:

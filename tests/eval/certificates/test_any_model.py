@@ -207,7 +207,7 @@ def test_a_predictor_must_answer_every_point() -> None:
 def test_no_torch_is_loaded() -> None:
     code = (
         "import sys, numpy as np; from latecomer import certify_predictor;"
-        "p = (np.zeros((4, 2)), np.zeros(4));"
+        "p = (np.zeros((4, 2)), np.zeros(4, int));"
         "certify_predictor(lambda s, x: np.zeros(len(x)), {'a': (p, p), 'b': (p, None)}, folds=2);"
         "sys.exit('torch' in sys.modules)"
     )

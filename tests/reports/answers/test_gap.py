@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from latecomer.reports.answers.gap import gap_intervals
+from latecomer.reports.frames.gaps import gap_intervals, gap_pairs
 
 COLUMNS = ("label", "predictor", "seed", "group", "client", "value")
 CONSTANT = {
@@ -59,6 +59,26 @@ def test_models_are_corrected_for_being_several() -> None:
     both = pd.concat([rows_of(near, "a"), rows_of(near, "b")])
     frame = gap_intervals(both)
     assert frame["p_holm"].tolist() == pytest.approx((2 * frame["p"]).tolist())
+
+
+def test_gaps_of_models_are_compared_on_the_same_clients() -> None:
+    """Clients differ by far more than the models do; differences client by client show it."""
+    rng = np.random.default_rng(5)
+    clients = {g: rng.uniform(0, 0.5, (2, 12)) for g in ("seen", "novel")}
+    shifted = {**clients, "novel": clients["novel"] + 0.05 + 0.001 * rng.random((2, 12))}
+    found = gap_pairs(pd.concat([rows_of(clients, "a"), rows_of(shifted, "b")]))
+    assert found["difference"].tolist() == pytest.approx([-0.05], abs=0.001)
+    assert found["p_holm"].item() < 0.001
+    same = gap_pairs(pd.concat([rows_of(clients, "a"), rows_of(clients, "b")]))
+    assert same[["difference", "p_holm"]].to_numpy().tolist() == [[0.0, 1.0]]
+
+
+def test_clients_and_seeds_that_one_model_lacks_are_left_out() -> None:
+    rng = np.random.default_rng(6)
+    errors = {g: rng.uniform(0, 0.5, (3, 6)) for g in ("seen", "novel")}
+    less = {g: table[:2, :5] for g, table in errors.items()}
+    found = gap_pairs(pd.concat([rows_of(errors, "a"), rows_of(less, "b")]))
+    assert found["difference"].item() == pytest.approx(0.0, abs=1e-15)
 
 
 @pytest.mark.theory

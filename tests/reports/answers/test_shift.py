@@ -1,23 +1,38 @@
-"""Who breaks first."""
+"""By when errors have doubled is said where samples and test allow it."""
 
 import pandas as pd
 
-from latecomer.reports.answers.shift import _breaks
+from latecomer.reports.answers.shift import _doubled
 
-COLUMNS = ["label", "predictor", "shift", "before", "doubles", "share"]
+COLUMNS = ["label", "predictor", "shift", "doubles", "wrong"]
+NAN = float("nan")
 
 
-def test_a_model_without_error_before_neither_breaks_nor_holds() -> None:
-    """Twice no error is no error, whatever comes then."""
-    frame = pd.DataFrame(
-        [
-            ("perfect", "", "blur", 0.0, float("nan"), float("nan")),
-            ("m", "", "blur", 0.1, 0.5, 0.5),
-            ("steady", "", "blur", 0.1, float("nan"), float("nan")),
-        ],
-        columns=COLUMNS,
+def said(*lines: tuple[str, str, str, float, float]) -> str:
+    frame = pd.DataFrame(lines, columns=COLUMNS)
+    return _doubled(frame, {(line[0], ""): line[0] for line in lines})
+
+
+def test_by_which_severity_errors_have_doubled() -> None:
+    told = said(
+        ("m", "", "rotation", 15.0, 20.0),
+        ("n", "", "rotation", 30.0, 12.0),
+        ("o", "", "rotation", 15.0, 40.0),
+        ("steady", "", "rotation", NAN, 25.0),
     )
-    said = _breaks(frame, {(name, ""): name for name in ("perfect", "m", "steady")})
-    assert "the error of m doubles at about blur 0.5" in said
-    assert "that of steady never does" in said
-    assert "perfect" not in said
+    assert told == "Beyond chance, errors have doubled by 15 for m and o and by 30 for n."
+
+
+def test_of_a_handful_of_wrong_samples_nothing_doubles() -> None:
+    told = said(("m", "", "blur", NAN, 1.0), ("n", "", "blur", 1.0, 30.0))
+    assert told.startswith("Beyond chance, errors have doubled by 1 for n. When it doubles is not")
+    assert "said of m: fewer than 10 samples were wrong without shift (1)." in told
+    told = said(("m", "", "blur", NAN, 1.0), ("n", "", "blur", NAN, 5.0))
+    assert told == (
+        "When it doubles is not said of every model: fewer than 10 samples were wrong without "
+        "shift (1 to 5)."
+    )
+
+
+def test_where_the_start_is_unknown_nothing_is_said() -> None:
+    assert said(("m", "", "extrapolation", NAN, 1.0)) == ""

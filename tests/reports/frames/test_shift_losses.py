@@ -10,7 +10,7 @@ from latecomer.reports.frames.shift_losses import curves_from_start, loss_frame,
 KEYS = ("label", "shift", "severity", "value")
 CONSTANT = {
     "method": "pefll", "predictor": "deterministic", "personalization": "forward", "group": "novel",
-    "metric": "error", "seed": 0, "status": "done", "n_query": 10,
+    "metric": "error", "seed": 0, "status": "done", "n_query": 100,
 }  # fmt: skip
 
 
@@ -33,9 +33,9 @@ def test_contrast_of_one_is_no_shift() -> None:
     )  # fmt: skip
     assert frame.loc["m", "severity"] == 0.25
     assert frame.loc["m", "loss"] == pytest.approx(0.4)
-    # From .1 at 1 to .3 at .5: .2 is reached half-way.
-    assert frame.loc["m", "doubles"] == pytest.approx(0.75)
-    assert frame.loc["m", "share"] == pytest.approx(0.25 / 0.75)
+    # Two clients: the t-test is exact where all lose alike, and 20 samples of 200 were wrong.
+    assert frame.loc["m", "wrong"] == pytest.approx(20)
+    assert frame.loc["m", "doubles"] == 0.5
 
 
 def test_of_two_severities_as_far_from_nothing_the_dearer_counts_for_all() -> None:
@@ -45,7 +45,7 @@ def test_of_two_severities_as_far_from_nothing_the_dearer_counts_for_all() -> No
     )  # fmt: skip
     assert set(frame["severity"]) == {0.3}
     assert frame["loss"].to_dict() == pytest.approx({"m": 0.5, "n": 0.1})
-    assert frame.loc["n", "doubles"] == pytest.approx(-0.15)
+    assert frame.loc["n", "doubles"] == -0.3
 
 
 def test_where_nothing_is_known_of_the_start_nothing_doubles() -> None:
@@ -54,7 +54,22 @@ def test_where_nothing_is_known_of_the_start_nothing_doubles() -> None:
         ("m", "extrapolation", 0.1, 0.2), ("m", "extrapolation", 1.0, 0.9),
     )  # fmt: skip
     assert frame["doubles"].isna().all()
-    assert frame["share"].isna().all()
+
+
+def test_an_error_that_doubles_by_chance_or_from_few_samples_has_not_doubled() -> None:
+    """Ten times the samples, or clients that lose alike, and it has."""
+    lines = [("m", "none", np.nan, 0.1), ("m", "blur", 1.0, 0.4)]
+    alike = errors_of(*lines)
+    few = alike.assign(n_query=10)
+    uneven = alike.assign(value=alike["value"] + 0.2 * (alike["client"] == "a"))
+    uneven.loc[uneven["shift"] == "none", "value"] = 0.1
+    doubles = {
+        name: loss_frame(shifted_errors(client_errors(rows)))["doubles"].item()
+        for name, rows in (("alike", alike), ("few", few), ("uneven", uneven))
+    }
+    assert doubles["alike"] == 1.0
+    assert np.isnan(doubles["few"])
+    assert np.isnan(doubles["uneven"])
 
 
 def test_a_curve_starts_where_nothing_happens() -> None:

@@ -13,7 +13,7 @@ from latecomer.eval.results.rows import load_run, make_row, read_rows, write_row
 from latecomer.reports.display.pictures import Picture, Writer, download
 from latecomer.reports.errors.shift_certified import certified_under, say_certified, say_terms
 from latecomer.reports.frames.bounds import bound_frame, ledger_frame
-from latecomer.reports.frames.errors import gap_frame
+from latecomer.reports.frames.gaps import gap_frame
 from latecomer.reports.guarantees.parts import (
     parts_frame,
     parts_table,

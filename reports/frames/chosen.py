@@ -1,0 +1,244 @@
+"""Which certificate a run leads with: chosen before looking, and what choosing afterwards costs.
+
+Given everything on the training side, certified clients are independent draws, or a uniform sample
+of the clients not trained on.  A choice of model and seed made from the seen clients alone is fixed
+under that condition, so its certificate holds at the full delta, provided that all models and seeds
+share one split.  The smallest of M certificates is chosen by the certified clients themselves: it
+holds only where each of the M has delta / M.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from latecomer.eval.names import BEST_OF, RULES, Asked
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import client_errors, records
+
+SYSTEM = [*MODEL, "seed"]
+_HELD_OUT = "r0:"
+_SAME = 1e-9  # how near a certificate computed again is to the one issued
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A certified system that was fixed without its certified clients.
+
+    Attributes
+    ----------
+    row : mapping
+        Of ``declared_certificates``.
+    by : {"validation", "seen", "training", "seed", "study", "alone"}
+        What chose it: the seen clients' error on their validation data, on their other data kept
+        out of training, or on their training data; the order of the study's seeds; the study's
+        ``certify_model``; or nothing, as there is no other.
+    named : bool
+        Whether ``certify_model`` named the model among whose systems this one was chosen.
+    """
+
+    row: Mapping[str, Any]
+    by: str
+    named: bool = False
+
+
+@dataclass(frozen=True)
+class AfterLooking:
+    """The smallest of all certificates, each at its share of delta.
+
+    Attributes
+    ----------
+    row : mapping
+        Of ``declared_certificates``; ``shown`` is of the certificate at ``delta / n_systems``.
+    n_systems : int
+        Systems certified on these clients, dropped ones included: they share delta.
+    n_dropped : int
+        Those of them that are on the run's record and not among its results.
+    """
+
+    row: Mapping[str, Any]
+    n_systems: int
+    n_dropped: int
+
+
+def held_out(declared: pd.DataFrame) -> pd.DataFrame:
+    """Keep the certificates of clients that were held out of training."""
+    return declared[declared["bound"].str.startswith(_HELD_OUT)]
+
+
+def seen_errors(rows: pd.DataFrame) -> tuple[pd.Series, str]:
+    """Return every system's error on seen clients' data that may choose, and which data these are.
+
+    Validation data where every system was measured on them, else what seen clients kept out of
+    training, else their training data.
+
+    Returns
+    -------
+    pandas.Series, str
+        By label, predictor and seed; and ``validation``, ``seen`` or ``training``.
+    """
+    own = rows[(rows["metric"] == "validation_error") & (rows["status"] != "failed")]
+    validation = own.astype({"seed": "int64"}).groupby(SYSTEM)["value"].mean()
+    errors = client_errors(rows)
+    errors = errors[(errors["group"] == "seen") & (errors["shift"] == "none")]
+    seen = errors.groupby(SYSTEM)["error"].mean()
+    if len(validation) and set(seen.index) <= set(validation.index):
+        return validation, "validation"
+    if len(seen):
+        return seen, "seen"
+    return client_errors(rows, "training_error").groupby(SYSTEM)["error"].mean(), "training"
+
+
+def choose(declared: pd.DataFrame, rows: pd.DataFrame, study: Mapping[str, Any]) -> Choice | None:
+    """Choose the system whose certificate a run leads with, without its certified clients.
+
+    Parameters
+    ----------
+    declared : pandas.DataFrame
+        ``declared_certificates``.
+    rows : pandas.DataFrame
+        Rows of the run.
+    study : mapping
+
+    Returns
+    -------
+    Choice or None
+        None where only the certificates could choose: models have splits of their own, or routes
+        whose certified clients take part in training; name one by ``certify_model`` then.
+    """
+    held = held_out(declared)
+    offered, named = held if len(held) else declared, study.get("certify_model")
+    if named:
+        plain = offered["label"].str.rpartition(" ")[0]
+        offered = offered[(offered["label"] == named) | (plain == named)]
+    if offered.empty:
+        return None
+    if len(offered) == 1:
+        return Choice(records(offered)[0], "study" if named else "alone", bool(named))
+    errors, by = seen_errors(rows)
+    place = pd.MultiIndex.from_frame(offered[SYSTEM])
+    measured = errors.reindex(place).to_numpy(dtype=float)
+    if len(held) and one_split(rows) and np.isfinite(measured).any():
+        first = int(np.nanargmin(measured))
+        return Choice(records(offered.iloc[[first]])[0], by, bool(named))
+    if len(offered[MODEL].drop_duplicates()) == 1:
+        return Choice(records(_in_order(offered, study))[0], "seed", bool(named))
+    return None
+
+
+def one_split(rows: pd.DataFrame) -> bool:
+    """Say whether all models and seeds were trained and certified on one split."""
+    return len(rows.loc[rows["method"] != "", ["split", "split_seed"]].drop_duplicates()) <= 1
+
+
+def seeds_told(
+    declared: pd.DataFrame, rows: pd.DataFrame, study: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Keep one seed of each model and bound: the one of least error on seen clients.
+
+    For routes whose certified clients take part in training it is the study's first.
+    """
+    errors, _ = seen_errors(rows)
+    measured = errors.reindex(pd.MultiIndex.from_frame(declared[SYSTEM])).to_numpy(dtype=float)
+    free = declared["bound"].str.startswith(_HELD_OUT) & one_split(rows)
+    ordered = _in_order(declared.assign(by=np.where(free, measured, 0.0)), study)
+    told = ordered.sort_values("by", kind="stable").groupby([*MODEL, "bound"], sort=False).head(1)
+    return told.drop(columns="by")
+
+
+def _in_order(declared: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
+    """Sort by the study's order of seeds, otherwise stably."""
+    place = {int(seed): number for number, seed in enumerate(study.get("seeds") or ())}
+    order = declared["seed"].map(place).fillna(len(place)).to_numpy()
+    return declared.iloc[np.argsort(order, kind="stable")]
+
+
+def after_looking(
+    declared: pd.DataFrame,
+    errors: pd.DataFrame,
+    study: Mapping[str, Any],
+    dropped: int = 0,
+) -> AfterLooking | None:
+    """Return the smallest certificate of all systems, each at its share of delta.
+
+    Parameters
+    ----------
+    declared : pandas.DataFrame
+        ``declared_certificates``.
+    errors : pandas.DataFrame
+        ``client_errors`` of the rows, the scores among them.
+    study : mapping
+    dropped : int
+        Systems that were certified on these clients and are no longer among them.
+
+    Returns
+    -------
+    AfterLooking or None
+        None where there is nothing to choose from, or where rule and scores do not give the
+        issued certificates again, so that they cannot be had at another delta.
+    """
+    held = held_out(declared)
+    n_systems = len(held) + dropped
+    if n_systems < 2 or held.empty or held["bound"].nunique() > 1:
+        return None
+    scored = {key: part for key, part in errors.groupby([*SYSTEM, "group", "shift"], sort=False)}
+    shared = []
+    for row in records(held):
+        own = scored.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
+        if own is None:
+            return None
+        losses = own["error"].tolist()
+        again, value = (
+            _certified(row, losses, study, row["delta"] / sharing) for sharing in (1, n_systems)
+        )
+        if not abs(again - row["value"]) <= _SAME:
+            return None
+        shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
+        shared.append({**row, "value": value, "shown": shown})
+    return AfterLooking(min(shared, key=lambda row: float(row["shown"])), n_systems, dropped)
+
+
+def _certified(
+    row: Mapping[str, Any], losses: Sequence[float], study: Mapping[str, Any], level: float
+) -> float:
+    """Certify the scores by the rule of a row at another level."""
+    rule = str(row["bound"]).removeprefix(_HELD_OUT)
+    asked = [entry for entry in study.get("certificates") or () if entry.get("rule") == rule]
+    entry: Mapping[str, Any] = asked[0] if asked else {}
+    rules = list(entry.get("best_of") or ()) if rule == BEST_OF else [rule]
+    pool = int(row["pool"]) if row["sampling"] == "finite-pool" else None
+    values = []
+    for name in rules:
+        bound = RULES[name].bound if name in RULES else None
+        if bound is None:
+            return float("nan")
+        seed = entry.get("orders_seed") or 0
+        values.append(float(bound(Asked(losses, level / len(rules), pool, seed))))
+    return min(values, default=float("nan"))
+
+
+def _left(row: Mapping[str, Any], value: float, mean: float) -> float:
+    """Return what a bound over a pool leaves for its clients that were not scored."""
+    n, pool = int(row["n_clients"]), int(row["pool"])
+    return float(np.clip((pool * value - n * mean) / (pool - n), 0.0, 1.0))
+
+
+def dropped_systems(rows: pd.DataFrame, scorings: Sequence[Mapping[str, Any]]) -> int:
+    """Count systems on the record of a run's certified clients that its rows do not hold.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        All rows of the run.
+    scorings : sequence of mapping
+        ``RunRecord.scorings``: cells that scored certification clients, by split.
+    """
+    here = set(rows["cell"])
+    splits = {one.get("split") for one in scorings if one.get("cell") in here}
+    gone = [one for one in scorings if one.get("cell") not in here and one.get("split") in splits]
+    # A route that trains models of its own certifies on other clients: its rule is in the label.
+    own = [one for one in gone if ":" not in str(one.get("label", "")).rpartition(" ")[2]]
+    # Where a record does not say how many it certified, a model predicts in at most two ways.
+    return sum(int(one.get("systems", 2)) for one in own)

@@ -1,0 +1,161 @@
+"""What each model loses on clients that join late: one gap, one sign, one interval.
+
+A gap is the error of novel clients minus that of seen ones: points of error lost, positive where
+clients that join late are served worse.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import special
+
+from latecomer.reports.frames.comparison import CONFIDENCE, MODEL, holm
+from latecomer.reports.frames.errors import client_errors
+
+COLUMNS = (
+    *MODEL,
+    *("seen", "novel", "gap", "lower", "upper", "p", "p_holm", "n_seen", "n_novel", "n_seeds"),
+    *("training", "out_of_sample"),
+)
+PAIR = ("other", "other_predictor", "difference", "p", "p_holm")
+
+
+def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Gap of every trained model, beside its mean over the seeds.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the run, or their ``client_errors``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed seen novel gap mean lower upper n_seeds``: errors of the two groups
+        and ``novel - seen`` of each seed; ``mean`` and its 95% interval are those of
+        :func:`gap_intervals`.
+    """
+    errors = _unshifted(client_errors(rows))
+    by_group = errors.groupby([*MODEL, "seed", "group"])["error"].mean().unstack("group")
+    frame = by_group.reindex(columns=["seen", "novel"]).dropna().reset_index()
+    frame.columns.name = None
+    frame["gap"] = frame["novel"] - frame["seen"]
+    if frame.empty:
+        return frame.reindex(columns=[*frame.columns, "mean", "lower", "upper", "n_seeds"])
+    means = gap_intervals(errors).rename(columns={"gap": "mean"})
+    return frame.merge(means[[*MODEL, "mean", "lower", "upper", "n_seeds"]], on=MODEL)
+
+
+def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
+    """Novel minus seen error of every model, with an interval over clients and seeds together.
+
+    A client's error is averaged over seeds.  The squared standard error is the sum over three
+    samples: the novel clients, the seen clients, and the seeds (the variance of the single seeds'
+    gaps over the number of seeds); degrees of freedom after Welch and Satterthwaite.  Seeds also
+    move the clients' means, so their share is counted more than once and the interval errs on the
+    wide side.  With one seed it is over clients alone.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the run, or their ``client_errors`` (then nothing is known of training errors).
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seen novel gap lower upper p p_holm n_seen n_novel n_seeds training
+        out_of_sample``: errors and gaps as fractions, the 95% interval, and the two-sided p of no
+        gap, by itself and corrected over the models after Holm; ``training``, the seen clients'
+        error on the data they trained on, where measured, and ``out_of_sample``, how far ``seen``
+        is above it.  ``gap`` is the participation gap beside that out-of-sample gap (Yuan,
+        Morningstar, Ning, Singh, 2022).  Smallest gap first.
+    """
+    errors = _unshifted(client_errors(rows))
+    gaps = []
+    for model, part in errors.groupby(MODEL, sort=False):
+        if part["group"].nunique() == 2:
+            seen, novel = (_cube(part, group)[..., 0] for group in ("seen", "novel"))
+            means = {"seen": _by_client(seen).mean(), "novel": _by_client(novel).mean()}
+            named = dict(zip(MODEL, model, strict=True))
+            gaps.append({**named, **means, **_interval(seen, novel)})
+    frame = pd.DataFrame(gaps).reindex(columns=list(COLUMNS))
+    frame["p_holm"] = holm(frame["p"].to_numpy(dtype=float))
+    if "metric" in rows:
+        trained = client_errors(rows, "training_error").groupby(MODEL)["error"].mean()
+        frame["training"] = trained.reindex(pd.MultiIndex.from_frame(frame[MODEL])).to_numpy()
+        frame["out_of_sample"] = frame["seen"] - frame["training"]
+    return frame.sort_values("gap", kind="stable", ignore_index=True)
+
+
+def gap_pairs(rows: pd.DataFrame) -> pd.DataFrame:
+    """Compare the gaps of every two models, on the same clients and seeds.
+
+    The difference of two gaps is the gap of the differences that the two models' errors make
+    client by client; its interval is that of :func:`gap_intervals`, and p-values are corrected
+    after Holm over all pairs, for the data that test also say which gap is smallest.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor other other_predictor difference p p_holm``, ``difference`` being the gap
+        of ``label`` minus that of ``other``; each pair once.
+    """
+    errors = _unshifted(client_errors(rows))
+    models = list(dict.fromkeys(errors[MODEL].itertuples(index=False, name=None)))
+    if errors["group"].nunique() < 2 or len(models) < 2:
+        return pd.DataFrame(columns=[*MODEL, *PAIR])
+    seen, novel = (_cube(errors, group, models) for group in ("seen", "novel"))
+    told = []
+    for one, other in combinations(range(len(models)), 2):
+        parts = [cube[..., one] - cube[..., other] for cube in (seen, novel)]
+        if all(np.isfinite(part).any() for part in parts):
+            found = _interval(*parts)
+            told.append((*models[one], *models[other], found["gap"], found["p"], np.nan))
+    frame = pd.DataFrame(told, columns=[*MODEL, *PAIR])
+    frame["p_holm"] = holm(frame["p"].to_numpy(dtype=float))
+    return frame
+
+
+def _unshifted(errors: pd.DataFrame) -> pd.DataFrame:
+    return errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
+
+
+def _cube(
+    errors: pd.DataFrame, group: str, models: Sequence[tuple[str, str]] = ()
+) -> NDArray[np.float64]:
+    """Lay out a group's errors as [seed, client, model]; NaN where one was not measured."""
+    own = errors[errors["group"] == group]
+    seeds = sorted(errors["seed"].unique())
+    table = own.pivot_table(index=["seed", "client"], columns=MODEL, values="error")
+    if models:
+        table = table.reindex(columns=pd.MultiIndex.from_tuples(models))
+    whole = pd.MultiIndex.from_product([seeds, sorted(own["client"].unique())])
+    values: NDArray[np.float64] = table.reindex(whole).to_numpy(dtype=float)
+    return values.reshape(len(seeds), -1, values.shape[1])
+
+
+def _by_client(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average [seed, client] over the seeds that a client has."""
+    means: NDArray[np.float64] = np.ma.masked_invalid(errors).mean(axis=0).compressed()
+    return means
+
+
+def _interval(seen: NDArray[np.float64], novel: NDArray[np.float64]) -> dict[str, float]:
+    """Return the gap of errors [seed, client] of two groups, its interval and its p-value."""
+    each = np.ma.masked_invalid(novel).mean(axis=1) - np.ma.masked_invalid(seen).mean(axis=1)
+    parts = _by_client(seen), _by_client(novel), np.ma.compressed(each)
+    gap = float(parts[1].mean() - parts[0].mean())
+    pieces = [(float(one.var(ddof=1)) / len(one), len(one) - 1) for one in parts if len(one) > 1]
+    total = sum(square for square, _ in pieces)
+    half, p = np.nan, np.nan
+    if min(len(parts[0]), len(parts[1])) > 1:
+        half, p = 0.0, float(gap == 0)
+        if total > 0:
+            freedom = total**2 / sum(square**2 / df for square, df in pieces)
+            half = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * total**0.5
+            p = float(2 * special.stdtr(freedom, -abs(gap) / total**0.5))
+    sizes = dict(zip(("n_seen", "n_novel", "n_seeds"), map(len, parts), strict=True))
+    return {"gap": gap, "lower": gap - half, "upper": gap + half, "p": p, **sizes}
