@@ -103,9 +103,7 @@ def from_columns(
     if client is None and "client" in columns.cells:
         client = "client"
     clients = None if client is None else _column(columns, "client", client)
-    y, class_names = as_classes(columns.cells[labels], f"label {labels!r}", text=columns.text)
-    class_names = class_names or columns.class_names.get(labels, ())
-    refuse_regression(y, f"label {labels!r}", named=bool(class_names))
+    y, class_names = _classes(columns, labels)
     held = columns.cells.get(clients or "")
     ids = as_clients(held, f"client {clients!r}", text=columns.text) if clients else None
     if image is not None and features is not None:
@@ -121,7 +119,7 @@ def from_columns(
         x,
         y,
         client=ids,
-        class_names=class_names or columns.class_names.get(labels, ()),
+        class_names=class_names,
         provenance=columns.provenance,
         **told,
     )
@@ -132,6 +130,14 @@ def _label_column(columns: Columns, label: object) -> str:
     if not len(columns.cells[labels]):
         raise InputError("holds no rows")
     return labels
+
+
+def _classes(columns: Columns, column: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return labels and class names of a column, refusing one that holds no classes."""
+    y, names = as_classes(columns.cells[column], f"label {column!r}", text=columns.text)
+    names = names or columns.class_names.get(column, ())
+    refuse_regression(y, f"label {column!r}", named=bool(names))
+    return y, names
 
 
 def _pictures(

@@ -99,7 +99,7 @@ def loss_frame(shifted: pd.DataFrame) -> pd.DataFrame:
                 "before": before,
                 "after": after,
                 "loss": after - before,
-                "doubles": doubled.get(key, np.nan),
+                "doubles": doubled.get(tuple(map(str, key)), np.nan),
                 "wrong": _wrong(part),
                 "n_clients": part["client"].nunique(),
                 "n_seeds": part["seed"].nunique(),
@@ -119,16 +119,17 @@ def _doubled(shifted: pd.DataFrame) -> dict[tuple[str, ...], float]:
     paired = shifted[shifted["paired"]]
     lost = paired.groupby([*keys, "client"], sort=False)["lost"].mean()
     p = lost.groupby(keys, sort=False).agg(paired_p)
-    p = pd.Series(holm(p.to_numpy(dtype=float)), index=p.index)
+    corrected = holm(p.to_numpy(dtype=float))
     doubled: dict[tuple[str, ...], float] = {}
-    for (*key, severity, distance), part in paired.groupby(keys, sort=False):
+    for place, (_, part) in enumerate(paired.groupby(keys, sort=False)):
+        key = tuple(str(part[name].iloc[0]) for name in (*MODEL, "shift"))
+        neutral, severity = neutral_severity(key[-1]), float(part["severity"].iloc[0])
         curve = part[["error", "error_before"]].mean()
         twice = curve["error"] >= 2 * curve["error_before"]
-        known = np.isfinite(neutral_severity(str(key[-1]))) and _wrong(part) >= LEAST_WRONG
-        if known and twice and p[(*key, severity, distance)] <= 1 - CONFIDENCE:
-            nearest = doubled.get(tuple(key))
-            nearer = nearest is None or distance < abs(nearest - neutral_severity(str(key[-1])))
-            doubled |= {tuple(key): float(severity)} if nearer else {}
+        known = np.isfinite(neutral) and _wrong(part) >= LEAST_WRONG
+        if known and twice and corrected[place] <= 1 - CONFIDENCE:
+            nearest = doubled.get(key, np.inf)
+            doubled[key] = min(nearest, severity, key=lambda one: abs(one - neutral))
     return doubled
 
 
