@@ -61,7 +61,7 @@ def test_classes_with_names_may_be_many(tmp_path):
 
 def test_float_labels_need_a_loss():
     x, y = np.zeros((3, 1)), np.array([25.0, 151.0, 346.0])
-    with pytest.raises(InputError, match="client 'a': labels must be classes, .* got float64"):
+    with pytest.raises(InputError, match=r"client 'a': labels must be classes, .* got float64"):
         score_clients(lambda support, x: x[:, 0], {"a": ((x, y), (x, y))})
     scored = score_clients(
         lambda support, x: x[:, 0], {"a": ((x, y), (x, y))}, loss=lambda p, y: abs(p - y) / 1000
