@@ -50,6 +50,8 @@ def list_data(root: Root = None, as_json: Json = False) -> None:
         source = SOURCES.get(name)
         archives = () if source is None else source.archives
         origin = "fetch" if archives else "make it" if source is not None else "built in"
+        if source is not None and source.extra:
+            origin = f"extra {source.extra}"
         records.append(
             {
                 "name": name,
@@ -106,6 +108,7 @@ def explain_data(name: Name, root: Root = None, as_json: Json = False) -> None:
     lines = [
         f"{name}: {reader.description}",
         f"publisher: {source.home}",
+        *([f"licence: {source.licence}"] if source.licence else []),
         f"put below {base} (or --root, {ENVIRONMENT}, data.root): {source.place}",
         f"keys: name, {', '.join((*reader.required, *reader.optional))}",
     ]

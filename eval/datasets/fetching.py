@@ -139,7 +139,7 @@ def verify(name: str, *, root: str | Path | None = None, source: Source | None =
     wanted = source or source_of(name)
     base = data_root(root)
     lines = [_check(archive, base) for archive in wanted.archives]
-    data = load_dataset({"name": name, "root": str(base)})
+    data = load_dataset({"name": name, "root": root if root is None else str(base)})
     test = 0 if data.test is None else int(np.count_nonzero(data.test))
     counts = (len(data) - test, test) if test else (len(data),)
     spoken = " + ".join(f"{count:,}" for count in counts)

@@ -60,6 +60,10 @@ class Source:
         Published numbers of training and test samples (of all, without a test set); else empty.
     recipe : str
         How to make the files, where they cannot be downloaded.
+    licence : str
+        Terms of use, where the publisher states them.
+    extra : str
+        Name of the extra of this package that brings the data; empty where none does.
     """
 
     home: str
@@ -67,6 +71,8 @@ class Source:
     archives: tuple[Archive, ...] = ()
     counts: tuple[int, ...] = ()
     recipe: str = field(default="", repr=False)
+    licence: str = ""
+    extra: str = ""
 
 
 def mirrored(mirrors: tuple[str, ...], file: str) -> tuple[str, ...]:

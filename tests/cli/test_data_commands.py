@@ -50,6 +50,14 @@ def test_info_says_what_to_put_where(name, tmp_path) -> None:
     assert json.loads(invoke("info", name, "--json")[1])["place"] == SOURCES[name].place
 
 
+def test_info_says_licence_and_extra() -> None:
+    out = invoke("info", "verbagg")[1]
+    assert "licence: GPL, version 2 or later (R package lme4)" in out
+    assert 'pip install "latecomer[federations]"' in out
+    held = json.loads(invoke("list", "--json")[1])
+    assert {r["name"]: r["origin"] for r in held["datasets"]}["verbagg"] == "extra federations"
+
+
 def test_info_of_each_recipe_names_the_length_the_reader_wants() -> None:
     for name, width in (("inaturalist", 1280), ("landmarks", 1280), ("yahoo_answers", 768)):
         assert f"x float32 [N, {width}]" in invoke("info", name)[1]
