@@ -8,6 +8,7 @@ import numpy as np
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.held_out.betting import betting_mixture, product_mixture, wsr, wsr_wor
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
+from latecomer.bounds.held_out.blend import blend
 from latecomer.bounds.held_out.losses import chernoff_kl, emp_bernstein, product
 from latecomer.bounds.held_out.pool_betting import (
     betting_wor,
@@ -55,6 +56,11 @@ def _product_wor(a: Asked) -> Certificate:
 def _averaged_in_pool(calculator: Callable[..., Certificate], a: Asked) -> Certificate:
     drawn = {"seed": a.orders_seed, "in_order": a.in_order}
     return calculator(losses=a.losses, delta=a.level, pool_size=a.pool, **drawn)
+
+
+def _blend(a: Asked) -> Certificate:
+    drawn = {"seed": a.orders_seed, "in_order": a.in_order}
+    return blend(losses=a.losses, delta=a.level, pool_size=a.pool_size, **drawn)
 
 
 def _betting_wor(a: Asked) -> Certificate:
@@ -153,5 +159,12 @@ RULES = (
         certify_words="mixture of product rules",
         doors=("r0", "table", "r4"),
         bound=_product_mixture,
+    ),
+    Rule(
+        name="blend",
+        words="blend of the product rule and bets over drawn orders",
+        realised=True,
+        orders=True,
+        bound=_blend,
     ),
 )
