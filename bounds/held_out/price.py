@@ -95,7 +95,7 @@ def reference_price_pool(
     --------
     >>> float(reference_price_pool(n_clients=30, pool_size=40, delta=0.05))
     0.05
-    >>> float(reference_price_pool(n_clients=30, pool_size=40, delta=0.05, mean_loss=0.2))
+    >>> round(float(reference_price_pool(n_clients=30, pool_size=40, delta=0.05, mean_loss=0.2)), 4)
     0.04
     """
     k = checks.count("n_clients", n_clients)
