@@ -59,8 +59,13 @@ def _averaged_in_pool(calculator: Callable[..., Certificate], a: Asked) -> Certi
 
 
 def _blend(a: Asked) -> Certificate:
-    drawn = {"seed": a.orders_seed, "in_order": a.in_order}
-    return blend(losses=a.losses, delta=a.level, pool_size=a.pool_size, **drawn)
+    return blend(
+        losses=a.losses,
+        delta=a.level,
+        pool_size=a.pool_size,
+        seed=a.orders_seed,
+        in_order=a.in_order,
+    )
 
 
 def _betting_wor(a: Asked) -> Certificate:
