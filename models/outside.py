@@ -1,6 +1,7 @@
-"""Methods written outside the package: found by import path, by file, or by entry point.
+"""Methods and networks from outside: found by import path, by file, or by entry point.
 
-A callable that is no method is treated as a system trained elsewhere (`engine.given_system`).
+A callable in the place of a method is a system trained elsewhere (`engine.given_system`); one in
+the place of a target network makes a net from ``(input_shape, n_out)``.
 
 Finding one imports its module, that is, runs its code.
 """
@@ -10,8 +11,10 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
-from functools import lru_cache
+from difflib import get_close_matches
+from functools import lru_cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -22,13 +25,15 @@ if TYPE_CHECKING:
 
 GROUP = "latecomer.methods"
 """Entry point group of a package that offers methods; an entry's name is the method's name."""
+TARGET_GROUP = "latecomer.targets"
+"""Entry point group of a package that offers target networks."""
 
 
-@lru_cache(maxsize=1)
-def offered() -> dict[str, tuple[EntryPoint, ...]]:
+@lru_cache(maxsize=2)
+def offered(group: str = GROUP) -> dict[str, tuple[EntryPoint, ...]]:
     """Return the entry points of installed packages by name; imports none of them."""
     by_name: dict[str, tuple[EntryPoint, ...]] = {}
-    for entry in entry_points(group=GROUP):
+    for entry in entry_points(group=group):
         by_name[entry.name] = (*by_name.get(entry.name, ()), entry)
     return by_name
 
@@ -69,23 +74,7 @@ def import_method(name: str, taken: tuple[str, ...] = ()) -> "type[Method]":
         With one line: there is no such module, file, class or entry point; importing it failed;
         it is no complete method; its name is taken.
     """
-    place = name
-    if not is_path(name):
-        entries = offered().get(name, ())
-        if len(entries) != 1 or name in taken:
-            where = ", ".join(entry.value for entry in entries) or "nowhere"
-            raise ValueError(f"method {name!r} must be offered once under {GROUP}, found: {where}")
-        place = entries[0].value
-    module_name, _, cls = place.rpartition(":")
-    if not module_name or not cls.isidentifier():
-        raise ValueError(f"method must read module:Class or file.py:Class, got {name!r}")
-    try:
-        module = module_at(module_name)
-    except ValueError:
-        raise
-    except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
-        raise ValueError(f"importing {module_name} for method {cls} failed: {said}") from error
+    module, module_name, cls = _imported(name, "method", GROUP, taken)
     method = _found(module, cls, f"{cls} of {module_name}")
     if method.name in taken:
         raise ValueError(
@@ -94,6 +83,93 @@ def import_method(name: str, taken: tuple[str, ...] = ()) -> "type[Method]":
     if not is_path(name) and method.name != name:
         raise ValueError(f"entry point {name!r} must offer a method of that name, {method.name!r}")
     return method
+
+
+def _imported(
+    name: str, kind: str, group: str, taken: tuple[str, ...] = ()
+) -> tuple[ModuleType, str, str]:
+    """Import the module of a path or an entry point; return it, its place and what to take."""
+    place = name
+    if not is_path(name):
+        entries = offered(group).get(name, ())
+        if len(entries) != 1 or name in taken:
+            where = ", ".join(entry.value for entry in entries) or "nowhere"
+            raise ValueError(f"{kind} {name!r} must be offered once under {group}, found: {where}")
+        place = entries[0].value
+    module_name, _, attribute = place.rpartition(":")
+    if not module_name or not attribute.isidentifier():
+        raise ValueError(f"{kind} must read module:Class or file.py:Class, got {name!r}")
+    try:
+        return module_at(module_name), module_name, attribute
+    except ValueError:
+        raise
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise ValueError(
+            f"importing {module_name} for {kind} {attribute} failed: {said}"
+        ) from error
+
+
+def is_own_target(name: str) -> bool:
+    """Tell a network from outside, a path or an entry point's name, from those of the package."""
+    return is_path(name) or name in offered(TARGET_GROUP)
+
+
+def import_target(name: str, settings: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+    """Import what makes a target network, with its own settings bound to it.
+
+    Parameters
+    ----------
+    name : str
+        ``package.module:Net``, ``folder/file.py:Net`` (from the working directory) or an entry
+        point's name in the group ``latecomer.targets``: a class or a function of ``(input_shape,
+        n_out)``.
+    settings : mapping, optional
+        Its further arguments, by keyword.
+
+    Raises
+    ------
+    ValueError
+        With one line: there is no such thing, importing it failed, it cannot be called, or it takes
+        no argument of that name or needs another.
+    """
+    module, place, attribute = _imported(name, "target", TARGET_GROUP)
+    made_by, called = getattr(module, attribute, None), f"{attribute} of {place}"
+    if not callable(made_by):
+        wrong = "there is no" if made_by is None else "a target must be a class or a function, got"
+        raise ValueError(f"{wrong} {called}")
+    own = dict(settings or {})
+    try:
+        takes = inspect.signature(made_by)
+    except (TypeError, ValueError):
+        return partial(made_by, **own)
+    for key in own:
+        _check_argument(takes, key, called)
+    try:
+        takes.bind((), 0, **own)
+    except TypeError as error:
+        raise ValueError(f"{called} must take (input_shape, n_out): {error}") from None
+    return partial(made_by, **own)
+
+
+def _check_argument(takes: inspect.Signature, key: str, called: str) -> None:
+    """Refuse a setting that a network does not take by keyword."""
+    kinds = {name: one.kind for name, one in [*takes.parameters.items()][2:]}
+    if inspect.Parameter.VAR_KEYWORD in kinds.values():
+        return
+    by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    legal = [name for name, kind in kinds.items() if kind in by_name]
+    if key not in legal:
+        near = get_close_matches(key, legal, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        known = ", ".join(legal) or "none"
+        raise ValueError(f"{called} takes the settings {known}, got {key!r}{hint}")
+
+
+def target_source_hash(name: str) -> str:
+    """Return the SHA-256 of the file whose name or path stands in ``model.target``."""
+    module, _, _ = _imported(name, "target", TARGET_GROUP)
+    return hashlib.sha256(Path(inspect.getfile(module)).read_bytes()).hexdigest()
 
 
 def source_hash(method: "type[Method]") -> str:

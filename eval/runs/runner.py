@@ -241,7 +241,7 @@ class _Prepared:
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once, so that what cannot be made is found early."""
     from latecomer.eval.federation.groups import build_federation
-    from latecomer.eval.training.setup import task_of, try_given
+    from latecomer.eval.training.setup import rehearse, task_of, try_given
     from latecomer.models.generators.target_sizes import check_sizes
     from latecomer.models.methods import make_method
 
@@ -266,6 +266,11 @@ def _prepare(study: Study) -> _Prepared:
         if not method.needs_training:
             try:
                 try_given(federation, method, task)
+            except ValueError as error:
+                raise InputError(f"methods.{index}: {error}") from None
+        elif task.make is not None or task.n_parameters > task.generated_limit:
+            try:
+                rehearse(federation, method, task)
             except ValueError as error:
                 raise InputError(f"methods.{index}: {error}") from None
         for place, wanted in enumerate(study.certificates):

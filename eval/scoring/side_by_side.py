@@ -97,7 +97,7 @@ def _known(task: Task, clients: Clients, here: slice) -> Tensor:
 def _logits(task: Task, models: Sequence[Predictor], x: Tensor, sizes: Sequence[int]) -> Tensor:
     """Return logits ``[c, B, n_classes]``; values beyond a client's true size are arbitrary."""
     fixed = [one for one in models if isinstance(one, FixedWeights) and one.task is task]
-    if len(fixed) == len(models):
+    if len(fixed) == len(models) and not task.one_by_one:
         return client_axis.logits(task.target, stack([one.weights for one in fixed]), x)
     made = x.new_zeros(*x.shape[:2], task.n_classes)
     for place, (model, size) in enumerate(zip(models, sizes, strict=True)):

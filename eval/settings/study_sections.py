@@ -60,11 +60,24 @@ class Hypernetwork(Settings):
 
 
 class ModelSettings(Settings):
-    """Networks; ``auto`` chooses by the input shape."""
+    """Networks; ``auto`` chooses by the input shape.
 
+    ``target``: a name, or a network of one's own: ``file.py:Net``, ``package.module:Net`` or an
+    entry point's name, a class or function of ``(input_shape, n_out)``. Further keys are its own
+    arguments.
+
+    ``generated_limit``: most weights that a network may make for a client (5 million).
+    """
+
+    model_config = ConfigDict(extra="allow")
     target: str = "auto"
     encoder: str = "auto"
     hypernetwork: Hypernetwork = Hypernetwork()
+    generated_limit: Count | None = None
+
+    def own(self) -> dict[str, Any]:
+        """Only the arguments of a network of one's own."""
+        return dict(self.model_extra or {})
 
 
 class MethodSettings(BaseModel):

@@ -157,10 +157,7 @@ def _split(shared: Mapping[str, Any], classifier: str) -> dict[str, Any]:
 def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the configuration of every seed and method, whatever is certified of it."""
     versions = _method_versions({method["name"] for method in resolved["methods"]})
-    target = resolved["model"]["target"]
-    of_target = (
-        {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
-    )
+    of_target = _target_version(resolved["model"]["target"])
     measures = resolved["evaluation"].get("measures", ())
     of_measures = {name: MEASURE_VERSION[name] for name in measures if name in MEASURE_VERSION}
     for seed in resolved["seeds"]:
@@ -279,6 +276,15 @@ def _checkpoint_version(method: Mapping[str, Any]) -> dict[str, str]:
     if method.get("needs_training") is not False or not isinstance(file, str):
         return {}
     return {"checkpoint": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
+
+
+def _target_version(target: str) -> dict[str, Any]:
+    """Say what a network's numbers depend on besides its name: a version, or its source."""
+    from latecomer.models.outside import is_own_target, target_source_hash
+
+    if is_own_target(target):
+        return {"target_source": target_source_hash(target)}
+    return {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
 
 
 def _method_versions(names: set[str]) -> dict[str, dict[str, Any]]:

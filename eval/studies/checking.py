@@ -14,7 +14,7 @@ from latecomer.eval.settings.study_sections import Evaluation, MethodSettings
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.settings import Frozen, SplitSettings
 from latecomer.eval.splits.split import frozen_hash
-from latecomer.eval.studies.mistakes import explain
+from latecomer.eval.studies.mistakes import explain, unknown_key
 from latecomer.eval.studies.settings import Study
 
 _RESERVE = 0.2
@@ -52,6 +52,7 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
     study = study.model_copy(update={"evaluation": _completed_evaluation(study)})
     _check_groups(study)
     _check_other_laws(study)
+    _check_model(study)
     _check_methods(study)
     _check_asked(study)
     _check_certified(study)
@@ -209,6 +210,21 @@ def _label(index: int, name: str) -> str:
         return find_method(name).name
     except ValueError as error:
         raise InputError(f"methods.{index}: {error}") from None
+
+
+def _check_model(study: Study) -> None:
+    """Find a network of one's own and hold its settings to what it takes."""
+    from latecomer.models.outside import import_target, is_own_target
+
+    own = study.model.own()
+    if not is_own_target(study.model.target):
+        for key in own:
+            raise InputError(unknown_key(("model", key)))
+        return
+    try:
+        import_target(study.model.target, own)
+    except ValueError as error:
+        raise InputError(f"model: {' '.join(str(error).split())}") from None
 
 
 def _check_methods(study: Study) -> None:

@@ -80,9 +80,15 @@ def _entries(raw: Mapping[str, Any]) -> list[Any]:
 
 
 def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
-    """Write out the full paths of methods' files and checkpoints that lie beside the study file."""
+    """Write out the full paths of files that lie beside the study file.
+
+    They are those of methods, of their checkpoints, and of a network of one's own.
+    """
     from latecomer.models.outside import beside
 
+    model = raw.get("model")
+    if isinstance(model, dict) and isinstance(model.get("target"), str):
+        model["target"] = beside(model["target"], folder)
     for entry in raw.get("methods") or ():
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             continue

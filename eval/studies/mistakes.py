@@ -20,7 +20,7 @@ def explain(error: ValidationError) -> str:
     key = _dotted(loc)
     kind = first["type"]
     if kind == "extra_forbidden":
-        return _unknown_key(loc)
+        return unknown_key(loc)
     if kind == "missing":
         return f"{key} must be given"
     if kind.startswith("union_tag"):
@@ -42,8 +42,8 @@ def _dotted(loc: Sequence[str]) -> str:
     return ".".join(loc)
 
 
-def _unknown_key(loc: Sequence[str]) -> str:
-    """Suggest a key of the same section, or the place where a key of that name belongs."""
+def unknown_key(loc: Sequence[str]) -> str:
+    """Refuse a key; suggest one of the same section, or the place where its name belongs."""
     here = ".".join("*" if part.isdecimal() else part for part in loc[:-1])
     prefix = _dotted(loc).removesuffix(loc[-1])
     siblings = list(sections()[here].model_fields)

@@ -80,6 +80,7 @@ class Study(Settings):
         """Every setting as plain data; what is not set at all is left out."""
         plain = self.model_dump(mode="json", exclude_none=True)
         plain["shifts"] = self.shifts.told()
+        plain["model"] |= self.model.own()
         plain["methods"] = [
             {
                 "name": method.name,

@@ -12,6 +12,7 @@ from latecomer.eval.scoring.serving import client_generator, score_group
 from latecomer.eval.settings.cell import FederationSettings, SplitCell, TrainingCell
 from latecomer.eval.settings.study_sections import ModelSettings, Train
 from latecomer.eval.training.checkpoint_slots import Slot
+from latecomer.models import outside
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.paths import choose_path
@@ -19,9 +20,9 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, initial_state, train
 from latecomer.models.generators.target_sizes import largest
 from latecomer.models.methods import make_method
-from latecomer.models.task.clients import Clients
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State
-from latecomer.models.task.task import Task, make_task
+from latecomer.models.task.task import GENERATED_LIMIT, Task, make_task
 
 Row = dict[str, Any]
 OnRound = Callable[[RoundLog], None]
@@ -51,15 +52,17 @@ def budget_of(train: Train) -> TrainConfig:
 
 
 @lru_cache(maxsize=2)
-def _task(federation: Federation, model: ModelSettings) -> Task:
+def _task(federation: Federation, model: ModelSettings, source: str) -> Task:
+    """Build the task; ``source``, the hash of a network's own file, only tells tasks apart."""
     dataset = federation.dataset
     sizes = {k: v for k, v in model.hypernetwork.model_dump().items() if v != "auto"}
     return make_task(
         input_shape=tuple(dataset.x.shape[1:]),
         n_classes=dataset.n_classes,
-        target=model.target,
+        target=outside.import_target(model.target, model.own()) if source else model.target,
         encoder=model.encoder,
         hypernetwork=sizes,
+        generated_limit=model.generated_limit or GENERATED_LIMIT,
     )
 
 
@@ -69,8 +72,10 @@ def task_of(federation: Federation, model: ModelSettings, method: Method) -> Tas
     Cells of one study in one process share it.
     """
     if method.sizes:
-        model = model.model_copy(update={"target": largest(method.sizes)})
-    return _task(federation, model)
+        kept = {name: getattr(model, name) for name in type(model).model_fields}
+        return _task(federation, ModelSettings(**{**kept, "target": largest(method.sizes)}), "")
+    own = outside.is_own_target(model.target)
+    return _task(federation, model, outside.target_source_hash(model.target) if own else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +166,36 @@ def try_given(federation: Federation, method: Method, task: Task) -> None:
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise ValueError(f"{method.name} cannot serve a client: {said}") from error
+
+
+def rehearse(federation: Federation, method: Method, task: Task) -> None:
+    """Train one client for a step and serve one, with a network that nobody has tried before.
+
+    The networks that make weights are as small as they can be: what is tried is whether the method
+    takes the target.
+
+    Raises
+    ------
+    ValueError
+        Anything went wrong; the message is one line.
+    """
+    clients = federation.seen.clients
+    try:
+        small = replace(task, hidden=0, width=1)
+        state = train(method, small, clients, TrainConfig(1, 1, 1, 2), seed=0, path="serial")
+        if method.trains_newcomers:  # hundreds of steps, of the kind that was just taken
+            return
+        support = clients.support_of(0)
+        few = Samples(support.x[:2], support.labels()[:2])
+        generator = client_generator(0, int(clients.ids[0]))
+        served = method.personalize(
+            small, state, few, predictor=method.predictors[0], generator=generator
+        )
+        served(few.x)
+    except Exception as error:
+        said = " ".join(str(error).split())
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise ValueError(f"{method.name} cannot train this target: {kind}{said}"[:400]) from error
 
 
 def setup_of(cell: TrainingCell) -> Setup:

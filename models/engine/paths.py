@@ -48,6 +48,8 @@ def choose_path(
         return ("serial", reason) if reason else ("blocked", "")
     if method.serial_only:
         return "serial", f"{method.name} trains client by client: {method.serial_only}"
+    if task.one_by_one:
+        return "serial", f"the target cannot be applied over clients: {task.one_by_one}"
     if len({value.dtype for value in task.target.parameters()}) > 1:
         return "serial", "the target's weights have several floating types"
     return "vectorised", ""

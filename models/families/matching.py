@@ -7,6 +7,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from latecomer.models.task.state import Params
+from latecomer.models.task.task import Task
 
 
 def assign(units: Tensor, reference: Tensor) -> Tensor:
@@ -63,3 +64,31 @@ def match(
 def _units(params: Mapping[str, Tensor], layer: str) -> Tensor:
     weight, bias = params[f"{layer}.weight"].flatten(1), params.get(f"{layer}.bias")
     return weight if bias is None else torch.cat([weight, bias[:, None]], dim=1)
+
+
+def check_chain(task: Task, layers: Sequence[str], params: Mapping[str, Tensor]) -> None:
+    """Refuse a net whose hidden units cannot change places without changing its outputs.
+
+    Each layer's units are reversed in turn, and the net applied to random inputs.
+
+    Raises
+    ------
+    ValueError
+    """
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(2, *task.input_shape, generator=draw, dtype=task.dtype)
+    expected = task.logits(params, x)
+    for k, layer in enumerate(layers[:-1]):
+        try:
+            order = torch.arange(len(_units(params, layer))).flip(0)
+            made = task.logits(reorder(params, layers, k, order), x)
+        except (KeyError, IndexError, RuntimeError) as error:
+            raise ValueError(_NO_CHAIN.format(layer)) from error
+        if not torch.allclose(made, expected, rtol=1e-2, atol=1e-4):
+            raise ValueError(_NO_CHAIN.format(layer))
+
+
+_NO_CHAIN = (
+    "target must be a chain of linear layers and convolutions for hidden units to be matched, got "
+    "layer {!r} whose units cannot change places"
+)

@@ -120,8 +120,21 @@ def _largest_singular_value(weight: Tensor) -> Tensor:
 
 
 def hypernetwork(task: Task, dim: int, names: Sequence[str] | None = None) -> Hypernetwork:
-    """Return the hypernetwork that makes the weights of ``task.target``, or those in ``names``."""
+    """Return the hypernetwork that makes the weights of ``task.target``, or those in ``names``.
+
+    Raises
+    ------
+    ValueError
+        If these are more than the task's limit.
+    """
     shapes = tuple((k, v) for k, v in task.shapes.items() if names is None or k in names)
+    made = sum(prod(shape) for _, shape in shapes)
+    if made > task.generated_limit:
+        raise ValueError(
+            f"the server's network would make {made:,} weights for each client, above "
+            f"generated_limit={task.generated_limit:,}: take a smaller target, or set "
+            "model.generated_limit if there is memory for a network a hundred times as large"
+        )
     return Hypernetwork(shapes, dim, task.hidden, task.width, task.dtype, task.spectral)
 
 

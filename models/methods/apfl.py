@@ -19,7 +19,7 @@ from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
 from latecomer.models.task import client_axis
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import Params, State, detached, part
+from latecomer.models.task.state import Params, State, detached, part, row
 from latecomer.models.task.task import Task
 
 
@@ -128,8 +128,7 @@ class APFL(PersonalWeights):
             point = alpha.detach().requires_grad_()
             with torch.enable_grad():
                 mixture = mixed(point, part(start.params, OWN), start.params)
-                losses = client_axis.losses(task.target, mixture, *start.memory)
-                (slope,) = torch.autograd.grad(losses.sum(), [point])
+                (slope,) = torch.autograd.grad(_losses(task, mixture, start).sum(), [point])
             alpha = (alpha - self.local_lr * slope).clamp(0, 1)
         return replace(done, kept=done.kept | {"alpha": alpha})
 
@@ -146,3 +145,11 @@ class APFL(PersonalWeights):
             return mixed(self.alpha, v, w)
 
         return Tuning(rule, self.finetune_steps, self.finetune_batch_size, applied=mixture)
+
+
+def _losses(task: Task, weights: Params, start: Start) -> Tensor:
+    """Return each client's loss on its first batch, ``[c]``."""
+    if not task.one_by_one:
+        return client_axis.losses(task.target, weights, *start.memory)
+    each = zip(*start.memory, strict=True)
+    return torch.stack([task.loss(row(weights, at), x, y) for at, (x, y) in enumerate(each)])

@@ -10,7 +10,7 @@ from latecomer.models.engine.method import Personalization, Start
 from latecomer.models.engine.phases import Phase, Stage
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
-from latecomer.models.families.matching import match
+from latecomer.models.families.matching import check_chain, match
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import head_names, layers
 from latecomer.models.task.state import (
@@ -96,6 +96,13 @@ class FedMA(AveragedWeights):
             for resting in range(1, depth)
         ]
         return (Phase("all", 1 - self.layerwise_share), *above)
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Draw random weights of a net whose units can be matched."""
+        state = super().init(task, clients, first, generator)
+        if task.make is not None:
+            check_chain(task, layers(task), part(state.server, "target"))
+        return state
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator

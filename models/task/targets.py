@@ -352,8 +352,17 @@ def _apply(net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor
         return net.stateless(params, x, kept)
     if isinstance(net, StatelessNet):
         return net.stateless(params, x)
-    output: Tensor = functional_call(net, dict(params), (x,))
+    # What lies channels-last here would surprise the views of nets from elsewhere.
+    plain = {key: _plain(value) for key, value in params.items()}
+    output: Tensor = functional_call(net, plain, (_plain(x),))
     return output
+
+
+def _plain(value: Tensor) -> Tensor:
+    """Return a tensor whose last axis lies densest, then the one before, and so on."""
+    if value.dim() != 4 or value.stride() == torch.empty(value.shape, device="meta").stride():
+        return value
+    return value.clone(memory_format=torch.contiguous_format)
 
 
 def initial(net: nn.Module, generator: torch.Generator) -> Params:

@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from latecomer.models.task import objectives, targets
+from latecomer.models.task import objectives, own_nets, targets
 from latecomer.models.task.state import Params
+
+GENERATED_LIMIT = 5_000_000
+"""Most target weights that a network makes unless a task says otherwise: with heads of 100 inputs,
+2 GB in float32, and four times that with their gradients and AdamW's memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +46,13 @@ class Task:
     blocked : bool
         In a local step on the path ``blocked``: images lie in oneDNN's own layout. False
         everywhere else.
+    make : callable or None
+        Builds a net from outside the package from ``(input_shape, n_out)``, whose fresh weights are
+        those that it then has; None: layers draw them by their own rules.
+    one_by_one : str
+        Why clients cannot train side by side; empty: they can.
+    generated_limit : int
+        Most target weights that a hypernetwork may make.
     """
 
     target: nn.Module
@@ -54,9 +66,15 @@ class Task:
     kept: Tensor | None = None
     narrow: torch.dtype | None = None
     blocked: bool = False
+    make: own_nets.Make | None = None
+    one_by_one: str = ""
+    generated_limit: int = GENERATED_LIMIT
 
     def __post_init__(self) -> None:
-        for name, least, most in (("n_classes", 2, None), ("hidden", 0, 5), ("width", 1, None)):
+        for name, least, most in (
+            *(("n_classes", 2, None), ("hidden", 0, 5), ("width", 1, None)),
+            ("generated_limit", 1, None),
+        ):
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool)
             if not whole or value < least or (most is not None and value > most):
@@ -80,9 +98,18 @@ class Task:
         """Floating type of all weights."""
         return next(self.target.parameters()).dtype
 
+    @cached_property
+    def head(self) -> str:
+        """Name of the target's head, see `own_nets.head_of`; empty if it has none."""
+        return own_nets.head_of(self.target, self.n_classes)
+
     def initial(self, generator: torch.Generator) -> Params:
         """Draw fresh target weights from ``generator`` alone."""
-        return targets.initial(self.target, generator)
+        if self.make is None:
+            return targets.initial(self.target, generator)
+        seed = int(torch.randint(2**62, (), generator=generator))
+        shape, dtype = self.input_shape, self.dtype
+        return own_nets.drawn(self.make, shape, self.n_classes, seed=seed, dtype=dtype)
 
     def dropping(self, kept: Tensor | None, *place: int) -> "Task":
         """Return the task of a local step, with masks ``kept[place]``; None: the task as it is.
@@ -118,9 +145,10 @@ def make_task(
     *,
     input_shape: tuple[int, ...],
     n_classes: int,
-    target: str | nn.Module = "auto",
+    target: str | nn.Module | own_nets.Make = "auto",
     encoder: str = "auto",
     hypernetwork: Mapping[str, Any] | None = None,
+    generated_limit: int = GENERATED_LIMIT,
     dtype: torch.dtype = torch.float32,
 ) -> Task:
     """Build the task of a data set.
@@ -131,14 +159,17 @@ def make_task(
         Shape of one sample: ``(D,)`` or ``(C, H, W)``.
     n_classes : int
         Number of classes, at least 2.
-    target : str or Module
-        A name in ``TARGETS``, ``auto``, or any module that draws nothing itself (only its structure
-        is used).
+    target : str, Module or callable
+        A name in ``TARGETS``, ``auto``, any module without buffers that draws nothing itself (only
+        its structure is used), or a class or function of ``(input_shape, n_classes)`` that makes
+        one: fresh weights are then those that it makes, and it is tried before it is used.
     encoder : str
         A name in ``ENCODERS`` or ``auto``.
     hypernetwork : mapping, optional
         ``hidden`` (3 by default, at most 5), ``width`` (100) and ``spectral`` (False) of
         hypernetworks.
+    generated_limit : int
+        Most target weights that a hypernetwork may make.
     dtype : torch.dtype
         Floating type of all weights.
 
@@ -160,27 +191,20 @@ def make_task(
         raise ValueError(
             f"hypernetwork takes hidden, width and spectral, got hypernetwork.{unknown[0]}"
         )
+    shape, own = tuple(input_shape), {}
     if isinstance(target, str):
-        target = targets.build(target, tuple(input_shape), n_classes)
-    _refuse_own_draws(target)
+        target = targets.build(target, shape, n_classes)
+    elif isinstance(target, nn.Module):
+        own_nets.refuse_unfit(target)
+    else:
+        own["make"] = target
+        target, own["one_by_one"] = own_nets.skeleton(target, shape, n_classes, dtype)
     return Task(
         target=target.to(dtype),
         n_classes=n_classes,
-        input_shape=tuple(input_shape),
+        input_shape=shape,
         encoder=encoder,
+        generated_limit=generated_limit,
+        **own,
         **size,
     )
-
-
-# Torch's modules draw from one generator for the whole process: a client's draws would depend on
-# who trained before it, and a resumed training would differ from an uninterrupted one.
-_DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU)
-
-
-def _refuse_own_draws(target: nn.Module) -> None:
-    for name, module in target.named_modules():
-        if isinstance(module, _DRAWING) and module.training and getattr(module, "p", 1) > 0:
-            raise ValueError(
-                "target must draw nothing by itself: take dropout out or call eval() on it, got "
-                f"{type(module).__name__} in module {name!r}"
-            )

@@ -72,6 +72,7 @@ def test_defaults(write):
         "target": "auto",
         "encoder": "auto",
         "hypernetwork": {"hidden": "auto", "width": "auto", "spectral": False},
+        "generated_limit": None,
     }
 
 

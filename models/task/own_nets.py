@@ -1,0 +1,270 @@
+"""Networks of others as target networks: how one is built, drawn and held to what a target must be.
+
+A net is made by a class or function of ``(input_shape, n_out)``. It is built once for its structure
+and again whenever fresh weights are drawn, so that they are drawn as its author draws them.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from latecomer.models.task.state import Params
+
+Make = Callable[..., Any]
+"""``(input_shape, n_out) -> module``: a class or a function."""
+_SAMPLES = 3
+
+# Torch's modules draw from one generator for the whole process: a client's draws would depend on
+# who trained before it, and a resumed training would differ from an uninterrupted one.
+_DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU)
+
+
+@contextmanager
+def _seeded(seed: int, dtype: torch.dtype) -> Iterator[None]:
+    """Let torch draw from ``seed`` in ``dtype``; what it drew from before is left as it was."""
+    before = torch.get_default_dtype()
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        torch.set_default_dtype(dtype)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
+
+
+def build(make: Make, input_shape: tuple[int, ...], n_out: int, *, seed: int, dtype: Any) -> Any:
+    """Build a net whose weights are drawn from ``seed`` alone.
+
+    Raises
+    ------
+    ValueError
+        If that fails, in one line.
+    """
+    try:
+        with _seeded(seed, dtype):
+            made = make(input_shape, n_out)
+    except Exception as error:
+        raise ValueError(
+            f"target cannot be built for inputs of shape {input_shape} and {n_out} outputs: "
+            f"{said(error)}"
+        ) from error
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"target must make a torch module, got {type(made).__name__}")
+    return made.to(dtype)
+
+
+def drawn(make: Make, input_shape: tuple[int, ...], n_out: int, *, seed: int, dtype: Any) -> Params:
+    """Return the weights of a net that is built anew, drawn from ``seed`` alone."""
+    net = build(make, input_shape, n_out, seed=seed, dtype=dtype)
+    return {key: value.detach().clone() for key, value in net.named_parameters()}
+
+
+def said(error: Exception) -> str:
+    """Word an exception of somebody's code in one line.
+
+    >>> said(ValueError("a\\nb"))
+    'ValueError: a b'
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())[:160]
+
+
+def skeleton(
+    make: Make, input_shape: tuple[int, ...], n_out: int, dtype: torch.dtype
+) -> tuple[nn.Module, str]:
+    """Build a net for its structure, and hold it to what a target network must be.
+
+    Everything is tried on random inputs of the shape that clients have, before anything is trained.
+
+    Returns
+    -------
+    tuple of (Module, str)
+        The net on the ``meta`` device; and why clients cannot train side by side, empty if they
+        can.
+
+    Raises
+    ------
+    ValueError
+        With one line: it cannot be built, has buffers, no parameters or such as are not to be
+        trained, draws numbers, changes what it is given, keeps state, mixes the samples of a
+        batch, or its output is no finite ``[B, n_out]``.
+    """
+    net = build(make, input_shape, n_out, seed=0, dtype=dtype)
+    refuse_unfit(net)
+    params = {key: value.detach().clone() for key, value in net.named_parameters()}
+    _check_draws(params, drawn(make, input_shape, n_out, seed=0, dtype=dtype))
+    net = net.to("meta")
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(_SAMPLES, *input_shape, generator=draw, dtype=dtype)
+    apply = partial(_tried, net, n_out=n_out)
+    _check_purity(net, params, x, apply)
+    _check_samples_apart(params, x, apply)
+    _check_slopes(params, x, apply)
+    return net, _not_side_by_side(net, params, x)
+
+
+def refuse_unfit(net: nn.Module) -> None:
+    """Refuse nets with buffers, with none or untrainable parameters, and those that draw numbers.
+
+    Raises
+    ------
+    ValueError
+    """
+    buffers = [name for name, _ in net.named_buffers()]
+    if buffers:
+        raise ValueError(
+            f"target must have no buffers, got {buffers[0]}: running statistics are no weights, "
+            "change in the forward pass and have no place beside other clients'; take nn.GroupNorm "
+            "for batch normalisation, and make constants in forward"
+        )
+    named = dict(net.named_parameters())
+    if not named:
+        raise ValueError(
+            f"target must have parameters to train, got {type(net).__name__} with none"
+        )
+    for name, value in named.items():
+        if isinstance(value, nn.parameter.UninitializedParameter):
+            raise ValueError(f"target must know its shapes when it is built, got lazy {name}")
+        if not value.is_floating_point():
+            raise ValueError(f"target must have real parameters, got {name} of {value.dtype}")
+        if not value.requires_grad:
+            raise ValueError(
+                f"target must train all its parameters, got {name} with requires_grad=False"
+            )
+    for name, module in net.named_modules():
+        if isinstance(module, _DRAWING) and module.training and getattr(module, "p", 1) > 0:
+            raise ValueError(
+                "target must draw nothing by itself: take dropout out or call eval() on it, got "
+                f"{type(module).__name__} in module {name!r}"
+            )
+
+
+def _check_draws(params: Params, again: Params) -> None:
+    for name, value in params.items():
+        if not bool(value.isfinite().all()):
+            raise ValueError(
+                f"target must start from finite parameters, got {name} with NaN or inf"
+            )
+        other = again.get(name)
+        if other is None or value.shape != other.shape or not torch.equal(value, other):
+            raise ValueError(
+                "target must draw its parameters from torch's generator alone, for a run to be "
+                f"repeatable, got another {name} the second time it was built from one seed"
+            )
+
+
+def _tried(net: nn.Module, params: Params, x: Tensor, *, n_out: int) -> Tensor:
+    """Apply a net to inputs; refuse what is no ``[B, n_out]`` of finite numbers."""
+    try:
+        made = functional_call(net, params, (x,))
+    except Exception as error:
+        raise ValueError(
+            f"target fails on inputs of shape {tuple(x.shape)}: {said(error)}"
+        ) from error
+    legal = f"target must return logits [B, {n_out}] for inputs [B, ...]"
+    if not isinstance(made, Tensor):
+        raise ValueError(f"{legal}, got {type(made).__name__}")
+    if made.shape != (len(x), n_out) or made.dtype != x.dtype:
+        kind = "" if made.dtype == x.dtype else f" in {made.dtype} for {x.dtype}"
+        raise ValueError(f"{legal}, got {list(made.shape)} for {list(x.shape)}{kind}")
+    if not bool(made.isfinite().all()):
+        raise ValueError("target must start with finite outputs, got NaN or inf")
+    return made
+
+
+def _check_purity(net: nn.Module, params: Params, x: Tensor, apply: Callable[..., Tensor]) -> None:
+    """Refuse a net whose forward pass changes anything, or depends on anything else."""
+    given, seen = {key: value.clone() for key, value in params.items()}, x.clone()
+    with torch.no_grad():
+        first = apply(given, seen)
+        changed = [key for key, value in given.items() if not torch.equal(value, params[key])]
+        if changed:
+            raise ValueError(f"target must not change its parameters in forward, got {changed[0]}")
+        if not torch.equal(seen, x):
+            raise ValueError("target must not change its inputs in place")
+        second = apply(given, seen)
+    if not torch.equal(first, second):
+        raise ValueError(
+            "target must give the same outputs for the same inputs, got others the second time: it "
+            "draws random numbers (take dropout out) or keeps state"
+        )
+    if {key: value.shape for key, value in net.named_parameters()} != {
+        key: value.shape for key, value in params.items()
+    } or [*net.named_buffers()]:
+        raise ValueError("target must not register parameters or buffers in forward")
+
+
+def _check_samples_apart(params: Params, x: Tensor, apply: Callable[..., Tensor]) -> None:
+    with torch.no_grad():
+        together, alone = apply(params, x), torch.cat([apply(params, one[None]) for one in x])
+    if not torch.allclose(together, alone, rtol=1e-2, atol=1e-4):
+        raise ValueError(
+            "target must treat every sample by itself, got outputs that depend on the other "
+            "samples of the batch, as those of batch normalisation do; take nn.GroupNorm"
+        )
+
+
+def _check_slopes(params: Params, x: Tensor, apply: Callable[..., Tensor]) -> None:
+    leaves = {key: value.clone().requires_grad_() for key, value in params.items()}
+    with torch.enable_grad():
+        made = apply(leaves, x)
+        loss = F.cross_entropy(made, torch.arange(len(x)) % made.shape[1])
+        try:
+            slopes = torch.autograd.grad(loss, [*leaves.values()], allow_unused=True)
+        except RuntimeError as error:
+            raise ValueError(f"target cannot be differentiated: {said(error)}") from error
+    for name, slope in zip(leaves, slopes, strict=True):
+        if slope is None:
+            raise ValueError(f"target must use all its parameters, got {name} without effect")
+        if not bool(slope.isfinite().all()):
+            raise ValueError(f"target must have finite gradients at the start, got {name} without")
+
+
+def _not_side_by_side(net: nn.Module, params: Mapping[str, Tensor], x: Tensor) -> str:
+    """Say why a net cannot be applied over the client axis; empty if it can."""
+    # Torch says so for every operation that it maps one client after another; the result stands.
+    warnings.filterwarnings("ignore", message="There is a performance drop")
+    two = {key: torch.stack([value, 0.5 * value]) for key, value in params.items()}
+    leaves = {key: value.requires_grad_() for key, value in two.items()}
+
+    def applied(one: Params, inputs: Tensor) -> Tensor:
+        made: Tensor = functional_call(net, one, (inputs,))
+        return made
+
+    try:
+        with torch.enable_grad():
+            made = torch.func.vmap(applied)(leaves, torch.stack([x, x]))
+            torch.autograd.grad(made.sum(), [*leaves.values()])
+    except Exception as error:
+        return said(error)
+    each = [functional_call(net, {k: v[i] for k, v in two.items()}, (x,)) for i in range(2)]
+    alike = torch.allclose(made, torch.stack(each), rtol=1e-2, atol=1e-4)
+    return "" if alike else "torch.func.vmap gives other outputs"
+
+
+def head_of(net: nn.Module, n_out: int) -> str:
+    """Return the name of the module that is a net's head.
+
+    It is the one that the net names (``head = "fc"``) or calls ``head``, else the last linear layer
+    with ``n_out`` outputs; empty if there is none.
+
+    >>> head_of(nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), 3)
+    '2'
+    """
+    named = getattr(net, "head", None)
+    if isinstance(named, str):
+        return named
+    if isinstance(named, nn.Module) and next(named.parameters(), None) is not None:
+        return "head"
+    linear = [
+        name
+        for name, module in net.named_modules()
+        if name and isinstance(module, nn.Linear) and module.out_features == n_out
+    ]
+    return linear[-1] if linear else ""

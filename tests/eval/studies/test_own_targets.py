@@ -1,0 +1,186 @@
+"""Studies on networks of one's own: two examples run under ten methods, and what is refused."""
+
+import shutil
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from latecomer.eval.errors import InputError
+from latecomer.eval.results.rows import load_run
+from latecomer.eval.runs.runner import run
+from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.studies.loading import load_study
+from latecomer.models import outside
+
+NETWORKS = Path(__file__).resolve().parents[3] / "docs" / "examples" / "networks"
+IMAGES, VECTORS = "group_norm.py:GroupNormNet", "feature_transformer.py:FeatureTransformer"
+SMALL = {"width": 4, "hypernetwork": {"hidden": 1, "width": 8}}
+STUDY = {
+    "study": "tiny",
+    "data": {"name": "digits"},
+    "split": {"kind": "by_class", "clients": 8, "classes_per_client": 2, "novel": 2},
+    "model": {"target": IMAGES, **SMALL},
+    "methods": [
+        *("fedavg", "scaffold", "knn_per", "pefll"),
+        *({"name": name, "novel_steps": 2} for name in ("local", "fedper", "fedbabu", "lg_fedavg")),
+        {"name": "ditto", "finetune_steps": 2},
+        {"name": "pfedhn", "novel_rounds": 2, "novel_steps": 2},
+    ],
+    "train": {"rounds": 2, "cohort": 2, "local_steps": 2, "batch_size": 4},
+}
+NET = """from torch import nn
+class Net(nn.Module):
+    def __init__(self, input_shape, n_out, *, width=4):
+        super().__init__()
+        self.body = nn.Linear(64, width)
+        self.out = nn.Linear(width, n_out)
+
+    def forward(self, x):
+        return self.out(self.body(x.flatten(1)).relu())
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file in NETWORKS.glob("*.py"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "net.py").write_text(NET)
+
+    def written(model=None, **changed):
+        given = {**STUDY, **changed, **({} if model is None else {"model": model})}
+        path = tmp_path / "study.yaml"
+        path.write_text(yaml.safe_dump(given))
+        return path
+
+    return written
+
+
+def vectors(folder):
+    draw = np.random.default_rng(0)
+    y = np.arange(160) % 4
+    centres = draw.normal(0, 2, (4, 5))
+    x = (centres[y] + draw.normal(size=(160, 5))).astype("float32")
+    np.savez(folder / "vectors.npz", x=x, y=y, client=np.arange(160) // 4 % 8)
+    return {
+        "data": {"name": "npz", "path": str(folder / "vectors.npz")},
+        "split": {"kind": "natural", "novel": 2},
+        "model": {"target": VECTORS, **SMALL},
+    }
+
+
+@pytest.mark.parametrize("kind", ["images", "vectors"])
+def test_the_examples_run_under_ten_methods(kind, write, tmp_path):
+    study = load_study(write(**({} if kind == "images" else vectors(tmp_path))))
+    assert Path(study.model.target.rpartition(":")[0]).is_absolute()
+    result = run(study, out=tmp_path / "run", workers=1)
+    assert (result.n_failed, result.n_done) == (0, 11)
+    rows = load_run(tmp_path / "run").rows
+    losses = rows[(rows.metric == "loss") & (rows.group == "novel") & (rows.client == "")]
+    assert set(losses.label) == {method.label for method in study.methods}
+    assert np.isfinite(losses.value).all()
+    assert parse_study(study.resolved()) == study  # what a resumed run reads
+    assert run(study, out=tmp_path / "run", workers=1).n_skipped == 11
+
+
+def test_a_cell_is_named_after_the_file_and_its_settings(write, tmp_path):
+    def ids(**model):
+        return [one.id for one in load_study(write({"target": "net.py:Net", **model})).cells()]
+
+    first = ids()
+    assert ids() == first
+    assert ids(width=5)[1:] != first[1:]
+    assert ids(width=None)[1:] != first[1:]
+    (tmp_path / "net.py").write_text(NET + "# changed\n")
+    changed = ids()
+    assert changed[0] == first[0]  # the split's cell
+    assert not {*changed[1:]} & {*first[1:]}
+
+
+def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    by_module = load_study(write({"target": "net:Net", "width": 3}))
+    entry = EntryPoint("mine", "net:Net", outside.TARGET_GROUP)
+    monkeypatch.setattr(
+        outside, "entry_points", lambda group: [entry] if group == outside.TARGET_GROUP else []
+    )
+    outside.offered.cache_clear()
+    try:
+        by_entry = load_study(write({"target": "mine", "width": 3}))
+        sources = [
+            study.cells()[1].config["numbers_version"]["target_source"]
+            for study in (by_module, by_entry)
+        ]
+        assert sources[0] == sources[1]
+        with pytest.raises(InputError, match="model: Net of net takes the settings width, got 'w'"):
+            load_study(write({"target": "mine", "w": 3}))
+    finally:
+        outside.offered.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"target": "absent.py:Net"}, "model: there is no file absent.py, looked for from "),
+        ({"target": "absent.module:Net"}, "model: there is no module absent.module"),
+        ({"target": "net.py:Absent"}, "model: there is no Absent of "),
+        ({"target": "net.py:"}, "model: target must read module:Class or file.py:Class"),
+        ({"target": "net.py:Net", "witdh": 3}, "takes the settings width, got 'witdh'; did you m"),
+        ({"encodr": "mlp"}, "model.encodr is no setting; did you mean model.encoder?"),
+        ({"target": "dense", "width": 3}, "model.width is no setting"),
+        ({"generated_limit": 0}, "model.generated_limit"),
+    ],
+)
+def test_what_is_refused_when_a_study_is_read(model, message, write):
+    with pytest.raises(InputError) as caught:
+        load_study(write(model))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "changed", "message"),
+    [
+        ("n_out))", {}, "model: target must return logits"),
+        ("n_out); self.bn = nn.BatchNorm1d(3)", {}, "model: target must have no buffers, got bn."),
+        (
+            "n_out); 1 / 0",
+            {},
+            "model: target cannot be built for inputs of shape (1, 8, 8) and 10 ",
+        ),
+        (
+            "n_out); self.head = 'fc'",
+            {"methods": ["fedavg", "fedper"]},
+            "methods.1: fedper cannot ",
+        ),
+        ("n_out); self.head = 'fc'", {"methods": ["knn_per"]}, "methods.0: knn_per cannot train "),
+        ("n_out); self.body.bias = None", {"methods": ["fedma"]}, ""),
+    ],
+)
+def test_what_is_refused_before_anything_is_trained(code, changed, message, write, tmp_path):
+    code = {"n_out))": "n_out + 1)"}.get(code, code)
+    (tmp_path / "net.py").write_text(
+        NET.replace("self.out = nn.Linear(width, n_out)", f"self.out = nn.Linear(width, {code}")
+    )
+    study = load_study(write({"target": "net.py:Net"}, **changed))
+    if not message:
+        assert run(study, out=tmp_path / "run", workers=1).n_failed == 0
+        return
+    with pytest.raises(InputError) as caught:
+        run(study, out=tmp_path / "run", workers=1)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("target", ["net.py:Net", "small"])
+def test_the_limit_of_generated_weights(target, write, tmp_path):
+    model = {"target": target, "generated_limit": 250}
+    study = load_study(write(model, methods=["fedavg", "pefll"]))
+    with pytest.raises(InputError, match=r"methods.1: pefll cannot .* would make [\d,]+ weights"):
+        run(study, out=tmp_path / "run", workers=1)
+    assert not (tmp_path / "run").exists()
+    assert "generated_limit" not in load_study(write({"target": target})).resolved()["model"]

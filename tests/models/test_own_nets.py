@@ -1,0 +1,418 @@
+"""Target networks from outside: files that are run as they stand, and what is refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from latecomer.models.engine.paths import choose_path
+from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.training import RoundLog, train
+from latecomer.models.methods import make_method
+from latecomer.models.outside import import_target
+from latecomer.models.task import own_nets
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.heads import body_names, features, head_names, layers
+from latecomer.models.task.state import part
+from latecomer.models.task.task import Task, make_task
+
+NETWORKS = Path(__file__).resolve().parents[2] / "docs" / "examples" / "networks"
+CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=3, batch_size=4)
+HEADER = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+
+LENET = """
+class LeNet(nn.Module):
+    def __init__(self, input_shape, n_out, width=16):
+        super().__init__()
+        depth, side = input_shape[:2]
+        left = ((side - 4) // 2 - 4) // 2
+        self.first = nn.Conv2d(depth, width, 5)
+        self.second = nn.Conv2d(width, 2 * width, 5)
+        self.wide = nn.Linear(2 * width * left * left, 120)
+        self.narrow = nn.Linear(120, 84)
+        self.out = nn.Linear(84, n_out)
+
+    def forward(self, x):
+        x = F.relu(F.max_pool2d(self.first(x), 2))
+        x = F.relu(F.max_pool2d(self.second(x), 2))
+        x = x.view(x.size(0), -1)
+        return self.out(F.relu(self.narrow(F.relu(self.wide(x)))))
+"""
+
+
+def written(folder: Path, code: str, name: str = "Net") -> str:
+    (folder / "net.py").write_text(HEADER + code)
+    return f"{folder / 'net.py'}:{name}"
+
+
+def own_task(path: str, shape: tuple[int, ...], n_classes: int = 4, **settings: object) -> Task:
+    return make_task(
+        input_shape=shape,
+        n_classes=n_classes,
+        dtype=torch.float64,
+        hypernetwork={"hidden": 1, "width": 8},
+        target=import_target(path, settings),
+    )
+
+
+@pytest.fixture
+def pictures(make_population: Callable[..., Clients]) -> Callable[..., Clients]:
+    def made(side: int = 8, depth: int = 1) -> Clients:
+        clients = make_population((12, 1, 7, 5), dtype=torch.float64)
+        draw = torch.Generator().manual_seed(0)
+        x = torch.randn(len(clients.y), depth, side, side, generator=draw, dtype=torch.float64)
+        x = x.to(memory_format=torch.channels_last)
+        return replace(clients, x=x, mean=torch.zeros(()).double(), sd=torch.ones(()).double())
+
+    return made
+
+
+METHODS = (
+    *("local", "fedavg", "fedavg_ft", "fedprox", "scaffold", "fedper", "fedrep", "fedbabu"),
+    *("lg_fedavg", "per_fedavg", "ditto", "apfl", "knn_per", "pfedhn", "pfedhn_pc", "pefll"),
+)
+
+
+def agree(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    for key, value in one.items():
+        torch.testing.assert_close(value, other[key], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [
+        ("group_norm.py:GroupNormNet", (1, 8, 8)),
+        ("feature_transformer.py:FeatureTransformer", (6,)),
+    ],
+)
+def test_examples_train_alike_on_both_paths_and_serve(
+    path: str,
+    shape: tuple[int, ...],
+    name: str,
+    make_population: Callable[..., Clients],
+    pictures: Callable[..., Clients],
+) -> None:
+    task = own_task(f"{NETWORKS}/{path}", shape, width=4)
+    clients = pictures() if len(shape) == 3 else make_population((12, 1, 7, 5), dtype=torch.float64)
+    method, logs = make_method(name), list[RoundLog]()
+    serial = train(method, task, clients, CONFIG, seed=0, path="serial")
+    beside = train(method, task, clients, CONFIG, seed=0, path="vectorised", on_round=logs.append)
+    assert [log.path for log in logs] == ["vectorised"] * 2
+    assert {*serial.server} == {*beside.server}
+    agree(serial.server, beside.server)
+    agree(serial.clients, beside.clients)
+    generator = torch.Generator().manual_seed(0)
+    support, x = clients.support_of(0), clients.query_of(0).x
+    served = method.serve(task, serial, 0, support, generator=generator)
+    assert served(x).shape == (len(x), 4)
+    assert bool(served(x).isfinite().all())
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedper", "knn_per", "pefll"])
+def test_a_copy_of_lenet_reaches_the_weights_of_the_built_in_one(
+    name: str, tmp_path: Path, pictures: Callable[..., Clients]
+) -> None:
+    clients = pictures(side=28)
+    mine = own_task(written(tmp_path, LENET, "LeNet"), (1, 28, 28))
+    theirs = make_task(
+        input_shape=(1, 28, 28),
+        n_classes=4,
+        target="lenet",
+        dtype=torch.float64,
+        hypernetwork={"hidden": 1, "width": 8},
+    )
+    begun = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+    drawn = mine.initial(begun[0]), theirs.initial(begun[1])
+    assert all(torch.equal(*pair) for pair in zip(*(one.values() for one in drawn), strict=True))
+    method = make_method(name)
+    ends = [train(method, task, clients, CONFIG, seed=0, path="serial") for task in (mine, theirs)]
+    for sections in ("server", "clients"):
+        pairs = zip(*(getattr(one, sections).values() for one in ends), strict=True)
+        for one, other in pairs:
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    begun_at = next(iter(drawn[0].values()))
+    if name == "fedavg":
+        assert not torch.equal(part(ends[0].server, "target")["first.weight"], begun_at)
+
+
+def test_views_of_coloured_pictures_work(tmp_path: Path, pictures: Callable[..., Clients]) -> None:
+    task = own_task(written(tmp_path, LENET, "LeNet"), (3, 16, 16), width=4)
+    clients = pictures(side=16, depth=3)
+    assert clients.support_of(0).x.is_contiguous(memory_format=torch.channels_last)
+    method = make_method("fedavg")
+    ends = [train(method, task, clients, CONFIG, seed=0, path=p) for p in ("serial", "vectorised")]
+    agree(ends[0].server, ends[1].server)
+
+
+LINEAR = "super().__init__(); self.fc = nn.Linear(6, n_out)"
+MODULE = "class Net(nn.Module):\n    def __init__(self, input_shape, n_out):\n        {}\n"
+FORWARD = "    def forward(self, x):\n        {}\n"
+
+
+def net(init: str, forward: str) -> str:
+    return MODULE.format(init) + FORWARD.format(forward)
+
+
+BAD = {
+    "buffers": (
+        net(f"{LINEAR}; self.bn = nn.BatchNorm1d(6)", "return self.fc(self.bn(x))"),
+        "must have no buffers, got bn.running_mean: .* take nn.GroupNorm for batch normalisation",
+    ),
+    "statistics of the batch": (
+        net(
+            f"{LINEAR}; self.bn = nn.BatchNorm1d(6, track_running_stats=False)",
+            "return self.fc(self.bn(x))",
+        ),
+        "fails on inputs of shape|depend on the other samples of the batch",
+    ),
+    "mean of the batch": (
+        net(LINEAR, "return self.fc(x - x.mean(0))"),
+        "outputs that depend on the other samples of the batch",
+    ),
+    "output shape": (
+        net(LINEAR.replace("n_out", "n_out + 1"), "return self.fc(x)"),
+        r"must return logits \[B, 4\] for inputs \[B, ...\], got \[3, 5\] for \[3, 6\]",
+    ),
+    "a pair": (net(LINEAR, "return self.fc(x), x"), r"must return logits \[B, 4\].*got tuple"),
+    "squeezed": (net(LINEAR, "return self.fc(x).squeeze()"), r"got \[4\] for \[1, 6\]"),
+    "another type": (
+        net(LINEAR, "return self.fc(x).float()"),
+        "in torch.float32 for torch.float64",
+    ),
+    "NaN": (net(LINEAR, "return self.fc(x).sub(99).log()"), "must start with finite outputs"),
+    "NaN in a weight": (
+        net(f"{LINEAR}; nn.init.constant_(self.fc.bias, float('nan'))", "return self.fc(x)"),
+        "must start from finite parameters, got fc.bias",
+    ),
+    "NaN in a gradient": (
+        net(LINEAR, "return self.fc(x) + (self.fc(x) * 0).abs().sqrt()"),
+        "must have finite gradients at the start, got fc.weight",
+    ),
+    "nothing to train": (
+        net("super().__init__()", "return x[:, :4]"),
+        "must have parameters to train, got Net with none",
+    ),
+    "lazy": (
+        net("super().__init__(); self.fc = nn.LazyLinear(n_out)", "return self.fc(x)"),
+        "must know its shapes when it is built, got lazy fc.weight",
+    ),
+    "frozen": (
+        net(f"{LINEAR}; self.fc.bias.requires_grad_(False)", "return self.fc(x)"),
+        "must train all its parameters, got fc.bias with requires_grad=False",
+    ),
+    "unused": (
+        net(f"{LINEAR}; self.aside = nn.Linear(2, 2)", "return self.fc(x)"),
+        "must use all its parameters, got aside.weight without effect",
+    ),
+    "without gradient": (
+        net(LINEAR, "return self.fc(x).detach()"),
+        "target cannot be differentiated: RuntimeError",
+    ),
+    "changes itself": (
+        net(
+            LINEAR,
+            "\n        with torch.no_grad(): self.fc.weight.mul_(0.9)\n        return self.fc(x)",
+        ),
+        "must not change its parameters in forward, got fc.weight",
+    ),
+    "changes its inputs": (
+        net(LINEAR, "return self.fc(x.mul_(2))"),
+        "must not change its inputs in place",
+    ),
+    "keeps state": (
+        net(
+            f"{LINEAR}; self.calls = 0",
+            "\n        self.calls += 1\n        return self.fc(x) * self.calls",
+        ),
+        "others the second time: it draws random numbers .take dropout out. or keeps state",
+    ),
+    "dropout": (
+        net(f"{LINEAR}; self.out = nn.Dropout(0.2)", "return self.fc(self.out(x))"),
+        "must draw nothing by itself: take dropout out .* got Dropout in module 'out'",
+    ),
+    "dropout as a function": (
+        net(LINEAR, "return self.fc(F.dropout(x, 0.5))"),
+        "it draws random numbers",
+    ),
+    "drawn elsewhere": (
+        net(
+            f"{LINEAR}; import os; nn.init.constant_(self.fc.bias, os.urandom(1)[0] + id(self))",
+            "return self.fc(x)",
+        ),
+        "must draw its parameters from torch's generator alone",
+    ),
+    "registers in forward": (
+        net(
+            f"{LINEAR}; self.late = None",
+            "\n        self.late = self.late or nn.Linear(2, 2)\n        return self.fc(x)",
+        ),
+        "must not register parameters or buffers in forward",
+    ),
+    "the constructor fails": (
+        net("raise KeyError('no\\nsuch key')", "return x"),
+        r"cannot be built for inputs of shape \(6,\) and 4 outputs: KeyError",
+    ),
+    "the forward pass fails": (
+        net("super().__init__(); self.fc = nn.Linear(7, n_out)", "return self.fc(x)"),
+        r"fails on inputs of shape \(3, 6\): RuntimeError: mat1 and mat2",
+    ),
+    "no module": ("def Net(input_shape, n_out): return 3\n", "must make a torch module, got int"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_nets_are_refused_in_one_line(what: str, tmp_path: Path) -> None:
+    code, message = BAD[what]
+    with pytest.raises(ValueError, match=message) as caught:
+        own_task(written(tmp_path, code), (6,))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("Absent", {}, "there is no Absent of "),
+        ("number", {}, "a target must be a class or a function, got number of "),
+        ("Net", {"witdh": 3}, "takes the settings width, depth, got 'witdh'; did you mean 'width'"),
+        ("Net", {}, r"must take \(input_shape, n_out\): missing a required argument: 'depth'"),
+        ("short", {}, r"must take \(input_shape, n_out\): too many positional arguments"),
+        ("short", {"width": 3}, "takes the settings none, got 'width'"),
+    ],
+)
+def test_what_no_target_can_be_made_with(
+    name: str, settings: dict[str, int], message: str, tmp_path: Path
+) -> None:
+    code = "number = 3\ndef Net(shape, n_out, width=2, *, depth): pass\ndef short(shape): pass\n"
+    with pytest.raises(ValueError, match=message):
+        import_target(written(tmp_path, code, name), settings)
+    assert import_target(written(tmp_path, code), {"depth": 1}).keywords == {"depth": 1}
+    assert import_target("torch.nn:Linear", {}).func.__name__ == "Linear"
+
+
+BRANCHING = """
+class Net(nn.Module):
+    def __init__(self, input_shape, n_out):
+        super().__init__()
+        self.fc = nn.Linear(6, n_out)
+
+    def forward(self, x):
+        made = self.fc(x)
+        return 2 * made if float(made.detach().sum()) < 1e9 else made
+"""
+
+
+@pytest.mark.parametrize("name", ["fedavg", "apfl", "pefll"])
+def test_a_net_that_looks_at_values_trains_client_by_client(
+    name: str, tmp_path: Path, make_population: Callable[..., Clients]
+) -> None:
+    task, method = own_task(written(tmp_path, BRANCHING), (6,)), make_method(name)
+    assert task.one_by_one
+    path, why = choose_path("vectorised", None, method, task, torch.device("cpu"))
+    assert path == "serial"
+    assert why.startswith("the target cannot be applied over clients: ")
+    clients = make_population((12, 1, 7), dtype=torch.float64)
+    state = train(method, task, clients, CONFIG, seed=0, path="vectorised")
+    agree(state.server, train(method, task, clients, CONFIG, seed=0, path="serial").server)
+
+
+HEADS = """
+class Named(nn.Module):
+    head = "first"
+
+    def __init__(self, input_shape, n_out):
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, n_out))
+        self.body = nn.Linear(6, 5)
+
+    def forward(self, x):
+        return self.first(self.body(x))
+
+
+class Guessed(nn.Module):
+    def __init__(self, input_shape, n_out):
+        super().__init__()
+        self.out = nn.Linear(5, n_out)
+        self.body = nn.Linear(6, 5)
+
+    def forward(self, x):
+        return self.out(self.body(x).relu())
+
+
+class Scaled(Guessed):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class Missing(Guessed):
+    head = "fc"
+
+
+class Headless(nn.Module):
+    def __init__(self, input_shape, n_out):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(n_out))
+
+    def forward(self, x):
+        return x[:, :4] * self.scale
+"""
+
+
+def test_the_head_is_what_the_net_names_or_its_last_linear_layer(tmp_path: Path) -> None:
+    named, guessed = (own_task(written(tmp_path, HEADS, n), (6,)) for n in ("Named", "Guessed"))
+    assert layers(named) == ("body", "first")
+    assert head_names(named) == (
+        *("first.0.weight", "first.0.bias", "first.2.weight", "first.2.bias"),
+    )
+    assert body_names(named) == ("body.weight", "body.bias")
+    assert head_names(guessed) == ("out.weight", "out.bias")
+    params = guessed.initial(torch.Generator().manual_seed(0))
+    x = torch.randn(2, 6, dtype=torch.float64)
+    body = torch.nn.functional.linear(x, params["body.weight"], params["body.bias"]).relu()
+    torch.testing.assert_close(features(guessed, params, x), body)
+
+
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        ("Missing", "must have a head .* got a net with no module 'fc' with weights"),
+        ("Headless", "must have a head .* got a net with no linear layer that ends it"),
+        ("Named", "must end in one linear layer for its inputs to be features, got head first"),
+        ("Scaled", "must end in its head .* got out with something behind it"),
+    ],
+)
+def test_heads_that_methods_cannot_use(net: str, message: str, tmp_path: Path) -> None:
+    task = own_task(written(tmp_path, HEADS, net), (6,))
+    with pytest.raises(ValueError, match=message):
+        features(task, task.initial(torch.Generator()), torch.randn(2, 6, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", ["pefll", "pfedhn", "odpfl_hn"])
+def test_too_many_generated_weights_are_refused(
+    name: str, make_population: Callable[..., Clients]
+) -> None:
+    task = own_task(f"{NETWORKS}/feature_transformer.py:FeatureTransformer", (6,), width=4)
+    clients = make_population((12, 1, 7), dtype=torch.float64)
+    few = replace(task, generated_limit=task.n_parameters - 1)
+    with pytest.raises(ValueError, match=f"would make {task.n_parameters:,} weights .*, above gen"):
+        train(make_method(name), few, clients, CONFIG, seed=0)
+    train(make_method("fedavg"), few, clients, CONFIG, seed=0)
+    enough = replace(task, generated_limit=task.n_parameters)
+    train(make_method(name), enough, clients, replace(CONFIG, rounds=1), seed=0)
+
+
+def test_fresh_weights_are_those_of_the_constructor(tmp_path: Path) -> None:
+    code = net(f"{LINEAR}; nn.init.zeros_(self.fc.weight)", "return self.fc(x)")
+    task = own_task(written(tmp_path, code), (6,))
+    before = torch.get_rng_state(), torch.get_default_dtype()
+    first, other = (task.initial(torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert torch.get_default_dtype() == before[1]
+    assert not first["fc.weight"].any()
+    assert not torch.equal(first["fc.bias"], other["fc.bias"])
+    again = task.initial(torch.Generator().manual_seed(1))
+    assert torch.equal(first["fc.bias"], again["fc.bias"])
+    assert own_nets.head_of(task.target, 4) == "fc"
