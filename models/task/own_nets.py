@@ -69,8 +69,8 @@ def drawn(make: Make, input_shape: tuple[int, ...], n_out: int, *, seed: int, dt
 def said(error: Exception) -> str:
     """Word an exception of somebody's code in one line.
 
-    >>> said(ValueError("a\\nb"))
-    'ValueError: a b'
+    >>> said(ValueError("too  wide"))
+    'ValueError: too wide'
     """
     return " ".join(f"{type(error).__name__}: {error}".split())[:160]
 

@@ -191,7 +191,8 @@ def make_task(
         raise ValueError(
             f"hypernetwork takes hidden, width and spectral, got hypernetwork.{unknown[0]}"
         )
-    shape, own = tuple(input_shape), {}
+    shape = tuple(input_shape)
+    own: dict[str, Any] = {}
     if isinstance(target, str):
         target = targets.build(target, shape, n_classes)
     elif isinstance(target, nn.Module):
