@@ -192,20 +192,24 @@ def make_task(
             f"hypernetwork takes hidden, width and spectral, got hypernetwork.{unknown[0]}"
         )
     shape = tuple(input_shape)
-    own: dict[str, Any] = {}
-    if isinstance(target, str):
-        target = targets.build(target, shape, n_classes)
-    elif isinstance(target, nn.Module):
-        own_nets.refuse_unfit(target)
-    else:
-        own["make"] = target
-        target, own["one_by_one"] = own_nets.skeleton(target, shape, n_classes, dtype)
     return Task(
-        target=target.to(dtype),
         n_classes=n_classes,
         input_shape=shape,
         encoder=encoder,
         generated_limit=generated_limit,
-        **own,
+        **_target(target, shape, n_classes, dtype),
         **size,
     )
+
+
+def _target(
+    target: str | nn.Module | own_nets.Make, shape: tuple[int, ...], n_classes: int, dtype: Any
+) -> dict[str, Any]:
+    """Return what a task says of its target network."""
+    if isinstance(target, str):
+        return {"target": targets.build(target, shape, n_classes).to(dtype)}
+    if isinstance(target, nn.Module):
+        own_nets.refuse_unfit(target)
+        return {"target": target.to(dtype)}
+    net, one_by_one = own_nets.skeleton(target, shape, n_classes, dtype)
+    return {"target": net, "make": target, "one_by_one": one_by_one}
