@@ -166,10 +166,12 @@ def _check_argument(takes: inspect.Signature, key: str, called: str) -> None:
         raise ValueError(f"{called} takes the settings {known}, got {key!r}{hint}")
 
 
-def target_source_hash(name: str) -> str:
-    """Return the SHA-256 of the file whose name or path stands in ``model.target``."""
+def target_source_hash(name: str, weights: str | None = None) -> str:
+    """Return the SHA-256 of the file that defines a target network, and of its weights if any."""
     module, _, _ = _imported(name, "target", TARGET_GROUP)
-    return hashlib.sha256(Path(inspect.getfile(module)).read_bytes()).hexdigest()
+    source = Path(inspect.getfile(module)).read_bytes()
+    loaded = b"" if weights is None else hashlib.sha256(Path(weights).read_bytes()).digest()
+    return hashlib.sha256(source + loaded).hexdigest()
 
 
 def source_hash(method: "type[Method]") -> str:

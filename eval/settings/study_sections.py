@@ -22,6 +22,7 @@ from latecomer.eval.schema import (
     Positive,
     Seed,
     Settings,
+    Text,
     sequence,
 )
 from latecomer.eval.shifts.kinds.declaration import Shift
@@ -66,6 +67,9 @@ class ModelSettings(Settings):
     entry point's name, a class or function of ``(input_shape, n_out)``. Further keys are its own
     arguments.
 
+    ``frozen``: names of its parameters or modules (``*``: anything), which are loaded from the
+    safetensors file ``weights`` and neither trained nor sent nor generated.
+
     ``generated_limit``: most weights that a network may make for a client (5 million).
     """
 
@@ -73,6 +77,10 @@ class ModelSettings(Settings):
     target: str = "auto"
     encoder: str = "auto"
     hypernetwork: Hypernetwork = Hypernetwork()
+    frozen: Annotated[tuple[Text, ...], BeforeValidator(sequence), Field(min_length=1)] | None = (
+        None
+    )
+    weights: Text | None = None
     generated_limit: Count | None = None
 
     def own(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def _split(shared: Mapping[str, Any], classifier: str) -> dict[str, Any]:
 def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the configuration of every seed and method, whatever is certified of it."""
     versions = _method_versions({method["name"] for method in resolved["methods"]})
-    of_target = _target_version(resolved["model"]["target"])
+    of_target = _target_version(resolved["model"])
     measures = resolved["evaluation"].get("measures", ())
     of_measures = {name: MEASURE_VERSION[name] for name in measures if name in MEASURE_VERSION}
     for seed in resolved["seeds"]:
@@ -278,12 +278,13 @@ def _checkpoint_version(method: Mapping[str, Any]) -> dict[str, str]:
     return {"checkpoint": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
 
 
-def _target_version(target: str) -> dict[str, Any]:
-    """Say what a network's numbers depend on besides its name: a version, or its source."""
+def _target_version(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what a network's numbers depend on besides its name: a version, or its files."""
     from latecomer.models.outside import is_own_target, target_source_hash
 
+    target = model["target"]
     if is_own_target(target):
-        return {"target_source": target_source_hash(target)}
+        return {"target_source": target_source_hash(target, model.get("weights"))}
     return {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
 
 

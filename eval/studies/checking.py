@@ -216,11 +216,20 @@ def _check_model(study: Study) -> None:
     """Find a network of one's own and hold its settings to what it takes."""
     from latecomer.models.outside import import_target, is_own_target
 
-    own = study.model.own()
-    if not is_own_target(study.model.target):
+    own, model = study.model.own(), study.model
+    if (model.frozen is None) != (model.weights is None):
+        absent, given = ("weights", "frozen") if model.frozen else ("frozen", "weights")
+        raise InputError(f"model.{given} needs model.{absent} beside it, got none")
+    if not is_own_target(model.target):
         for key in own:
             raise InputError(unknown_key(("model", key)))
+        if model.frozen:
+            raise InputError(f"model.frozen needs a network of one's own, got {model.target!r}")
         return
+    if model.weights and not Path(model.weights).is_file():
+        raise InputError(
+            f"model.weights: there is no file {model.weights}, looked for from {Path.cwd()}"
+        )
     try:
         import_target(study.model.target, own)
     except ValueError as error:

@@ -82,13 +82,16 @@ def _entries(raw: Mapping[str, Any]) -> list[Any]:
 def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     """Write out the full paths of files that lie beside the study file.
 
-    They are those of methods, of their checkpoints, and of a network of one's own.
+    They are those of methods, their checkpoints, a network of one's own and its weights.
     """
     from latecomer.models.outside import beside
 
     model = raw.get("model")
     if isinstance(model, dict) and isinstance(model.get("target"), str):
         model["target"] = beside(model["target"], folder)
+        if isinstance(model.get("weights"), str):
+            here = (folder / Path(model["weights"]).expanduser()).resolve()
+            model["weights"] = str(here) if here.is_file() else model["weights"]
     for entry in raw.get("methods") or ():
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             continue

@@ -21,6 +21,7 @@ from latecomer.models.engine.training import RoundLog, initial_state, train
 from latecomer.models.generators.target_sizes import largest
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.frozen import Frozen, constants_to
 from latecomer.models.task.state import State
 from latecomer.models.task.task import GENERATED_LIMIT, Task, make_task
 
@@ -54,16 +55,33 @@ def budget_of(train: Train) -> TrainConfig:
 @lru_cache(maxsize=2)
 def _task(federation: Federation, model: ModelSettings, source: str) -> Task:
     """Build the task; ``source``, the hash of a network's own file, only tells tasks apart."""
-    dataset = federation.dataset
+    dataset, target = federation.dataset, _own_target(model) if source else model.target
     sizes = {k: v for k, v in model.hypernetwork.model_dump().items() if v != "auto"}
     return make_task(
         input_shape=tuple(dataset.x.shape[1:]),
         n_classes=dataset.n_classes,
-        target=outside.import_target(model.target, model.own()) if source else model.target,
+        target=target,
         encoder=model.encoder,
         hypernetwork=sizes,
         generated_limit=model.generated_limit or GENERATED_LIMIT,
     )
+
+
+def _own_target(model: ModelSettings) -> Callable[..., Any]:
+    """Return what makes a network of one's own, with its frozen weights in their places."""
+    make = outside.import_target(model.target, model.own())
+    if model.frozen is None or model.weights is None:
+        return make
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        weights = load_file(model.weights)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(
+            f"weights must be a safetensors file, got {model.weights}: {error}"
+        ) from error
+    return Frozen(make, model.frozen, weights)
 
 
 def task_of(federation: Federation, model: ModelSettings, method: Method) -> Task:
@@ -75,7 +93,8 @@ def task_of(federation: Federation, model: ModelSettings, method: Method) -> Tas
         kept = {name: getattr(model, name) for name in type(model).model_fields}
         return _task(federation, ModelSettings(**{**kept, "target": largest(method.sizes)}), "")
     own = outside.is_own_target(model.target)
-    return _task(federation, model, outside.target_source_hash(model.target) if own else "")
+    source = outside.target_source_hash(model.target, model.weights) if own else ""
+    return _task(federation, model, source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +222,8 @@ def setup_of(cell: TrainingCell) -> Setup:
     federation = federation_of(cell)
     method = make_method(cell.method.name, **cell.method.hyper())
     task, device = task_of(federation, cell.model, method), federation.seen.clients.device
+    if task.make is not None:
+        constants_to(task.target, device)
     if choose_path(cell.train.path, None, method, task, device)[0] == "vectorised":
         task = replace(task, together=True)
     return Setup(

@@ -132,8 +132,9 @@ def hypernetwork(task: Task, dim: int, names: Sequence[str] | None = None) -> Hy
     if made > task.generated_limit:
         raise ValueError(
             f"the server's network would make {made:,} weights for each client, above "
-            f"generated_limit={task.generated_limit:,}: take a smaller target, or set "
-            "model.generated_limit if there is memory for a network a hundred times as large"
+            f"generated_limit={task.generated_limit:,}: take a smaller target, "
+            "hold some of it by model.frozen, or set model.generated_limit if there is memory for "
+            "a network a hundred times as large"
         )
     return Hypernetwork(shapes, dim, task.hidden, task.width, task.dtype, task.spectral)
 

@@ -26,6 +26,10 @@ _SAMPLES = 3
 _DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
 
+class UnfitError(ValueError):
+    """A network of one's own that is no target network; the message is one line."""
+
+
 @contextmanager
 def _seeded(seed: int, dtype: torch.dtype) -> Iterator[None]:
     """Let torch draw from ``seed`` in ``dtype``; what it drew from before is left as it was."""
@@ -50,6 +54,8 @@ def build(make: Make, input_shape: tuple[int, ...], n_out: int, *, seed: int, dt
     try:
         with _seeded(seed, dtype):
             made = make(input_shape, n_out)
+    except UnfitError:
+        raise
     except Exception as error:
         raise ValueError(
             f"target cannot be built for inputs of shape {input_shape} and {n_out} outputs: "
@@ -135,7 +141,8 @@ def refuse_unfit(net: nn.Module) -> None:
             raise ValueError(f"target must have real parameters, got {name} of {value.dtype}")
         if not value.requires_grad:
             raise ValueError(
-                f"target must train all its parameters, got {name} with requires_grad=False"
+                f"target must train all its parameters, got {name} with requires_grad=False; "
+                "model.frozen names those that are loaded and held"
             )
     for name, module in net.named_modules():
         if isinstance(module, _DRAWING) and module.training and getattr(module, "p", 1) > 0:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
+from safetensors.torch import save_file
 
 from latecomer.eval.errors import InputError
 from latecomer.eval.results.rows import load_run
@@ -14,9 +16,11 @@ from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.models import outside
+from latecomer.models.outside import import_target
 
 NETWORKS = Path(__file__).resolve().parents[3] / "docs" / "examples" / "networks"
 IMAGES, VECTORS = "group_norm.py:GroupNormNet", "feature_transformer.py:FeatureTransformer"
+ADAPTED = "adapted_body.py:AdaptedBody"
 SMALL = {"width": 4, "hypernetwork": {"hidden": 1, "width": 8}}
 STUDY = {
     "study": "tiny",
@@ -72,9 +76,21 @@ def vectors(folder):
     }
 
 
-@pytest.mark.parametrize("kind", ["images", "vectors"])
+def frozen(folder):
+    """A body from elsewhere, here one that was drawn, with statistics of its own."""
+    torch.manual_seed(0)
+    net = import_target(f"{folder}/{ADAPTED}", {"width": 4})((1, 8, 8), 10)
+    net(torch.randn(50, 1, 8, 8))
+    save_file(net.state_dict(), folder / "body.safetensors")
+    return {
+        "model": {"target": ADAPTED, **SMALL, "frozen": ["body"], "weights": "body.safetensors"}
+    }
+
+
+@pytest.mark.parametrize("kind", ["images", "vectors", "frozen body"])
 def test_the_examples_run_under_ten_methods(kind, write, tmp_path):
-    study = load_study(write(**({} if kind == "images" else vectors(tmp_path))))
+    changed = {"images": lambda _: {}, "vectors": vectors, "frozen body": frozen}[kind](tmp_path)
+    study = load_study(write(**changed))
     assert Path(study.model.target.rpartition(":")[0]).is_absolute()
     result = run(study, out=tmp_path / "run", workers=1)
     assert (result.n_failed, result.n_done) == (0, 11)
@@ -98,6 +114,15 @@ def test_a_cell_is_named_after_the_file_and_its_settings(write, tmp_path):
     changed = ids()
     assert changed[0] == first[0]  # the split's cell
     assert not {*changed[1:]} & {*first[1:]}
+
+
+def test_a_cell_is_named_after_frozen_weights(write, tmp_path):
+    ids = [[one.id for one in load_study(write(**frozen(tmp_path))).cells()] for _ in range(2)]
+    assert ids[0] == ids[1]
+    held = frozen(tmp_path)
+    save_file({"body.0.bias": torch.zeros(4)}, tmp_path / "body.safetensors")
+    other = [one.id for one in load_study(write(**held)).cells()]
+    assert not {*other[1:]} & {*ids[0][1:]}
 
 
 def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
@@ -132,6 +157,13 @@ def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
         ({"encodr": "mlp"}, "model.encodr is no setting; did you mean model.encoder?"),
         ({"target": "dense", "width": 3}, "model.width is no setting"),
         ({"generated_limit": 0}, "model.generated_limit"),
+        ({"target": "net.py:Net", "frozen": ["body"]}, "model.frozen needs model.weights beside"),
+        ({"target": "net.py:Net", "weights": "x"}, "model.weights needs model.frozen beside it"),
+        ({"frozen": ["body"], "weights": "net.py"}, "model.frozen needs a network of one's own"),
+        (
+            {"target": "net.py:Net", "frozen": ["body"], "weights": "absent"},
+            "model.weights: there is no file absent, looked for from ",
+        ),
     ],
 )
 def test_what_is_refused_when_a_study_is_read(model, message, write):

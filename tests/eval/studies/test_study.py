@@ -72,6 +72,8 @@ def test_defaults(write):
         "target": "auto",
         "encoder": "auto",
         "hypernetwork": {"hidden": "auto", "width": "auto", "spectral": False},
+        "frozen": None,
+        "weights": None,
         "generated_limit": None,
     }
 
