@@ -20,6 +20,8 @@ from latecomer.models.task.state import Params
 Make = Callable[..., Any]
 """``(input_shape, n_out) -> module``: a class or a function."""
 _SAMPLES = 3
+ANY_LAYOUT = "_latecomer_any_layout"
+"""Attribute of a skeleton: whether its images and filters may lie channels-last."""
 
 # Torch's modules draw from one generator for the whole process: a client's draws would depend on
 # who trained before it, and a resumed training would differ from an uninterrupted one.
@@ -112,6 +114,7 @@ def skeleton(
     _check_purity(net, params, x, apply)
     _check_samples_apart(params, x, apply)
     _check_slopes(params, x, apply)
+    setattr(net, ANY_LAYOUT, _takes_any_layout(net, params, x))
     return net, _not_side_by_side(net, params, x)
 
 
@@ -231,6 +234,34 @@ def _check_slopes(params: Params, x: Tensor, apply: Callable[..., Tensor]) -> No
             raise ValueError(f"target must use all its parameters, got {name} without effect")
         if not bool(slope.isfinite().all()):
             raise ValueError(f"target must have finite gradients at the start, got {name} without")
+
+
+def _takes_any_layout(net: nn.Module, params: Params, x: Tensor) -> bool:
+    """Tell whether a net works on images and filters that lie channels-last, as they do on a CPU.
+
+    One that views its feature maps as vectors does not; what it is given is then copied.
+    """
+    if x.dim() != 4:
+        return True
+    images = x.to(memory_format=torch.channels_last)
+    turned = {
+        key: value.to(memory_format=torch.channels_last) if value.dim() == 4 else value
+        for key, value in params.items()
+    }
+    try:
+        for table in (params, turned):
+            leaves = {key: value.clone().requires_grad_() for key, value in table.items()}
+            for inputs in (images, images[:1]):
+                with torch.enable_grad():
+                    made = functional_call(net, leaves, (inputs,))
+                    torch.autograd.grad(made.sum(), [*leaves.values()])
+                with torch.no_grad():
+                    again = functional_call(net, table, (inputs.contiguous(),))
+                if not torch.allclose(made, again, rtol=1e-2, atol=1e-4):
+                    return False
+    except RuntimeError:
+        return False
+    return True
 
 
 def _not_side_by_side(net: nn.Module, params: Mapping[str, Tensor], x: Tensor) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from latecomer.models.task.own_nets import ANY_LAYOUT
 from latecomer.models.task.precision import narrow_products
 from latecomer.models.task.state import Params
 
@@ -284,7 +285,10 @@ def build(name: str, input_shape: Shape, n_out: int) -> nn.Module:
     name = choose(shape) if name == "auto" else name
     if name not in TARGETS:
         known = ", ".join(["auto", *TARGETS])
-        raise ValueError(f"target must be one of {known}, got target={name!r}")
+        raise ValueError(
+            f"target must be one of {known}, or a net of one's own as file.py:Net, "
+            f"got target={name!r}"
+        )
     if name not in _ANYTHING and (len(shape) == 1) != (name in _VECTORS_ONLY):
         raise ValueError(f"target {name} does not take inputs of shape {shape}")
     with torch.device("meta"):
@@ -352,10 +356,13 @@ def _apply(net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor
         return net.stateless(params, x, kept)
     if isinstance(net, StatelessNet):
         return net.stateless(params, x)
+    if getattr(net, ANY_LAYOUT, False):
+        output: Tensor = functional_call(net, dict(params), (x,))
+        return output
     # What lies channels-last here would surprise the views of nets from elsewhere.
     plain = {key: _plain(value) for key, value in params.items()}
-    output: Tensor = functional_call(net, plain, (_plain(x),))
-    return output
+    copied: Tensor = functional_call(net, plain, (_plain(x),))
+    return copied
 
 
 def _plain(value: Tensor) -> Tensor:

@@ -139,8 +139,13 @@ def test_a_copy_of_lenet_reaches_the_weights_of_the_built_in_one(
         assert not torch.equal(part(ends[0].server, "target")["first.weight"], begun_at)
 
 
-def test_views_of_coloured_pictures_work(tmp_path: Path, pictures: Callable[..., Clients]) -> None:
-    task = own_task(written(tmp_path, LENET, "LeNet"), (3, 16, 16), width=4)
+@pytest.mark.parametrize("views", [True, False])
+def test_nets_that_view_pictures_are_given_copies_and_others_none(
+    views: bool, tmp_path: Path, pictures: Callable[..., Clients]
+) -> None:
+    code = LENET if views else LENET.replace("x.view(x.size(0), -1)", "x.flatten(1)")
+    task = own_task(written(tmp_path, code, "LeNet"), (3, 16, 16), width=4)
+    assert getattr(task.target, own_nets.ANY_LAYOUT) is not views
     clients = pictures(side=16, depth=3)
     assert clients.support_of(0).x.is_contiguous(memory_format=torch.channels_last)
     method = make_method("fedavg")
