@@ -144,9 +144,9 @@ def test_nets_that_view_pictures_are_given_copies_and_others_none(
     views: bool, tmp_path: Path, pictures: Callable[..., Clients]
 ) -> None:
     code = LENET if views else LENET.replace("x.view(x.size(0), -1)", "x.flatten(1)")
-    task = own_task(written(tmp_path, code, "LeNet"), (3, 16, 16), width=4)
+    task = own_task(written(tmp_path, code, "LeNet"), (3, 20, 20), width=4)
     assert getattr(task.target, own_nets.ANY_LAYOUT) is not views
-    clients = pictures(side=16, depth=3)
+    clients = pictures(side=20, depth=3)
     assert clients.support_of(0).x.is_contiguous(memory_format=torch.channels_last)
     method = make_method("fedavg")
     ends = [train(method, task, clients, CONFIG, seed=0, path=p) for p in ("serial", "vectorised")]
