@@ -22,6 +22,8 @@ PROTOCOLS = {
     "hypernetwork.",
     "knn": "The global model beside the nearest support samples of the client.",
     "local": "A model trained from scratch on the client's own support data.",
+    "intercept": "The shared regression with the client's own intercept: the mode of its posterior "
+    "given the client's labelled support data. Nothing is trained.",
     "given": "A system trained elsewhere, as it is; it may read the client's support data.",
 }
 FAMILIES = {
@@ -32,6 +34,7 @@ FAMILIES = {
     "embedding": "a model from a fitted descriptor",
     "knn": "the global model and neighbours",
     "local": "their own model",
+    "intercept": "the shared regression and their own intercept",
     "given": "a system trained elsewhere",
 }
 MASKING = {

@@ -55,7 +55,7 @@ def _correlation(setup: Setup, state: State) -> dict[str, Any]:
 
 
 # Serving newcomers by training at every measurement would cost more than the training itself.
-_WITHOUT_TRAINING = ("forward", "global", "unlabelled")
+_WITHOUT_TRAINING = ("forward", "global", "unlabelled", "intercept")
 
 
 def _curve_plan(setup: Setup, cell: TrainingCell) -> Plan | None:

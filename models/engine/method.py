@@ -33,7 +33,7 @@ Predictor = Callable[[Tensor], Tensor]
 """Standardised inputs ``[B, ...]`` -> logits ``[B, n_classes]``."""
 
 Personalization = Literal[
-    "forward", "global", "unlabelled", "finetune", "embedding", "knn", "local", "given"
+    "forward", "global", "unlabelled", "finetune", "embedding", "knn", "local", "intercept", "given"
 ]
 
 

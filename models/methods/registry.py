@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # The order of tables; methods that are not listed follow.
 _ORDER = (
     *("local", "fedavg", "fedavg_ft", "fedprox", "scaffold", "fedma", "fedper", "fedrep"),
-    *("fedbabu", "lg_fedavg", "per_fedavg", "pfedme", "ditto", "apfl", "knn_per"),
+    *("fedbabu", "lg_fedavg", "per_fedavg", "pfedme", "ditto", "apfl", "knn_per", "glmm"),
     *("pfedhn", "pfedhn_pc", "pfl_sampled", "pfl_nearest", "pfl_ensemble", "odpfl_hn", "pefll"),
 )
 _FOLDER = Path(__file__).parent

@@ -236,6 +236,7 @@ TARGETS: dict[str, Builder] = {
     "lenet-l": _lenet(32),
     "four-conv": _four_conv,
     "small": _small,
+    "linear": _dense_of(),
     "mlp": _dense_of(200),
     "dense": _dense_of(64, 64),
     "dense500": _dense_of(500, 500, dropout=0.2),
@@ -247,13 +248,14 @@ TARGETS: dict[str, Builder] = {
 - ``four-conv``: four 3x3 convolutions, two dense layers (pFedHN on Omniglot; the paper gives no
   widths: 16, 32, 64, 64 filters and 84 units are ours).
 - ``small``: one convolution, for 8x8 digits.
+- ``linear``: none, a softmax regression, for images too.
 - ``mlp``: one hidden layer, for images too (pFedHN on MNIST; 200 units are ours).
 - ``dense``, ``dense500``: two hidden layers of 64 or 500 units, for vectors; ``dense500``
   has dropout of .2 after the second, as in OD-PFL, in training only.
 """
 
 _VECTORS_ONLY = ("dense", "dense500")
-_ANYTHING = ("mlp",)
+_ANYTHING = ("linear", "mlp")
 
 
 def choose(input_shape: Shape) -> str:

@@ -44,6 +44,7 @@ SETTINGS = {
     "ditto": {"local_lr": 0.02},
     "apfl": {"local_lr": 0.02},
     "knn_per": {"local_lr": 0.02},
+    "glmm": {},
     "pfedhn": {"local_lr": 0.02, "server_lr": 0.05},
     "pfedhn_pc": {"local_lr": 0.02, "server_lr": 0.05},
     "pfl_sampled": {"local_lr": 0.02, "server_lr": 0.05},

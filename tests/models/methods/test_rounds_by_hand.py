@@ -309,7 +309,7 @@ def test_odpfl_hn_in_two_phases(optimizer: str, path: str) -> None:
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SHARED = "golden", "published"
-OF_THEIR_OWN = {"pefll": "pefll_one_round", "pfedhn": "pfedhn_two_rounds"}
+OF_THEIR_OWN = {"pefll": "pefll_one_round", "pfedhn": "pfedhn_two_rounds", "glmm": "glmm_fits"}
 """Methods whose figures have a file."""
 BY_HAND = {"local", "fedavg_ft", "fedma", "pfl_sampled", "pfl_nearest", "pfl_ensemble"}
 

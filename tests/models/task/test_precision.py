@@ -115,7 +115,7 @@ def apart(left: Tensor, right: Tensor) -> float:
     return float(((left - right).norm(dim=1) / right.norm(dim=1)).max())
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if make_method(name).local.lr > 0])
 def test_both_paths_round_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within what bfloat16 allows: half an eps for each of three layers, both ways, on each path.
 
