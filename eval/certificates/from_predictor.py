@@ -159,15 +159,11 @@ def _scored(
         total, n_points = 0.0, 0
         for support, (query_x, query_y) in _parts(name, given, folds, seed):
             n_support.append(len(support[0]))
-            if loss is _wrong and np.asarray(query_y).dtype.kind == "f":
-                raise InputError(
-                    f"client {name!r}: labels must be classes, whole numbers or names, unless loss "
-                    f"is given, got {np.asarray(query_y).dtype}: for regression say loss=, a "
-                    "function of predictions and labels with values from 0 to loss_max"
-                )
+            if loss is _wrong:
+                _check_labels(name, np.asarray(query_y))
             predicted = _predicted(name, predictor(support, query_x), query_y)
             if loss is _wrong:
-                _check_labels(name, predicted, query_y)
+                _check_predictions(name, predicted, np.asarray(query_y))
             total += float(_checked(name, loss(predicted, query_y), len(query_y), loss_max))
             n_points += len(query_y)
         losses[name] = min(total / n_points, loss_max)
@@ -205,34 +201,47 @@ def _predicted(name: str, given: ArrayLike, query_y: NDArray[Any]) -> NDArray[An
     return predicted
 
 
-def _check_labels(name: str, predicted: NDArray[Any], y: NDArray[Any]) -> None:
+def _check_labels(name: str, y: NDArray[Any]) -> None:
+    """Refuse labels that are missing, or are a quantity: each would count as a class."""
+    _check_each(name, "labels", y, len(y))
+    if any(isinstance(one, float) for one in y.tolist()):
+        raise InputError(
+            f"client {name!r}: labels must be classes, whole numbers or names, unless loss "
+            f"is given, got {y.dtype}: for regression say loss=, a "
+            "function of predictions and labels with values from 0 to loss_max"
+        )
+
+
+def _check_predictions(name: str, predicted: NDArray[Any], y: NDArray[Any]) -> None:
     """Refuse what is no label, or no label like the others: it would count as an error, or none."""
-    both = {"labels": y, "predictions": predicted}
-    for what, held in both.items():
-        if held.shape != (len(y),):
-            raise InputError(
-                f"client {name!r}: {what} must be one label a point, shape ({len(y)},), got shape"
-                f" {held.shape}; scores of classes become labels by argmax, or give loss"
-            )
-        for place, one in enumerate(held.tolist()):
-            if is_missing(one) or one == "":
-                raise InputError(
-                    f"client {name!r}: {what}: none for point {place} of {len(y)}, got {one!r};"
-                    " leave such points out"
-                )
-    kinds = {what: _kind(held) for what, held in both.items()}
+    _check_each(name, "predictions", predicted, len(y))
+    kinds = {"labels": _kind(y), "predictions": _kind(predicted)}
     if kinds["labels"] != kinds["predictions"] or "mixed" in kinds.values():
         raise InputError(
             f"client {name!r}: predictions and labels must be of one kind, got"
             f" {kinds['predictions']} {predicted.tolist()[0]!r} and {kinds['labels']}"
             f" {y.tolist()[0]!r}"
         )
-    if predicted.dtype.kind == "f" and (predicted % 1 != 0).any() and not (y % 1 != 0).any():
+    if predicted.dtype.kind == "f" and (predicted % 1 != 0).any():
         score = predicted[predicted % 1 != 0][0]
         raise InputError(
             f"client {name!r}: predictions must be labels, got {score:g}, a score; decide, or give"
             " loss"
         )
+
+
+def _check_each(name: str, what: str, held: NDArray[Any], n_points: int) -> None:
+    if held.shape != (n_points,):
+        raise InputError(
+            f"client {name!r}: {what} must be one label a point, shape ({n_points},), got shape"
+            f" {held.shape}; scores of classes become labels by argmax, or give loss"
+        )
+    for place, one in enumerate(held.tolist()):
+        if is_missing(one) or one == "":
+            raise InputError(
+                f"client {name!r}: {what}: none for point {place} of {n_points}, got {one!r};"
+                " leave such points out"
+            )
 
 
 def _kind(held: NDArray[Any]) -> str:
