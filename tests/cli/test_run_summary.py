@@ -1,8 +1,10 @@
 """What a run prints at its end: the answer to its question, one golden text a kind of question."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from latecomer.eval.results.rows import load_run, write_rows
 from latecomer.reports.answers import asked
@@ -34,3 +36,18 @@ def test_a_run_without_results_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "cells.json").write_text('{"cells": []}', "utf-8")
     write_rows(tmp_path / "rows.csv", [])
     assert summary_lines(tmp_path) == []
+
+
+@pytest.mark.parametrize("scale", ["smoke", "reduced", None])
+def test_a_scale_that_only_shows_that_things_run_says_so_first_and_in_red(
+    scale: str | None, tmp_path: Path
+) -> None:
+    kept = ROOT / "reports" / "reference" / RUNS["gap"]
+    for name in ("rows.csv", "env.json"):
+        shutil.copy(kept / name, tmp_path)
+    study = {**yaml.safe_load((kept / "study.yaml").read_text("utf-8")), "scale": scale}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), "utf-8")
+    first, *rest = summary_lines(tmp_path)
+    warned = first.startswith("\x1b[31m Scale smoke: only shows that it runs")
+    assert warned == (scale == "smoke")
+    assert warned or "Scale" not in " ".join([first, *rest])

@@ -93,6 +93,24 @@ def test_gap_is_novel_minus_seen_accuracy(stochastic) -> None:
         assert gaps[predictor] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_validation_data_of_seen_clients_leave_a_mean_error_a_predictor(share: float) -> None:
+    """What chooses the model that a report leads with; a split without such data has no row."""
+    rows, _ = run(
+        {"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3},
+        split={**SPLIT, "validation": share},
+        shifts={},
+        bounds=[],
+    )
+    own = rows[rows.metric == "validation_error"]
+    assert list(own.predictor) == (["gibbs", "deterministic"] if share else [])
+    assert set(own.group) <= {"seen"}
+    assert set(own["shift"]) <= {"none"}
+    seen = rows[(rows.group == "seen") & (rows.client != "") & (rows.metric == "error")]
+    assert set(own.n_clients.astype(int)) <= {seen.client.nunique()}
+    assert own.value.between(0, 1).all()
+
+
 def test_published_bounds_are_there_with_inputs_and_reasons(stochastic) -> None:
     rows, artifacts = stochastic
     published = rows[(rows.bound == "pefll_32") & (rows.term == "")]

@@ -116,6 +116,7 @@ def test_scorings_are_counted_once_per_model(double, study, tmp_path):
     assert [line["times"] for line in lines] == [1, 2, 3, 4]
     assert len({line["split"] for line in lines}) == 1
     assert {line["n_clients"] for line in lines} == {5}
+    assert {line["systems"] for line in lines} == {1}
     assert [(line["label"], line["seed"]) for line in lines] == [
         ("local", 0),
         ("fedavg", 0),

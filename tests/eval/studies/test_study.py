@@ -191,6 +191,12 @@ def test_overrides_reach_into_sections_and_lists():
         ("certificates.0.delta=1", "certificates.0.delta: must be less than 1"),
         ("certificates.1.delta=0.1", "certificates.1.delta is no setting of rule conformal"),
         ("study=a/b", "study: must be letters"),
+        (
+            "certify_model=fedavf",
+            "certify_model must be the label of one of the methods (local, fedavg, fedper, pfedhn, "
+            "pefll, pefll-stochastic), got fedavf; did you mean 'fedavg'?",
+        ),
+        ("certify_model=scaffold", "pefll-stochastic), got scaffold"),
         ("evaluation.classes=known", "which classes a client has: say evaluation.class_set: given"),
     ],
 )

@@ -6,6 +6,7 @@ import sys
 
 import pandas as pd
 import pytest
+import yaml
 from sketches import Sketcher, sketch
 
 from latecomer.eval.results.rows import InputError, load_run, make_row
@@ -147,3 +148,17 @@ def test_importing_and_reporting_loads_no_torch(run_writer, tmp_path):
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("scale", ["smoke", "reduced", "paper", None])
+def test_a_scale_that_only_shows_that_things_run_says_so_in_red_above_the_answer(
+    tmp_path, run_writer, scale
+):
+    folder = run_writer(tmp_path, **SMALL)
+    study = yaml.safe_load((folder / "study.yaml").read_text())
+    (folder / "study.yaml").write_text(yaml.safe_dump({**study, "scale": scale}))
+    text = sketch(folder)
+    ribbon = '<p class="failed">Scale smoke: only shows that it runs'
+    assert (ribbon in text) is (scale == "smoke")
+    if scale == "smoke":
+        assert text.index(ribbon) < text.index('<p class="lead">')
