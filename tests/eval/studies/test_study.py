@@ -193,8 +193,8 @@ def test_overrides_reach_into_sections_and_lists():
         ("study=a/b", "study: must be letters"),
         (
             "certify_model=fedavf",
-            "certify_model must be the label of one of the methods (local, fedavg, fedper, pfedhn, "
-            "pefll, pefll-stochastic), got fedavf; did you mean 'fedavg'?",
+            "certify_model must be the label of one of the methods (local, fedavg, per_fedavg, "
+            "pfedhn, pefll, pefll-stochastic), got fedavf; did you mean 'fedavg'?",
         ),
         ("certify_model=scaffold", "pefll-stochastic), got scaffold"),
         ("evaluation.classes=known", "which classes a client has: say evaluation.class_set: given"),

@@ -18,7 +18,7 @@ from latecomer.reports.words import gap_in_points
 from latecomer.run_summary import summary_lines
 
 NAMES = {"pfedhn": "pFedHN", "pefll": "PeFLL"}
-NUMBER = rf"[+\N{{MINUS SIGN}}]?[\d.]+"
+NUMBER = r"[+\N{MINUS SIGN}]?[\d.]+"
 GAP = re.compile(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]")
 ROW = re.compile(r"<tr>(.*?)</tr>", re.DOTALL)
 
