@@ -125,6 +125,14 @@ def points(value: float) -> str:
     return "0.0" if text[1:] == "0.0" else text
 
 
+LESS_ALONE = "gap less Local's (points)"
+LESS_ALONE_CAPTION = (
+    " Gap less Local's: what is left of a gap beside that of clients that learn nothing from "
+    "others, which says how much harder the new clients' own data are; paired client by client "
+    "within each group, with the 95% interval of these differences over clients and seeds."
+)
+
+
 def gap_in_points(row: Mapping[str, Any]) -> str:
     """Write a gap of errors, points lost with their 95% interval where there is one.
 

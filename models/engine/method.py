@@ -116,6 +116,9 @@ class Method(ABC):
         Where it departs from what is published: from the ``paper``, the ``code`` or ``paper and
         code``; what differs; whether that moves a number: ``yes`` and how, ``no``, ``not known``.
         Literals, too.
+    learns_alone : bool
+        Whether a client's model depends on no other client: its gap between new and seen clients
+        is then their data's. A literal, too.
     personalization : str
         How a client that never trained is served; ``global``: by one model, the same for everyone.
     needs_labels : bool
@@ -134,6 +137,7 @@ class Method(ABC):
     shown_as: ClassVar[str] = ""
     look: ClassVar[int | None] = None
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    learns_alone: ClassVar[bool] = False
     personalization: ClassVar[Personalization]
     needs_labels: ClassVar[bool]
     numbers_version: ClassVar[int] = 1

@@ -46,6 +46,7 @@ class Local(FineTuned):
     called: ClassVar[str] = "Local training"
     paper: ClassVar[str] = "baseline"
     look: ClassVar[int | None] = 4
+    learns_alone: ClassVar[bool] = True
     personalization: ClassVar[Personalization] = "local"
     needs_labels: ClassVar[bool] = True
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (

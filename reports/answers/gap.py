@@ -14,10 +14,19 @@ from latecomer.reports.display.naming import Model, Names, as_subject, model_nam
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
-from latecomer.reports.frames.comparison import CONFIDENCE
-from latecomer.reports.frames.errors import primary_predictor, records
+from latecomer.reports.frames.comparison import CONFIDENCE, MODEL
+from latecomer.reports.frames.errors import by_model, primary_predictor, records
 from latecomer.reports.frames.gaps import gap_pairs
-from latecomer.reports.words import count, gap_in_points, listing, percent, points
+from latecomer.reports.words import (
+    DASH,
+    LESS_ALONE,
+    LESS_ALONE_CAPTION,
+    count,
+    gap_in_points,
+    listing,
+    percent,
+    points,
+)
 
 
 def answer_gap(material: Material) -> Answer | None:
@@ -32,8 +41,9 @@ def answer_gap(material: Material) -> Answer | None:
     -------
     Answer or None
         ``numbers`` has ``least_gap``, ``least_lower``, ``least_upper``, ``most_gap`` and
-        ``n_real``, the models whose gap differs from 0; and ``most_out_of_sample`` where the
-        error on training data was measured.
+        ``n_real``, the models whose gap differs from 0; ``most_out_of_sample`` where the error on
+        training data was measured; ``alone_gap``, ``least_less_alone``, ``most_less_alone`` where
+        the run holds a model that learns nothing from others.
     """
     frame = primary_predictor(material.mean_gaps)
     if frame.empty:
@@ -54,11 +64,17 @@ def answer_gap(material: Material) -> Answer | None:
         numbers["most_out_of_sample"] = float(frame["out_of_sample"].max())
     how = "gaps compared in pairs, 5%, Holm over all pairs"
     apart = beyond_chance(order, worse, names, how) if len(order) > 1 else ""
-    more = (f"{_chance(every, real, names)} {apart}".strip(), _own_data(frame), _lowest(every))
+    less = primary_predictor(material.gaps_less_alone)
+    if len(less):
+        numbers["alone_gap"] = float(less["alone_gap"].iloc[0])
+        numbers["least_less_alone"] = float(less["gap"].min())
+        numbers["most_less_alone"] = float(less["gap"].max())
+    parts = f"{_own_data(frame)} {_less_alone(less, material, names)}".strip()
+    more = (f"{_chance(every, real, names)} {apart}".strip(), parts, _lowest(every))
     return Answer(
         _sentence(every, worse, names),
         tuple(one for one in more if one),
-        _table(frame, names),
+        _table(frame, less, names),
         (_plot(frame, names, material),),
         numbers,
     )
@@ -115,6 +131,21 @@ def _own_data(frame: pd.DataFrame) -> str:
     )
 
 
+def _less_alone(less: pd.DataFrame, material: Material, names: Names) -> str:
+    """Say what is left of the gaps beside that of clients that learn nothing from others."""
+    if less.empty:
+        return ""
+    every = records(less.sort_values("gap", kind="stable"))
+    own = next(row for row in records(material.mean_gaps) if row["label"] == every[0]["alone"])
+    ends = [f"{gap_in_points(row)} of {names[model_of(row)]}" for row in (every[0], every[-1])]
+    span = f"{ends[0]} to {ends[1]}" if len(every) > 1 else ends[0]
+    return (
+        f"{as_subject(names[model_of(own)])}, which learns nothing from other clients, has a gap "
+        f"of {gap_in_points(own)} itself; paired by client, gaps less that one go from {span} "
+        "(95% intervals, not corrected)."
+    )
+
+
 def _lowest(every: list[dict[str, Any]]) -> str:
     errors = [float(row["novel"]) for row in every]
     ends = percent(min(errors)), percent(max(errors))
@@ -122,8 +153,8 @@ def _lowest(every: list[dict[str, Any]]) -> str:
     return f"A small gap is not a small error: {told} on new clients."
 
 
-def _table(frame: pd.DataFrame, names: Names) -> Table:
-    parts = frame["training"].notna().any()
+def _table(frame: pd.DataFrame, less: pd.DataFrame, names: Names) -> Table:
+    parts, left = frame["training"].notna().any(), by_model(less)
     shown = pd.DataFrame(
         {"model": names[model_of(row)]}
         | ({"training error": percent(row["training"])} if parts else {})
@@ -131,6 +162,13 @@ def _table(frame: pd.DataFrame, names: Names) -> Table:
         | ({"out-of-sample gap": points(row["out_of_sample"])} if parts else {})
         | {
             "gap (points)": gap_in_points(row),
+        }
+        | (
+            {LESS_ALONE: gap_in_points(left[model_of(row)]) if model_of(row) in left else DASH}
+            if left
+            else {}
+        )
+        | {
             "beyond chance": "yes" if row["p_holm"] <= 1 - CONFIDENCE else "no",
         }
         for row in records(frame)
@@ -141,4 +179,8 @@ def _table(frame: pd.DataFrame, names: Names) -> Table:
             " Out-of-sample gap: from the seen clients' training data to their own new data; the "
             "gap to new clients is the participation gap."
         )
+    if left:
+        caption += LESS_ALONE_CAPTION
+        named = {name: f"less_alone_{name}" for name in ("gap", "lower", "upper")}
+        frame = frame.merge(less.rename(columns=named), on=MODEL, how="left")
     return Table("answer-gap", caption, frame, shown, ("model", "beyond chance"))

@@ -22,7 +22,7 @@ from latecomer.reports.frames.errors import (
     labels_in,
     shift_frame,
 )
-from latecomer.reports.frames.gaps import gap_frame, gap_intervals
+from latecomer.reports.frames.gaps import gap_frame, gap_intervals, gaps_less_alone
 
 __all__ = [
     "Block",
@@ -118,6 +118,7 @@ class Material:
     accuracy = cached_property(lambda self: accuracy_frame(self.errors))
     gaps = cached_property(lambda self: gap_frame(self.errors))
     mean_gaps = cached_property(lambda self: gap_intervals(self.rows))
+    gaps_less_alone = cached_property(lambda self: gaps_less_alone(self.errors))
     shifts = cached_property(lambda self: shift_frame(self.errors))
     bounds = cached_property(lambda self: bound_frame(self.rows))
     anatomy = cached_property(lambda self: anatomy_frame(self.rows, self.bounds))

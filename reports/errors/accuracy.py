@@ -18,7 +18,16 @@ from latecomer.reports.display.style import INK, WIDE
 from latecomer.reports.display.table import Table, counted, over_seeds, plus_minus
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import by_model, personalization
-from latecomer.reports.words import DASH, FAMILIES, count, gap_in_points, percent, points
+from latecomer.reports.words import (
+    DASH,
+    FAMILIES,
+    LESS_ALONE,
+    LESS_ALONE_CAPTION,
+    count,
+    gap_in_points,
+    percent,
+    points,
+)
 
 
 def accuracy_table(material: Material) -> Table | None:
@@ -29,7 +38,7 @@ def accuracy_table(material: Material) -> Table | None:
     served = personalization(material.rows)
     parts = {name: frame[frame["group"] == name] for name in ("seen", "novel")}
     seen, novel = by_model(parts["seen"]), by_model(parts["novel"])
-    gaps = by_model(material.mean_gaps)
+    gaps, less = by_model(material.mean_gaps), by_model(material.gaps_less_alone)
     heads = {name: counted(f"{name} error", part["n_clients"]) for name, part in parts.items()}
     shown, bold = [], []
     for place, (pair, name) in enumerate(model_names(frame).items()):
@@ -42,6 +51,11 @@ def accuracy_table(material: Material) -> Table | None:
                 heads["novel"]: _error_cell(novel.get(pair)),
                 **_novel_cells(novel.get(pair)),
                 "gap (points)": gap_in_points(gaps[pair]) if pair in gaps else DASH,
+                **(
+                    {LESS_ALONE: gap_in_points(less[pair]) if pair in less else DASH}
+                    if less
+                    else {}
+                ),
                 "new clients get": FAMILIES.get(family, family),
                 "seeds": str(max(int(row["n_seeds"]) for row in both)),
             }
@@ -54,7 +68,7 @@ def accuracy_table(material: Material) -> Table | None:
         "t-interval over clients, each client averaged over seeds. Gap: points of error lost on "
         "novel clients, novel minus seen error, with its 95% interval over clients and seeds. "
         "Bold: the lowest novel error and every one not significantly worse (paired t-test over "
-        "clients, Holm over all pairs, 5%)."
+        "clients, Holm over all pairs, 5%)." + (LESS_ALONE_CAPTION if less else "")
     )
     words = ("method", "new clients get")
     told = "Accuracy of seen and novel clients"

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
+from latecomer.eval.names import method_facts
 from latecomer.reports.frames.comparison import CONFIDENCE, MODEL, holm
 from latecomer.reports.frames.errors import client_errors
 
@@ -21,6 +22,7 @@ COLUMNS = (
     *("training", "out_of_sample"),
 )
 PAIR = ("other", "other_predictor", "difference", "p", "p_holm")
+LESS_ALONE = ("alone", "alone_gap", "gap", "lower", "upper")
 
 
 def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
@@ -117,6 +119,48 @@ def gap_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     frame = pd.DataFrame(told, columns=[*MODEL, *PAIR])
     frame["p_holm"] = holm(frame["p"].to_numpy(dtype=float))
     return frame
+
+
+def gaps_less_alone(rows: pd.DataFrame) -> pd.DataFrame:
+    """Gap of every model less that of the run's model that learns nothing from others.
+
+    A method that declares ``learns_alone`` (Local) cannot lose by joining late: its gap says how
+    much harder the new clients' own data are than the seen ones', and what else differs in how the
+    two groups train alone.  What is left of another model's gap is
+    ``mean_novel(e - e_alone) - mean_seen(e - e_alone)``, paired client by client within each group
+    on the seeds that both models have, with the 95% interval of :func:`gap_intervals` for these
+    differences.  Of several such models the first by label counts.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the run, or their ``client_errors``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor alone alone_gap gap lower upper``, a row for every model that does learn
+        from others: the label and the gap of the one that learns alone, on the clients and seeds
+        that both have; the gap less that, and its interval, as fractions.  Empty where no model of
+        the run learns alone.
+    """
+    errors = _unshifted(client_errors(rows))
+    models = list(errors[MODEL].drop_duplicates().itertuples(index=False, name=None))
+    by_itself = [bool(method_facts().get(m, {}).get("learns_alone")) for m in errors["method"]]
+    alone = sorted(set(errors.loc[by_itself, MODEL].itertuples(index=False, name=None)))
+    if errors["group"].nunique() < 2 or not alone:
+        return pd.DataFrame(columns=[*MODEL, *LESS_ALONE])
+    seen, novel = (_cube(errors, group, models) for group in ("seen", "novel"))
+    at, told = models.index(alone[0]), []
+    for place, model in enumerate(models):
+        own = [cube[..., [place, at]] for cube in (seen, novel)]
+        both = [np.where(np.isfinite(c).all(axis=-1, keepdims=True), c, np.nan) for c in own]
+        if model not in alone and all(np.isfinite(cube).any() for cube in both):
+            left = _interval(*(cube[..., 0] - cube[..., 1] for cube in both))
+            gap = _interval(*(cube[..., 1] for cube in both))["gap"]
+            ends = (left[name] for name in LESS_ALONE[2:])
+            told.append((*model, alone[0][0], gap, *ends))
+    return pd.DataFrame(told, columns=[*MODEL, *LESS_ALONE])
 
 
 def _unshifted(errors: pd.DataFrame) -> pd.DataFrame:
