@@ -1,12 +1,12 @@
 """Rows and facts of certificates: what reports are made from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.certificate import Certificate, Orders
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
 
 Row = dict[str, Any]
@@ -160,7 +160,7 @@ def certificate_facts(
     """Everything behind one certificate as a long table: terms, ledger, assumptions, inputs.
 
     ``inputs`` holds (name, value, provenance) triples: what the calculator was given and where
-    each number comes from.
+    each number comes from.  Those of orders that were averaged over come from the certificate.
     """
     key = {
         "bound": bound,
@@ -176,8 +176,17 @@ def certificate_facts(
     facts += [fact("term", name, float(part)) for name, part in issued.terms.items()]
     facts += [fact("delta", event, float(share)) for event, share in issued.delta.items()]
     facts += [fact("assumption", str(i), text=text) for i, text in enumerate(issued.assumptions)]
-    facts += [fact("input", name, value, text) for name, value, text in inputs]
+    given = [*inputs, *(_about_orders(issued.orders) if issued.orders else ())]
+    facts += [fact("input", name, value, text) for name, value, text in given]
     facts.append(fact("source", "source", text=issued.source))
     if issued.reason:
         facts.append(fact("reason", "reason", text=issued.reason))
     return facts
+
+
+def _about_orders(orders: Orders) -> Iterator[tuple[str, float, str]]:
+    """Say how many orders were averaged over, by which seed, and how far others would move it."""
+    yield "orders", float(orders.n), "orders of the clients, averaged over"
+    yield "orders_seed", float(orders.seed), "seed that draws them"
+    sd = "estimated deviation of the bound over other draws of as many orders"
+    yield "orders_sd", float(orders.sd), sd

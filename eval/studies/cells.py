@@ -29,6 +29,8 @@ HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
 # For certificates of clients of a finite pool, and for routes that train on independent clients:
 # the rows beside these certificates are numbers too.
 POOL_VERSION: Mapping[str, int] = {"r0": 2, "r3": 3}
+# For certificates that average over orders of the clients.
+ORDERS_VERSION: Mapping[str, int] = {"orders": 2}
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
 # The same for measures of ``evaluation.measures``.
@@ -198,7 +200,10 @@ def _held_versions(held: Sequence[Mapping[str, Any]], independent: bool) -> dict
     """Return the versions of the routes on a trained model, where they have changed."""
     asked = {str(entry["route"]) for entry in held}
     versions = {**HELD_ROUTE_VERSION, **({} if independent else POOL_VERSION)}
-    return {route: versions[route] for route in sorted(asked & {*versions})}
+    averaged = any("orders_seed" in entry for entry in held)
+    return {route: versions[route] for route in sorted(asked & {*versions})} | {
+        **(ORDERS_VERSION if averaged else {})
+    }
 
 
 def _own(model: Mapping[str, Any], entry: Mapping[str, Any], independent: bool) -> dict[str, Any]:

@@ -33,6 +33,8 @@ QUANTITIES: tuple[tuple[str, str, Words], ...] = (
     ("alpha", "variance taken", number),
     ("n_priors", "variances tried", number),
     ("n_draws", "draws", number),
+    ("orders", "orders averaged over", number),
+    ("orders_sd", "sd over other orders", number),
 )
 """Inputs of certificates that say how a value came about, with their headings."""
 MEANT = {

@@ -186,7 +186,7 @@ def _certificate(
     ]
     told = ledger_of(same, one["bound"])
     own = same[same["bound"] == one["bound"]]
-    terms, events = own[own["kind"] == "term"], own[own["kind"] == "delta"]
+    terms, events, given = (own[own["kind"] == kind] for kind in ("term", "delta", "input"))
     path = f"cards/{stem}-{one['predictor']}.csv"
     names = ("bound", "value", "delta", "population", "predictor", "sampling", "shift", "severity")
     return {
@@ -201,6 +201,7 @@ def _certificate(
         "n_novel": int(one["n_novel"]),
         "terms": dict(zip(terms["name"].map(str), terms["value"].tolist(), strict=True)),
         "delta_ledger": dict(zip(events["name"].map(str), events["value"].tolist(), strict=True)),
+        "inputs": dict(zip(given["name"].map(str), given["value"].tolist(), strict=True)),
         "assumptions": [item["text"] for item in told["assumption"]],
         "source": [item["text"] for item in told["source"]],
         "command": certify_command(one, path, seed=seed) if path in scores else "",

@@ -320,6 +320,19 @@ def test_a_way_of_training_whose_numbers_changed_makes_new_cells_of_its_own_only
         assert {version[key] for version in trained(f"train.{key}={way}")} == {2}
 
 
+def test_certificates_over_orders_whose_numbers_changed_make_new_cells_of_their_own_only():
+    def versions(asked):
+        cells = quickstart(f"certificates=[{{route: r0, {asked}}}]").cells("abc")
+        return [cell.config["numbers_version"] for cell in cells]
+
+    for other in ("rule: product", "rule: product_wor", "best_of: [product, wsr_wor]"):
+        assert all("orders" not in version for version in versions(other))
+    for averaged in ("rule: product_wor_averaged", "best_of: [product, product_wor_averaged]"):
+        split, *trained = versions(averaged)
+        assert "orders" not in split
+        assert {version["orders"] for version in trained} == {2}
+
+
 def test_a_route_whose_numbers_changed_makes_new_cells_of_its_own_only():
     def versions(*entries):
         asked = ", ".join(entries)
