@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,17 +121,69 @@ def output_file(
     text = os.fspath(path)
     if text in ("", "-"):
         raise InputError(f"{key} must be a file, got {text!r}; a file of that name is ./{text}")
-    try:
-        kind = kind_of(text) or ("folder" if text.endswith(os.sep) else "")
-    except (OSError, ValueError) as error:
-        cause = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{key}: {short(text)} cannot be written: {cause}") from error
+    kind = _kind_of(key, text) or ("folder" if text.endswith(os.sep) else "")
     legal = ("", "file") if grows else ("", "file", "character device", "pipe")
     if kind not in legal:
         raise InputError(f"{key} must be a file, {text} is a {kind}")
     if kind in ("", "file"):
         _check_folder(key, text)
         _check_inputs(key, text, inputs)
+
+
+def output_files(folder: Path, names: Iterable[str], inputs: Iterable[Any] = ()) -> None:
+    """Refuse files of a run directory that cannot be written, or are links to what is read.
+
+    Parameters
+    ----------
+    folder : Path
+    names : iterable of str
+        What is written there, below the folder; all other files in it count as read.
+    inputs : iterable
+        What else is read.
+    """
+    real, names, inputs = os.path.realpath(folder), list(names), list(inputs)
+    linked = [name for name in names if os.path.realpath(folder / name) != os.path.join(real, name)]
+    held = [path for path in folder.rglob("*") if path.is_file()] if linked else []
+    for name in names:
+        others = [path for path in held if path != folder / name] if name in linked else []
+        output_file(name, folder / name, [*inputs, *others])
+
+
+def output_folder(key: str, path: str | os.PathLike[str], source: Path | None = None) -> None:
+    """Refuse a path that is no folder to write to, or that lies in the source of what is written.
+
+    Examples
+    --------
+    >>> output_folder("--out", "-")
+    Traceback (most recent call last):
+    latecomer.eval.errors.InputError: --out must be a folder, got '-'; a folder of that name is ./-
+    """
+    text = os.fspath(path)
+    if text in ("", "-"):
+        raise InputError(f"{key} must be a folder, got {text!r}; a folder of that name is ./{text}")
+    kind = _kind_of(key, text)
+    if kind not in ("", "folder"):
+        raise InputError(f"{key} must be a folder, {text} is a {kind}")
+    _check_folder(key, os.path.join(text, "."))
+    if source is not None and Path(os.path.realpath(text)).is_relative_to(os.path.realpath(source)):
+        raise InputError(f"{key} must lie outside of {source}, which is only read, got {text}")
+
+
+def named_files(settings: Any) -> list[str]:
+    """List the texts in a study's settings that are the names of files: its data."""
+    if isinstance(settings, Mapping):
+        return [name for value in settings.values() for name in named_files(value)]
+    if isinstance(settings, list | tuple):
+        return [name for value in settings for name in named_files(value)]
+    return [settings] if isinstance(settings, str) and os.path.isfile(settings) else []
+
+
+def _kind_of(key: str, text: str) -> str:
+    try:
+        return kind_of(text)
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{key}: {short(text)} cannot be written: {cause}") from error
 
 
 def _check_folder(key: str, text: str) -> None:

@@ -3,8 +3,8 @@
 import contextlib
 import errno
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -15,7 +15,8 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
 
     After a crash at any moment the file holds either what it held before or all of ``data``.
     Text is written as UTF-8; missing parent folders are made.  A link is followed: the file that
-    it leads to is replaced.  What is no file is never replaced: see `replacing`.
+    it leads to is replaced.  What is no file is never replaced: see `replacing`.  An old file's
+    permissions are kept; a new one has those that the umask leaves.
 
     Raises
     ------
@@ -52,16 +53,18 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         number = errno.EISDIR if kind == "folder" else errno.EINVAL
         raise OSError(number, f"is a {kind}, and nothing is written to it", str(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    name = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(handle, "wb") as file:
             yield file
             file.flush()
-            os.fchmod(file.fileno(), 0o644)
+            if kind:
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             os.fsync(file.fileno())
         os.replace(name, target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
 

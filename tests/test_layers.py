@@ -41,8 +41,8 @@ FLOORS = {
     ),
     "eval": (
         ("discovery", "errors", "files", "schema"),
-        ("reading",),
-        ("checks", "devices", "results", "datasets"),
+        ("reading", "checks"),
+        ("devices", "results", "datasets"),
         ("splits",),
         ("shifts",),
         ("settings",),

@@ -1,7 +1,6 @@
 """The data set that every reader returns."""
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.files import replacing
 from latecomer.eval.reading.ids import refuse_clients, spelt_array
 
 MAX_CLASSES = 65_536
@@ -124,10 +124,8 @@ class Dataset:
             held["client"] = _ids(self.client_names)[self.client]
         if self.class_names:
             held["class_names"] = np.array(self.class_names)
-        part = target.with_name(f".{target.name}.part")
-        with part.open("wb") as stream:
+        with replacing(target) as stream:
             np.savez(stream, **held)
-        os.replace(part, target)
         return target
 
 

@@ -81,9 +81,10 @@ def download(
     if target.exists():
         return _keep(archive, target, known)
     failures: list[str] = []
+    place = Path(os.path.realpath(target))  # a link that leads to nothing yet is followed
     for url in archive.urls:
-        getter = _Getter(target, archive, on_bytes, timeout, resume=known is not None)
-        if _intact(getter, url, known, target, failures):
+        getter = _Getter(place, archive, on_bytes, timeout, resume=known is not None)
+        if _intact(getter, url, known, place, failures):
             computed = sum_of(target)
             if archive.known_hash is None:
                 _record(root, archive.file, computed, url)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from latecomer.eval.checks import named_files, output_files
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.files import write_atomic
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
@@ -40,6 +41,7 @@ __all__ = [
     "sort_rows",
     "write_artifact",
     "write_atomic",
+    "write_beside",
     "write_rows",
 ]
 
@@ -300,6 +302,19 @@ def load_run(path: str | Path) -> RunRecord:
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{folder} holds a damaged run: {' '.join(str(error).split())}") from None
     return RunRecord(folder, study, env, _rows_of(folder, cells), artifacts, cells, scorings)
+
+
+def write_beside(run: RunRecord, files: Mapping[str, str | bytes]) -> None:
+    """Write files into a run's directory, by their names below it; all of them, or none.
+
+    Raises
+    ------
+    InputError
+        When one of them is a folder, or a link to a file of the run or to its data.
+    """
+    output_files(run.path, files, named_files(run.study))
+    for name, content in files.items():
+        write_atomic(run.path / name, content)
 
 
 def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from latecomer.eval.checks import output_folder
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
 from latecomer.eval.results.rows import make_row
@@ -82,7 +83,7 @@ def reissue(
     entries : sequence of mapping
         Entries of ``certificates``, of route ``r0`` (others are left out).
     out : str or Path
-        The new directory, which must not exist or be empty.
+        The new directory, which must not exist or be empty, and lies outside of ``source``.
     note : str
         Why these entries and no others; it is stored with them.
 
@@ -93,7 +94,8 @@ def reissue(
         draws of a randomised predictor), or it is not known how its clients were drawn.
     """
     there, folder = read_source(Path(source)), Path(out)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    output_folder("--out", out, there.path)
+    if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is there already: certificates are re-issued to a new --out")
     plan = planned(there, entries)
     models = models_of(there)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from latecomer.eval.checks import named_files, output_files, output_folder
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic, write_changed
 from latecomer.eval.jobs.cell_directory import is_done
@@ -16,6 +17,9 @@ from latecomer.eval.runs.provenance import environment
 from latecomer.eval.studies.cells import Cell
 from latecomer.eval.studies.settings import Study
 from latecomer.models.methods import METHODS, find_method
+
+WRITTEN = ("study.yaml", "cells.json", "env.json", "rows.csv", "certification.jsonl")
+"""What a run writes beside its cells and its report."""
 
 
 def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None:
@@ -33,17 +37,18 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
     Raises
     ------
     InputError
-        With one line per key in which the studies differ.
+        With one line per key in which the studies differ; for a path that is no folder, or whose
+        files are links to data.
     """
+    output_folder("--out", folder)
     if not folder.exists():
         return
-    if not folder.is_dir():
-        raise InputError(f"{folder} is a file, not a run directory")
     if (folder / "reissued.json").is_file():
         raise InputError(
             f"{folder} holds certificates re-issued from the scores of another run: nothing is "
             "trained there, use another --out"
         )
+    output_files(folder, WRITTEN, named_files(study.resolved()))
     declared = folder / "study.yaml"
     if not declared.is_file():
         if any(not entry.name.endswith(".tmp") for entry in folder.iterdir()):

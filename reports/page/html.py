@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_atomic
+from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_beside
 from latecomer.reports.answers import ASKS, asked, asking
 from latecomer.reports.display.blocks import Fold, Grid, Picture
 from latecomer.reports.display.pictures import Plot, Writer
@@ -48,7 +48,8 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     Raises
     ------
     InputError
-        When the directory holds no readable run, or one that does not answer what is asked.
+        When the directory holds no readable run, one that does not answer what is asked, or a link
+        to its rows or data in place of a file that is written.
     """
     with _seldom_searching():
         run, writer = under_shown_names(load_run(directory)), Writer()
@@ -56,11 +57,9 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
             run = replace(run, study=asking(run.study, asks))
             _check_answered(run, asks)
         page = page_of(run, writer)
-    for name, content in writer.files.items():
-        write_atomic(run.path / name, content)
-    path = run.path / f"{'-'.join(['report', *asks])}.html"
-    write_atomic(path, page)
-    return path
+    name = f"{'-'.join(['report', *asks])}.html"
+    write_beside(run, {**writer.files, name: page})
+    return run.path / name
 
 
 def _check_answered(run: RunRecord, asks: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """Files that are written: whole or not at all, through links, and never over what is no file."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.eval.checks import output_file
+from latecomer.eval.checks import named_files, output_file, output_files, output_folder
 from latecomer.eval.errors import InputError
 from latecomer.eval.files import write_atomic
 
@@ -177,3 +178,67 @@ def test_the_files_of_the_standard_streams_are_refused(losses, redirected, named
     assert done.stderr.splitlines()[-1].endswith(
         f"report must be another file than that of standard {named}, got hard"
     )
+
+
+def test_permissions_are_kept_and_new_files_have_those_of_the_umask(tmp_path):
+    private, link = tmp_path / "private", tmp_path / "link"
+    private.write_text("old")
+    private.chmod(0o640)
+    link.symlink_to(private)
+    before = os.umask(0o027)
+    try:
+        write_atomic(link, "new")
+        write_atomic(tmp_path / "made", "new")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("private", "made")]
+    assert modes == [0o640, 0o640]
+    private.chmod(0o604)
+    write_atomic(private, "newer")
+    assert stat.S_IMODE(private.stat().st_mode) == 0o604
+
+
+def test_files_of_a_run_are_no_links_to_what_is_read(tmp_path):
+    run, data = tmp_path / "run", tmp_path / "data.csv"
+    (run / "cells" / "a").mkdir(parents=True)
+    for read in (run / "rows.csv", run / "cells" / "a" / "rows.csv", data):
+        read.write_text("read")
+    (tmp_path / "pages").mkdir()
+    (run / "figures").symlink_to("cells/a")
+    (run / "tables").symlink_to("../pages")
+    (run / "cards").symlink_to("..")
+    output_files(run, ["report.html", "tables/rows.csv", "cards/new.md"], [str(data)])
+    for name in ("figures/rows.csv", "cards/data.csv"):
+        with pytest.raises(InputError, match=f"{name} must be another file than .*, which is read"):
+            output_files(run, [name], [str(data)])
+    (run / "report.html").symlink_to("rows.csv")
+    with pytest.raises(InputError, match=r"report.html must be another file than .*rows\.csv"):
+        output_files(run, ["report.html"])
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("-", "--out must be a folder, got '-'; a folder of that name is ./-"),
+        ("file", "--out must be a folder, file is a file"),
+        ("file/inside", "--out: 'file/inside' cannot be written: Not a directory"),
+        ("source/inside", "--out must lie outside of source, which is only read"),
+        ("link/deep/inside", "--out must lie outside of source, which is only read"),
+        ("source", "--out must lie outside of source, which is only read"),
+    ],
+)
+def test_a_folder_to_write_is_none_that_is_read(tmp_path, monkeypatch, path, says):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    Path("source").mkdir()
+    Path("link").symlink_to("source")
+    output_folder("--out", "source-reissued", Path("source"))
+    with pytest.raises(InputError, match=f"^{re.escape(says)}"):
+        output_folder("--out", path, Path("source"))
+
+
+def test_the_files_that_a_study_names_are_its_inputs(tmp_path):
+    data = tmp_path / "data.csv"
+    data.write_text("")
+    settings = {"data": {"path": str(data), "target": "y"}, "shifts": {"other": [{"p": [1]}]}}
+    assert named_files(settings) == [str(data)]

@@ -343,3 +343,12 @@ def test_every_sum_has_the_length_of_its_kind():
         assert archive.size > 0
         assert len(archive.urls) >= 2
     assert len({archive.sha256 for archive in archives}) == len(archives)
+
+
+def test_a_link_that_leads_to_nothing_yet_is_followed(archive, tmp_path):
+    link = tmp_path / "own" / "set.bin"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "disk" / "kept")
+    done = download(archive("whole"), tmp_path, timeout=TIMEOUT)
+    assert (done.path, link.is_symlink()) == (link, True)
+    assert (tmp_path / "disk" / "kept").read_bytes() == CONTENT

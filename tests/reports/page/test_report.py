@@ -191,3 +191,21 @@ def test_a_run_answers_another_question_on_a_page_of_its_own(tmp_path):
     ):
         with pytest.raises(InputError, match=said):
             report(out, asks=asks)
+
+
+@pytest.mark.parametrize("place", ["report.html", "tables", "figures"])
+def test_a_link_to_what_the_run_holds_is_not_followed(run_writer, tmp_path, place):
+    run = run_writer(tmp_path / "run", seeds=(0,), labels=("pefll", "local"), artifacts=False)
+    rows = (run / "rows.csv").read_bytes()
+    if place == "report.html":
+        (run / place).symlink_to("rows.csv")
+    else:
+        written = next(path.name for path in sorted((report(run).parent / place).iterdir()))
+        shutil.rmtree(run / place)
+        (run / "cells" / "kept").mkdir()
+        (run / "cells" / "kept" / written).write_text("kept")
+        (run / place).symlink_to("cells/kept")
+    with pytest.raises(InputError, match=f"^{place}.* must be another file than .*, which is read"):
+        report(run)
+    assert (run / "rows.csv").read_bytes() == rows
+    assert {path.read_text() for path in (run / "cells").glob("kept/*")} <= {"kept"}
