@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.single_numbers import written_number
 
 Record = dict[str, Any]
 
@@ -17,7 +18,7 @@ def is_json(data: bytes) -> bool:
 def json_value(path: str, text: str) -> Any:
     """Return what a JSON text holds; a name that an object gives twice is refused."""
     try:
-        held = json.loads(text, object_pairs_hook=_once)
+        held = json.loads(text, object_pairs_hook=_once, parse_float=written_number)
     except (ValueError, RecursionError) as error:
         lines = "Extra data" in str(error) and text.lstrip().startswith("{")
         hint = "; records a line are no JSON: put them in one list, [...]" if lines else ""

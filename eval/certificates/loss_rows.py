@@ -59,7 +59,7 @@ class Rows:
             )
         number = self.numbers.setdefault(client, len(self.numbers))
         self.client.append(number)
-        self.loss.append(value)
+        self.loss.append(value + 0.0)  # -0 becomes 0
         self.weight.append(heft)
         if heft == 0:
             self.weightless.setdefault(number, where())

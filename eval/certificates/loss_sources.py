@@ -105,7 +105,8 @@ def _read_held(label: str, held: Any, rows: Rows) -> None:
                 listed = ", ".join(map(str, list(values)[:8]))
                 hint = nearest(name, map(str, values))
                 raise InputError(f"{where}: no {name!r} among {listed or 'none'}{hint}")
-        rows.columns = tuple(map(str, values))
+        if (names := tuple(map(str, values))) != rows.columns:
+            rows.columns = _unlike(label, names, asked)
         _add_named(partial(str, where), values, rows)
 
 
@@ -156,6 +157,8 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
                 None if rank is None else cells[rank].strip(),
             )
     except csv.Error as error:
+        if hint := foreign_header(text) if reader.line_num <= 1 else "":
+            raise InputError(f"{path}: no commas between names of columns{hint}") from error
         cause = "a quotation mark is never closed" if "unexpected end" in str(error) else error
         raise InputError(f"{where()}: {cause}") from error
 
@@ -181,10 +184,20 @@ def file_bytes(path: str) -> bytes:
 
 def _text(path: str, data: bytes) -> str:
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}, line {line}: not UTF-8 text") from error
+        raise InputError(f"{path}, line {line}: not UTF-8 text{_wider(data)}") from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(f"{path}, line {line}: a zero byte, no UTF-8 text{_wider(data)}")
+    return text
+
+
+def _wider(data: bytes) -> str:
+    """Say so where text seems to be in an encoding of two or four bytes a letter."""
+    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:400].count(0) > len(data[:400]) // 4
+    return ": it seems to be UTF-16 or UTF-32, save it as UTF-8" if wide else ""
 
 
 def _required(
@@ -199,7 +212,7 @@ def _required(
         names = column_names(given)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
-    rows.columns = tuple(names)
+    rows.columns = (*names, *(str(level) for level in levels if level is not None))
     asked = ("client", "loss", *rows.further)
     for wanted in asked:
         if wanted not in names:
@@ -208,8 +221,14 @@ def _required(
             if wanted in levels:
                 hint = "; it is in the index: reset_index() makes it a column"
             raise InputError(f"{where}: no column {wanted!r} among {listed or 'none'}{hint}")
+    _unlike(where, names, asked)
+    return names
+
+
+def _unlike(where: str, names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
+    """Return names of columns, none of which may be taken for another that is asked for."""
     try:
-        refuse_repeated(names, (*asked, "weight"))
+        refuse_repeated(list(names), [*asked, "weight"])
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
-    return names
+    return tuple(names)

@@ -17,7 +17,52 @@ _NUMBERING = (
     *("index", "level_0", "id", "row", "rows", "row_id", "rowid", "rownames", "row_names", "#"),
     *("no", "nr", "x", "v1", "obs", "sample", "sample_id", "observation"),
 )
-_OVER = ("round", "epoch", "step", "seed", "iteration", "iter", "repeat", "repetition", "trial")
+# Over what one client's rows are told apart, and words that stand beside these in names.
+_OVER = frozenset(
+    [
+        "round",
+        "epoch",
+        "step",
+        "seed",
+        "iteration",
+        "iter",
+        "repeat",
+        "repetition",
+        "trial",
+        "fold",
+        "run",
+        "replicate",
+        "replication",
+        "checkpoint",
+        "snapshot",
+    ]
+)
+_BESIDE = frozenset(
+    [
+        "num",
+        "number",
+        "no",
+        "nr",
+        "id",
+        "idx",
+        "index",
+        "i",
+        "n",
+        "current",
+        "global",
+        "server",
+        "communication",
+        "comm",
+        "comms",
+        "fl",
+        "fed",
+        "local",
+        "training",
+        "train",
+        "random",
+        "cv",
+    ]
+)
 
 
 def column_names(raw: Iterable[Any]) -> list[str]:
@@ -56,6 +101,12 @@ def refuse_repeated(names: Sequence[str], asked: Sequence[str] = ()) -> None:
     for name in asked or names:
         if names.count(name) > 1:
             raise InputError(f"column {name!r} occurs twice")
+    for name in names if asked else ():
+        wanted = next((one for one in asked if one.casefold() == name.casefold()), "")
+        if name not in asked and wanted in names:
+            raise InputError(f"columns {wanted!r} and {name!r} differ only in letter case")
+        if name.casefold() in ("weight", "weights") and "weight" in asked and name != "weight":
+            raise InputError(f"column {name!r}: a column of weights is called 'weight'")
 
 
 def is_unnamed(name: str) -> bool:
@@ -102,4 +153,20 @@ def averaged_over(names: Sequence[str]) -> str:
     >>> averaged_over(["client", "Round", "loss"]), averaged_over(["client", "loss"])
     ('Round', '')
     """
-    return next((name for name in names if name.casefold() in _OVER), "")
+    for name in names:
+        words = {word if word in _OVER else word.removesuffix("s") for word in name_words(name)}
+        if words & _OVER and words <= _OVER | _BESIDE:
+            return name
+    return ""
+
+
+def name_words(name: str) -> list[str]:
+    """Split a name into its words in small letters.
+
+    Examples
+    --------
+    >>> name_words("valLoss"), name_words("test/top-1 acc."), name_words("Server_Round")
+    (['val', 'loss'], ['test', 'top', '1', 'acc'], ['server', 'round'])
+    """
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold()
+    return [word for word in re.split(r"[\W_]+", apart) if word]

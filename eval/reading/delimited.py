@@ -46,6 +46,10 @@ def foreign_header(text: str) -> str:
     line = next((line for line in lines if line.strip(", \t")), "")
     if _COMMENT.match(line):
         return f"; it begins with the comment {line.strip()!r:.40}: comment lines are not read"
+    if re.match(r"sep=,", line):
+        return (
+            f"; it begins with {line.strip(', ')!r:.20}, as spreadsheets write: leave that line out"
+        )
     n_names = _count(line, ",")
     for separator, called in _SEPARATORS.items():
         if _count(line, separator) > n_names and (separator != " " or n_names == 1):

@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.column_names import name_words
+from latecomer.eval.reading.single_numbers import ScientificNumber
 
-_MISSING = ("", "nan", "none", "nat", "<na>")  # what frames write as text for no id
+# What frames, R, databases and spreadsheets write as text for no id.
+_MISSING = ("", "nan", "none", "nat", "<na>", "na", "n/a", "#n/a", "null")
 _LEGAL = "an id must be text or a whole number"
 _SCIENTIFIC = re.compile(r"[-+]?[0-9]+([.,][0-9]*)?[eE][-+]?[0-9]+")
 _HEX = re.compile(r"[0-9a-f]{6,}|[0-9A-F]{6,}")
+_THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+")
 _NUMBER = re.compile(r"([-+]?)0*([0-9]+)(?:\.([0-9]*?)0*)?")
 # Dashes and apostrophes that look alike in print.
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -26,12 +30,113 @@ _INVISIBLE = "".join(
     c for c in map(chr, range(0x10000)) if c.isspace() or unicodedata.category(c) == "Cf"
 )
 _ALIKE = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_APOSTROPHES, "'"))
-_METRIC = re.compile(
-    r"((train|training|val|valid|validation|test|eval|mean|avg|average|global|local)_)*"
-    r"(loss|losses|accuracy|acc|accuracies|error|error_rate|auc|roc_auc|f1|f1_score|precision"
-    r"|recall|mse|mae|rmse|nll|perplexity|metric|metrics|top_?[15]|mean|avg|average|std|total"
-    r"|overall)"
+# Words of which names of metrics and of summaries are made: one of the first, any of the others.
+_METRICS = frozenset(
+    [
+        "loss",
+        "losses",
+        "accuracy",
+        "acc",
+        "accuracies",
+        "error",
+        "errors",
+        "err",
+        "auc",
+        "auroc",
+        "auprc",
+        "f1",
+        "precision",
+        "recall",
+        "mse",
+        "mae",
+        "rmse",
+        "nll",
+        "bce",
+        "xent",
+        "perplexity",
+        "ppl",
+        "metric",
+        "metrics",
+        "top1",
+        "top5",
+        "mean",
+        "avg",
+        "average",
+        "median",
+        "std",
+        "total",
+        "overall",
+        "sum",
+        "summary",
+        "aggregate",
+        "miou",
+        "iou",
+    ]
 )
+_OF_METRICS = frozenset(
+    [
+        "train",
+        "training",
+        "val",
+        "valid",
+        "validation",
+        "test",
+        "testing",
+        "eval",
+        "evaluation",
+        "mean",
+        "global",
+        "local",
+        "grand",
+        "all",
+        "client",
+        "clients",
+        "weighted",
+        "macro",
+        "micro",
+        "balanced",
+        "cross",
+        "entropy",
+        "log",
+        "score",
+        "scores",
+        "rate",
+        "top",
+        "1",
+        "5",
+        "k",
+        "at",
+        "roc",
+        "pr",
+        "per",
+        "central",
+        "centralized",
+        "distributed",
+        "final",
+        "best",
+        "last",
+        "learning",
+        "squared",
+        "absolute",
+    ]
+)
+_METRIC_OF_TWO = frozenset(
+    [
+        "cross_entropy",
+        "log_loss",
+        "learning_rate",
+        "error_rate",
+        "top_1",
+        "top_5",
+        "roc_auc",
+        "f1_score",
+        "all_clients",
+    ]
+)
+_SPLITS = frozenset(
+    ["train", "training", "val", "valid", "validation", "test", "testing", "eval", "evaluation"]
+)
+_COMMENT = ("#", "%", "//")
 
 
 def spelling(value: Any) -> str:
@@ -55,8 +160,8 @@ def spelling(value: Any) -> str:
             value = value.decode()
         except UnicodeDecodeError:
             raise InputError(f"{_LEGAL}, got bytes that are not UTF-8: {value!r:.60}") from None
-    if isinstance(value, str):
-        return _spelt(value)
+    if isinstance(value, str | ScientificNumber):
+        return _spelt(str(value))
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(int(value))
     if is_missing(value):
@@ -107,9 +212,14 @@ def _folded(name: str) -> str:
         bare = once
     else:
         unspaced = "".join(unicodedata.normalize("NFKC", once).split())
-        bare = "".join(c for c in unspaced if unicodedata.category(c) not in ("Cc", "Cf"))
-    number = _NUMBER.fullmatch(bare)
-    return f"{number[1].strip('+')}{number[2]}.{number[3] or ''}" if number else bare
+        shown = (c for c in unspaced if unicodedata.category(c) not in ("Cc", "Cf"))
+        bare = "".join(str(unicodedata.decimal(c, c)) for c in shown)
+    bare = bare.strip("='\"") or bare  # what spreadsheets put around text
+    number = _NUMBER.fullmatch(bare.replace(",", "") if _THOUSANDS.fullmatch(bare) else bare)
+    if not number:
+        return bare
+    value = f"{int(number[2])}.{number[3] or ''}"
+    return value if value == "0." else number[1].strip("+") + value
 
 
 def refuse_alike(names: Iterable[str], what: str = "client") -> None:
@@ -158,13 +268,27 @@ write long numbers, and several may have become one: write ids in full, as text
             f"client {short[0]!r} is in scientific notation, as spreadsheets write long numbers,"
             " and several may have become one: write ids in full, as text"
         )
+    of_split = len(names) > 1 and all(name.casefold() in _SPLITS for name in names)
     for name in names:
-        if _METRIC.fullmatch(name.casefold().replace(" ", "_").replace("-", "_")):
+        if of_split or _names_metric(name):
             raise InputError(
-                f"client {name!r} is the name of a metric: one loss a client is needed, as in"
-                " {'client 1': 0.1, 'client 2': 0.3}"
+                f"client {name!r} is the name of a {'part of data' if of_split else 'metric'}: one"
+                " loss a client is needed, as in {'client 1': 0.1, 'client 2': 0.3}"
             )
+    marked = [name for name in names if name.startswith(_COMMENT)]
+    if 0 < len(marked) < len(names):
+        raise InputError(
+            f"client {marked[0]!r} looks like a comment: comment lines are not read, leave them out"
+        )
     refuse_alike(names)
+
+
+def _names_metric(name: str) -> bool:
+    """Whether a name is made of a metric's words, however they are joined."""
+    words = name_words(name)
+    if "_".join(words) in _METRIC_OF_TWO:
+        return True
+    return not _METRICS.isdisjoint(words) and _METRICS.union(_OF_METRICS).issuperset(words)
 
 
 def _hexadecimal(names: Collection[str]) -> bool:

@@ -4,9 +4,35 @@ import math
 from contextlib import suppress
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+
+
+class ScientificNumber(float):
+    """A number that was written in scientific notation, which as an id says too little.
+
+    Examples
+    --------
+    >>> ScientificNumber("1e5") + 0, str(ScientificNumber("1e5"))
+    (100000.0, '1e5')
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __new__(cls, text: str) -> Self:
+        """Make the number, which cannot be changed afterwards."""
+        return super().__new__(cls, text)
+
+    def __str__(self) -> str:
+        """Return the text that it was written as."""
+        return self._text
+
+
+def written_number(text: str) -> float:
+    """Return a number as JSON writes it, scientific notation remembered."""
+    return ScientificNumber(text) if "e" in text.lower() else float(text)
 
 
 def one_number(value: Any) -> float:
@@ -24,7 +50,7 @@ def one_number(value: Any) -> float:
         with suppress(ValueError):
             return math.nan if "_" in value else float(value)
         return math.nan
-    if isinstance(value, np.timedelta64 | np.datetime64):
+    if value is np.ma.masked or isinstance(value, np.timedelta64 | np.datetime64):
         return math.nan
     if not isinstance(value, Real | Decimal | np.bool_):
         value = _single(value)

@@ -94,9 +94,9 @@ def reissue(
         draws of a randomised predictor), or it is not known how its clients were drawn.
     """
     there, folder = read_source(Path(source)), Path(out)
-    output_folder("--out", out, there.path)
-    if folder.exists() and any(folder.iterdir()):
+    if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{folder} is there already: certificates are re-issued to a new --out")
+    output_folder("--out", out, there.path)
     plan = planned(there, entries)
     models = models_of(there)
     drawn = drawn_from(there, plan, models)

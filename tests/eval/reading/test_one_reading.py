@@ -245,3 +245,30 @@ def test_what_is_no_number_is_named(loss, shown):
 
 def test_a_tensor_of_losses_is_a_table():
     assert certify_losses(torch.tensor([0.1, 0.2])).n_clients == 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        (b'[{"client": 1e5, "loss": 0.1}, {"client": 100001, "loss": 0.2}]', "scientific notation"),
+        (np.ma.masked_array([0.1, 0.2], mask=[True, False]), "got MaskedConstant masked"),
+        ([{"client": "a", "loss": 0.1, "Weight": 2}], "a column of weights is called 'weight'"),
+        (b"client,loss,Loss\na,0.1,0.9\n", "'loss' and 'Loss' differ only in letter case"),
+        ("client,loss\na,0.1\n".encode("utf-16-le"), "it seems to be UTF-16 or UTF-32"),
+        ("client,loss\na,0.1\n".encode("utf-16"), "it seems to be UTF-16 or UTF-32"),
+        (b"client,loss\na\x00,0.1\n", "line 2: a zero byte"),
+        (b'"client" "loss"\n"1" "a" 0.1\n', "values are separated by blanks"),
+        (b"sep=,\nclient,loss\na,0.1\n", "it begins with 'sep=', as spreadsheets write"),
+    ],
+)
+def test_what_was_misread_without_a_word_is_refused(losses, said):
+    with pytest.raises(InputError) as caught:
+        certify_losses(losses)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["fold", "server_round", "roundNum", "epochs", "run"])
+def test_further_names_of_rounds_are_warned_of_also_in_the_index(name):
+    frame = pd.DataFrame({"client": ["a", "b"] * 2, name: [0, 0, 1, 1], "loss": 0.5})
+    for table in (frame, frame.set_index(name)):
+        assert f"averaged over the column '{name}'" in str(certify_losses(table))
