@@ -19,10 +19,15 @@ from latecomer.bounds.certificate import (
     rounded_up,
     scaled_up,
 )
-from latecomer.bounds.held_out.betting import first_refused, fixed_bets
+from latecomer.bounds.held_out.betting import (
+    bet_weights,
+    first_refused,
+    fixed_bets,
+    fixed_products_path,
+)
 from latecomer.bounds.held_out.losses import loss_logs
 
-__all__ = ["betting_mixture_path", "product_path"]
+__all__ = ["betting_mixture_path", "product_mixture_path", "product_path"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _ARRIVING = (
@@ -137,6 +142,69 @@ def betting_mixture_path(
         path.append(least)
     value = scaled_up(np.stack(path, axis=-1), top) if top != 1.0 else np.stack(path, axis=-1)
     return _path("betting_mixture_path", scores, value, failure, top)
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean client score after every arriving client, for all times at once, by a mixture of "
+    "products.",
+    source="this project: prod (1 - b L_i) / (1 - b R) are martingales; Ville's inequality",
+    population="unseen-client",
+    predictor="any",
+    sampling="iid",
+    assumptions=("the weights of the bets were fixed beforehand as well", *_ARRIVING),
+    vacuous_when="too few clients for any bet to win 1/delta by its own weight; never for good",
+)
+def product_mixture_path(
+    *,
+    losses: ArrayLike,
+    delta: ArrayLike,
+    n_bets: int | None = None,
+    weights: ArrayLike | None = None,
+    loss_max: float = 1.0,
+) -> Certificate:
+    """After t clients the smallest R that sum_b w_b prod_{i<=s} (1 - b L_i) / (1 - b R) refused.
+
+    For every b the product is a martingale of mean 1 when every client's mean score is R given
+    those before it, and so is their mixture: it never passes 1/delta with probability 1 - delta
+    (Ville).  The result is the running minimum of
+    :func:`latecomer.bounds.held_out.betting.product_mixture`.  Bets below 1 survive a score of
+    ``loss_max``, after which the bound goes on falling.  The work grows with the number of clients.
+
+    Parameters
+    ----------
+    losses, delta
+        As for :func:`product_path`.
+    n_bets, weights
+        As for :func:`latecomer.bounds.held_out.betting.product_mixture`.
+    loss_max : float, positive
+
+    Returns
+    -------
+    Certificate
+        The leading axes broadcast with ``delta``, then k: one value after every client.
+
+    Examples
+    --------
+    >>> path = product_mixture_path(losses=[1.0] + [0.1] * 59, delta=0.05)
+    >>> path.value[[0, 19, 39, 59]].round(4).tolist()
+    [1.0, 0.3856, 0.2521, 0.2035]
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    scores = checks.losses_in("losses", losses, loss_max=top)
+    failure = checks.failure_probability("delta", delta)
+    unit = mixture_after(scores / top, failure, bet_weights(n_bets, weights))
+    value = np.minimum.accumulate(unit if top == 1.0 else scaled_up(unit, top), axis=-1)
+    return _path("product_mixture_path", scores, value, failure, top)
+
+
+def mixture_after(unit: Array, failure: Array, weights: Array, known: int = 0) -> Array:
+    """Return what each time by itself refuses after every client beyond the first ``known``."""
+    count = unit.shape[-1] - known
+    zero = np.zeros((*np.broadcast_shapes(unit.shape[:-1], failure.shape), count))
+    won = fixed_products_path(unit, weights, known)
+    seen = np.arange(known + 1, unit.shape[-1] + 1)
+    return first_refused(won, zero, zero + 1.0, failure[..., None], seen)
 
 
 def _path(name: str, scores: Array, value: Array, failure: Array, top: float) -> Certificate:

@@ -24,7 +24,11 @@ BET_WEIGHTS = (0.05, 0.05, 0.05, 0.05, 0.8)
 
 
 def first_refused(
-    log_wealth: Callable[[Array], Array], low: Array, high: Array, failure: Array, n: int
+    log_wealth: Callable[[Array], Array],
+    low: Array,
+    high: Array,
+    failure: Array,
+    n: int | NDArray[np.int64],
 ) -> Array:
     """Smallest R in [low, high] whose log wealth exceeds ln(1/delta), ``high`` if there is none."""
     target = -np.log(failure)
@@ -104,18 +108,30 @@ def bet_weights(n_bets: int | None, weights: ArrayLike | None) -> Array:
 
 def fixed_products(scores: Array, weights: Array) -> Callable[[Array], Array]:
     """Return R -> log of the weighted mean of prod (1 - b L) / (1 - b R) for b = 1/J, ..., 1."""
+    return _products(scores, weights, lambda logs: logs.sum(axis=-1), np.array(scores.shape[-1]))
+
+
+def fixed_products_path(scores: Array, weights: Array, known: int) -> Callable[[Array], Array]:
+    """Return the same after every client beyond the first ``known``, [..., k - known], like R."""
+    seen = np.arange(known + 1, scores.shape[-1] + 1)
+    return _products(scores, weights, lambda logs: np.cumsum(logs, axis=-1)[..., known:], seen)
+
+
+def _products(
+    scores: Array, weights: Array, total: Callable[[Array], Array], n: NDArray[np.int64]
+) -> Callable[[Array], Array]:
+    """Bet on ``n`` clients, over whom ``total`` adds up."""
     of_use = weights > 0.0
     bets, shares = (np.arange(1, weights.size + 1) / weights.size)[of_use], weights[of_use]
-    k = scores.shape[-1]
     with np.errstate(divide="ignore"):
-        # Wealth is rounded down.  A sum of k terms of one sign is off by at most k roundings.
+        # Wealth is rounded down.  A sum of n terms of one sign is off by at most n roundings.
         staked = [np.minimum(bet * scores * (1.0 + 2.0 * _EPS), 1.0) for bet in bets]
-        kept = [np.log1p(-each).sum(axis=-1) * (1.0 + (k + 8) * _EPS) for each in staked]
+        kept = [total(np.log1p(-each)) * (1.0 + (n + 8) * _EPS) for each in staked]
 
     def log_wealth(risk: Array) -> Array:
         each = [
             logs
-            - k * np.log1p(-bet * risk * (1.0 - 2.0 * _EPS)) * (1.0 - 4.0 * _EPS)
+            - n * np.log1p(-bet * risk * (1.0 - 2.0 * _EPS)) * (1.0 - 4.0 * _EPS)
             + np.log(share)
             for bet, share, logs in zip(bets, shares, kept, strict=True)
         ]

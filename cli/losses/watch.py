@@ -17,6 +17,8 @@ from latecomer.eval.certificates.arriving import (
     first_alarm,
     moments_after,
     read_plan,
+    voided_after,
+    voided_in,
     watch_plan,
 )
 from latecomer.eval.certificates.ledger import (
@@ -29,6 +31,7 @@ from latecomer.eval.certificates.ledger import (
     verify_ledger,
     writing,
 )
+from latecomer.eval.certificates.voided import Voided, told_of
 from latecomer.eval.errors import InputError
 from latecomer.render import number
 from latecomer.reports.statements.parts import WATCH
@@ -61,7 +64,7 @@ def watch_file(
 
     A client is shown only after its ledger line is on the disk.
     """
-    moments: tuple[Moment, ...] = ()
+    moments: list[Moment] = []
     rung: frozenset[str] = frozenset()
     with ExitStack() as held:
         handle, kept = _opened(held, ledger, plan, model)
@@ -72,18 +75,23 @@ def watch_file(
                 read = time_now()
                 if kept is not None and not moments:
                     _check_same(file, kept.moments, arrivals)
-                    moments = kept.moments
-                    rung = _show_rows(plan, 0, moments, rung, as_json)
-                for moment in moments_after(plan, moments, arrivals):
+                    moments = list(kept.moments)
+                    voids = voided_after(plan, arrivals[: len(moments)])
+                    rung = _show_rows(
+                        plan, 0, list(zip(moments, voids, strict=True)), rung, as_json
+                    )
+                new = moments_after(plan, moments, arrivals)
+                voids = voided_after(plan, arrivals, len(moments))
+                for moment, ended in zip(new, voids, strict=True):
                     if kept is not None:
                         kept = appended(handle, kept, moment, read)
-                    moments = (*moments, moment)
-                    rung = _show_rows(plan, len(moments) - 1, (moment,), rung, as_json)
+                    moments.append(moment)
+                    rung = _show_rows(plan, len(moments) - 1, [(moment, ended)], rung, as_json)
         except KeyboardInterrupt:
             if ledger is not None:
                 # Ctrl-C may have come just after a line was written: read the file.
                 kept = read_ledger(ledger)
-                moments = kept.moments
+                moments = list(kept.moments)
             _show_end(plan, moments, kept, as_json)
             raise KeyboardInterrupt(f"stopped after {_clients(len(moments))}") from None
         _show_end(plan, moments, kept, as_json)
@@ -116,6 +124,7 @@ def show_verified(path: Path, *, expect: str | None, as_json: bool) -> None:
                 "holds": IF_ONLY,
                 "certificate": kept.moments[-1].certificate if kept.moments else None,
                 "alarms": first_alarm(kept.plan, kept.moments),
+                "voided": told_of(voided_in(kept.plan, kept.moments)),
             }
         )
         return
@@ -151,16 +160,24 @@ def _clients(count: int) -> str:
 
 
 def _show_rows(
-    plan: WatchPlan, first: int, new: Sequence[Moment], rung: frozenset[str], as_json: bool
+    plan: WatchPlan,
+    first: int,
+    new: Sequence[tuple[Moment, Voided | None]],
+    rung: frozenset[str],
+    as_json: bool,
 ) -> frozenset[str]:
-    """Print a line for each new client and the alarms it raises; return all alarms so far."""
-    for place, moment in enumerate(new, start=first + 1):
+    """Print a line for each new client and the alarms it raises; return all alarms so far.
+
+    ``new`` holds each with what then voids the plan's rule.
+    """
+    for place, (moment, ended) in enumerate(new, start=first + 1):
         whole, restarted = first_alarm(plan, (moment,))
         now = {"drift": whole, "restarted": restarted}
         rings = [name for name, at in now.items() if at is not None and name not in rung]
         rung = rung.union(rings)
         if as_json:
             told = {"n": place, **asdict(moment), "rings": rings}
+            told |= {} if ended is None else {"voided": told_of(ended)}
             typer.echo(json.dumps(told, allow_nan=False))
             continue
         if place == 1:
@@ -210,6 +227,9 @@ def end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None) -
         lines.append(said_of_last(plan, moments[-1]))
     if plan.threshold is not None:
         lines += _alarm_lines(plan, plan.threshold, moments)
+    ended = voided_in(plan, moments)
+    if ended is not None:
+        lines.append(ended.sentence(number(ended.value, decimals=3, up=True)))
     lines.append(
         "Holds if: the clients arrive independently from one population and none is left out (in a"
         " finite pool a newcomer makes up for those before); they played no part in training or in"

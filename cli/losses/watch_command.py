@@ -29,7 +29,7 @@ def watch(
         typer.Option(metavar="FILE", help="The model that is scored: the ledger keeps its hash."),
     ] = None,
     rule: Annotated[
-        str | None, typer.Option(help="product (unless given) or betting_mixture.")
+        str | None, typer.Option(help="product_mixture (default), product, betting_mixture.")
     ] = None,
     delta: Annotated[
         float | None,

@@ -9,9 +9,11 @@ from latecomer.eval.certificates.arriving import (
     WatchPlan,
     first_alarm,
     moments_after,
+    voided_in,
     watch_plan,
 )
 from latecomer.eval.certificates.loss_table import Source, read_in_order
+from latecomer.eval.certificates.voided import Voided, told_of
 from latecomer.losses.shown import Shown
 from latecomer.losses.watch import end_lines, said_of_last
 
@@ -40,11 +42,17 @@ class Watched(Shown):
             "plan": self.plan.to_dict(),
             "clients": [asdict(moment) for moment in self.moments],
             "alarms": first_alarm(self.plan, self.moments),
+            "voided": told_of(self.voided),
         }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one record per client."""
         return [asdict(moment) for moment in self.moments]
+
+    @property
+    def voided(self) -> Voided | None:
+        """The client that ended the fall of the plan's rule, and what the default gives."""
+        return voided_in(self.plan, self.moments)
 
     @property
     def sentence(self) -> str:

@@ -4,28 +4,35 @@ The plan is settled before the first loss; numbers follow from it and from the l
 of their arrival, and from nothing else.  Needs no torch and loads none.
 """
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Array
-from latecomer.bounds.held_out.arriving import betting_mixture_path, product_path
-from latecomer.bounds.held_out.betting import betting_mixture
+from latecomer.bounds.certificate import Array, scaled_up
+from latecomer.bounds.held_out.arriving import (
+    betting_mixture_path,
+    mixture_after,
+    product_path,
+)
+from latecomer.bounds.held_out.betting import BET_WEIGHTS, betting_mixture
 from latecomer.bounds.held_out.drift import BETS, drift_evidence, drift_evidence_restarted
 from latecomer.eval.certificates.loss_table import read_arrivals
+from latecomer.eval.certificates.rules import RULES
+from latecomer.eval.certificates.voided import Voided
 from latecomer.eval.checks import fraction, number_in, one_of, whole
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.reading.yaml_text import read_mapping
 
 Arrival = tuple[str, float]
 """A client and its loss."""
+DEFAULT_PATH_RULE = "product_mixture"
+"""Rule of a plan that names none; a client with the largest loss does not end its fall."""
 _POLL_SECONDS = 0.2
 
 
@@ -53,7 +60,7 @@ class WatchPlan:
         What the model that is scored was trained on, in the user's words.
     """
 
-    rule: str = "product"
+    rule: str = DEFAULT_PATH_RULE
     delta: float = 0.05
     loss_max: float = 1.0
     threshold: float | None = None
@@ -99,6 +106,12 @@ def _product(losses: Array, plan: WatchPlan, known: int, last: float) -> Array:
     return product_path(losses=losses, delta=plan.delta, loss_max=plan.loss_max).value[known:]
 
 
+def _product_mixture(losses: Array, plan: WatchPlan, known: int, last: float) -> Array:
+    level, top = np.array(plan.delta), plan.loss_max
+    new = mixture_after(losses / top, level, np.array(BET_WEIGHTS), known)
+    return np.minimum.accumulate([last, *(new if top == 1.0 else scaled_up(new, top))])[1:]
+
+
 def _betting_mixture(losses: Array, plan: WatchPlan, known: int, last: float) -> Array:
     delta, top = plan.delta, plan.loss_max
     if not known:
@@ -112,7 +125,11 @@ def _betting_mixture(losses: Array, plan: WatchPlan, known: int, last: float) ->
 
 
 PATH_RULES: Mapping[str, Callable[[Array, WatchPlan, int, float], Array]] = MappingProxyType(
-    {"product": _product, "betting_mixture": _betting_mixture}
+    {
+        "product_mixture": _product_mixture,
+        "product": _product,
+        "betting_mixture": _betting_mixture,
+    }
 )
 """Rules whose certificates after all clients hold together."""
 
@@ -219,13 +236,43 @@ def moments_after(
         told |= {"losses": losses, "loss_max": plan.loss_max}
         evidence = drift_evidence(**told)[first:].tolist()
         restarted = drift_evidence_restarted(**told)[first:].tolist()
-    total = [math.fsum(losses[: seen + 1]) / (seen + 1) for seen in range(first, losses.size)]
+    means = (np.cumsum(losses) / np.arange(1, losses.size + 1))[first:].clip(max=plan.loss_max)
     return tuple(
         Moment(client, loss, *numbers)
         for (client, loss), *numbers in zip(
-            arrivals[first:], total, values.tolist(), evidence, restarted, strict=True
+            arrivals[first:], means.tolist(), values.tolist(), evidence, restarted, strict=True
         )
     )
+
+
+def voided_after(
+    plan: WatchPlan, arrivals: Sequence[Arrival], first: int = 0
+) -> list[Voided | None]:
+    """Return what has ended the fall of the plan's rule after every client beyond the first ones.
+
+    Examples
+    --------
+    >>> named = watch_plan(rule="product")
+    >>> [void and void.client for void in voided_after(named, [("ann", 0.0), ("bob", 1.0)])]
+    [None, 'bob']
+    """
+    worst = [loss == plan.loss_max for _, loss in arrivals]
+    if not RULES[plan.rule].ends_at_largest or not any(worst):
+        return [None] * (len(arrivals) - first)
+    at = worst.index(True)
+    other = replace(plan, rule=DEFAULT_PATH_RULE, threshold=None)
+    gives = [moment.certificate for moment in moments_after(other, (), arrivals)]
+    client = arrivals[at][0]
+    return [
+        Voided(client, plan.rule, DEFAULT_PATH_RULE, value) if place >= at else None
+        for place, value in enumerate(gives[first:], start=first)
+    ]
+
+
+def voided_in(plan: WatchPlan, moments: Sequence[Moment]) -> Voided | None:
+    """Return what has ended the fall of the plan's rule by now."""
+    ends = voided_after(plan, [(moment.client, moment.loss) for moment in moments])
+    return ends[-1] if ends else None
 
 
 def first_alarm(plan: WatchPlan, moments: Sequence[Moment]) -> tuple[int | None, int | None]:

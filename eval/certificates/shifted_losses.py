@@ -25,6 +25,7 @@ from latecomer.bounds.held_out.bets import (
     product_wor_bets,
     wsr_averaged_bets,
 )
+from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.bounds.shift.ball_mixture import apart, ball_mixture, breaking_radius, widest
 from latecomer.bounds.shift.balls import MeanRule, chi2_ball, kl_ball, subgroup, tv_ball
 from latecomer.bounds.shift.duals import DUALS
@@ -42,7 +43,7 @@ from latecomer.eval.errors import InputError, nearest
 _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
     {
         "product": lambda given: product_bets(),
-        "product_mixture": lambda given: product_mixture_bets(),
+        "product_mixture": lambda given: product_mixture_bets(weights=BET_WEIGHTS),
         "betting_mixture": lambda given: betting_mixture_bets(),
         "wsr_averaged": lambda given: wsr_averaged_bets(**_drawn(given)),
         "product_wor": lambda given: product_wor_bets(given.pool),

@@ -78,7 +78,7 @@ class Progressive(TrainingRoute):
     kind: ClassVar[str] = "progressive"
 
     route: Literal["r4"]
-    rule: Annotated[str, BeforeValidator(one_of(rules_for("r4")))] = "product"
+    rule: Annotated[str, BeforeValidator(one_of(rules_for("r4")))] = "product_mixture"
     block: Count = 1
     rounds_per_block: Count = 10
 

@@ -92,4 +92,4 @@ def _file_examples() -> Iterator[tuple[str, dict[str, Any]]]:
         more = {"others": 0.55} if rule in left else {}
         made = _example(f"{FILE}:{rule}", "finite-pool", "any", **more)
         yield f"certify FILE --pool-size, {rule}", made
-    yield "watch FILE, product", _example(f"{WATCH}:product", "iid", "any")
+    yield "watch FILE, product_mixture", _example(f"{WATCH}:product_mixture", "iid", "any")

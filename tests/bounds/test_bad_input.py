@@ -306,6 +306,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     },
     "betting_wor": {"losses": [0.1, 0.2], "delta": 0.05, "pool_size": 10, "n_bets": 4},
     "betting_mixture_path": {"losses": [0.1, 0.2], "delta": 0.05, "n_bets": 4},
+    "product_mixture_path": {"losses": [0.1, 0.2], "delta": 0.05, "n_bets": 4},
     "drift_evidence": {"losses": [0.1, 0.2], "threshold": 0.3, "bets": [0.5, 1.0]},
     "xi": {"n": 10},
     "zakerinia24": {

@@ -80,6 +80,8 @@ class Rule:
         Whose risk it bounds when every loss is one client's score.
     least : int
         Fewest clients that it needs.
+    ends_at_largest : bool
+        Whether a single client with the largest loss leaves it nothing to say.
     """
 
     name: str
@@ -96,3 +98,4 @@ class Rule:
     bound: Calculator | None = None
     population: str = "unseen-client"
     least: int = 1
+    ends_at_largest: bool = False

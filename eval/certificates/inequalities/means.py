@@ -6,7 +6,13 @@ from functools import partial
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.held_out.betting import betting_mixture, product_mixture, wsr, wsr_wor
+from latecomer.bounds.held_out.betting import (
+    BET_WEIGHTS,
+    betting_mixture,
+    product_mixture,
+    wsr,
+    wsr_wor,
+)
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.blend import blend
 from latecomer.bounds.held_out.losses import chernoff_kl, emp_bernstein, product
@@ -77,7 +83,7 @@ def _betting_mixture(a: Asked) -> Certificate:
 
 
 def _product_mixture(a: Asked) -> Certificate:
-    return product_mixture(losses=a.losses, delta=a.level)
+    return product_mixture(losses=a.losses, delta=a.level, weights=BET_WEIGHTS)
 
 
 # Rules without replacement are for finite pools, and about the scores as measured there.
@@ -88,6 +94,7 @@ RULES = (
         words="product rule",
         doors=("r0", "table", "r4"),
         bound=_product,
+        ends_at_largest=True,
     ),
     Rule(
         name="chernoff_kl",
@@ -132,6 +139,7 @@ RULES = (
         certify_words="product rule without replacement",
         ordered=True,
         bound=_product_wor,
+        ends_at_largest=True,
     ),
     _of_pools(
         name="product_wor_averaged",
@@ -139,6 +147,7 @@ RULES = (
         certify_words="product rule without replacement over drawn orders",
         orders=True,
         bound=partial(_averaged_in_pool, product_wor_averaged),
+        ends_at_largest=True,
     ),
     _of_pools(
         name="betting_wor",

@@ -16,15 +16,22 @@ from latecomer.bounds import (
     drift_evidence,
     drift_evidence_restarted,
     product,
+    product_mixture,
+    product_mixture_path,
     product_path,
 )
 from latecomer.bounds.held_out.drift import BETS
 
 mp: Any = mpmath
-AT_ONE_TIME = {"product_path": product, "betting_mixture_path": betting_mixture}
+AT_ONE_TIME = {
+    "product_path": product,
+    "betting_mixture_path": betting_mixture,
+    "product_mixture_path": product_mixture,
+}
 PATHS: dict[str, Any] = {
     "product_path": product_path,
     "betting_mixture_path": betting_mixture_path,
+    "product_mixture_path": product_mixture_path,
 }
 EVIDENCE: dict[str, Any] = {
     "drift_evidence": drift_evidence,

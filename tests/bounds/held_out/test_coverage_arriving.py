@@ -18,9 +18,11 @@ from latecomer.bounds import (
     drift_evidence,
     drift_evidence_restarted,
     product,
+    product_mixture_path,
     product_path,
 )
 from latecomer.bounds.certificate import Array
+from latecomer.bounds.held_out.betting import BET_WEIGHTS
 
 pytestmark = pytest.mark.theory
 
@@ -67,6 +69,13 @@ def test_product_path_holds_at_300_looks_together(world: World) -> None:
     failed = ever_below(product_path(losses=losses, delta=DELTA).value, MEANS[world])
     print(f"{world.__name__}: {failed / 10_000:.4f} failed")
     assert failed <= limit(10_000)
+
+
+@pytest.mark.parametrize("world", MEANS, ids=lambda world: world.__name__)
+def test_the_default_of_watch_holds_at_300_looks_together(world: World) -> None:
+    losses = world(np.random.default_rng(97), (1000, LOOKS))
+    path = product_mixture_path(losses=losses, delta=DELTA, weights=BET_WEIGHTS).value
+    assert ever_below(path, MEANS[world]) <= limit(1000)
 
 
 def test_product_path_spends_delta_and_its_twin_is_caught() -> None:

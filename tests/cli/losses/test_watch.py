@@ -44,14 +44,36 @@ def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_once_shows_a_line_a_client_and_what_is_proved(losses: str) -> None:
     header, *rows = text("watch", losses, "--once").splitlines()
     assert header == "client         loss so far  mean <=  o mean so far, | mean <="
-    assert rows[0] == "ann           0.050  0.050    0.953    o" + " " * 35 + "|"
-    assert rows[4].startswith("eve           0.080  0.092    0.503      o")
-    assert rows[5] == "Plan, to be fixed before the first loss is seen: rule product, delta 0.05."
+    assert rows[0] == "ann           0.050  0.050    0.962    o" + " " * 35 + "|"
+    assert rows[4].startswith("eve           0.080  0.092    0.520      o")
+    assert rows[5] == (
+        "Plan, to be fixed before the first loss is seen: rule product_mixture, delta 0.05."
+    )
     assert rows[6].startswith("With probability at least 95% over the choice of all clients who")
     assert "the mean loss over clients still to come, drawn like them" in rows[6]
-    assert "is at most 0.503" in rows[6]
+    assert "is at most 0.520" in rows[6]
     assert "none is left out" in rows[7]
     assert len(rows) == 8
+
+
+def test_a_rule_that_a_client_ends_names_it_and_what_the_default_gives(losses: str) -> None:
+    with Path(losses).open("a") as file:
+        file.write("fay,1\n" + "".join(f"g{i},0.05\n" for i in range(40)))
+    said = "Client 'fay' has the largest loss, with which rule product can prove nothing more;"
+    default = latecomer.watch_losses(losses)
+    shown = text("watch", losses, "--once", "--rule", "product")
+    (line,) = [line for line in shown.splitlines() if line.startswith("Client ")]
+    assert line.startswith(f"{said} product_mixture, the default, would give at most 0.")
+    assert line in str(latecomer.watch_losses(losses, rule="product"))
+    told = {"client": "fay", "rule": "product", "instead": "product_mixture"}
+    told["value"] = default.moments[-1].certificate
+    assert latecomer.watch_losses(losses, rule="product").to_dict()["voided"] == told
+    lines = text("watch", losses, "--once", "--rule", "product", "--json").splitlines()
+    assert ["voided" in json.loads(one) for one in lines] == [False] * 5 + [True] * 41
+    assert json.loads(lines[-1])["voided"] == told
+    assert default.to_dict()["voided"] is None
+    assert "Client " not in str(default)
+    assert default.moments[-1].certificate < default.moments[5].certificate
 
 
 def test_json_is_a_line_a_client(losses: str) -> None:
@@ -161,7 +183,7 @@ def test_mistakes_are_one_line(losses: str) -> None:
         (["watch", "absent.csv"], "absent.csv: no such file"),
         (
             ["watch", losses, "--rule", "chernoff_kl"],
-            "rule must be one of product, betting_mixture, got 'chernoff_kl'",
+            "rule must be one of product_mixture, product, betting_mixture, got 'chernoff_kl'",
         ),
         (
             ["watch", losses, "--threshold", "1"],

@@ -11,15 +11,18 @@ from latecomer.bounds import (
     betting_mixture_path,
     drift_evidence,
     drift_evidence_restarted,
-    product,
+    product_mixture,
+    product_mixture_path,
     product_path,
 )
+from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.eval import InputError
 from latecomer.eval.certificates.arriving import (
     arrivals_of,
     first_alarm,
     moments_after,
     read_plan,
+    voided_after,
     watch_plan,
 )
 
@@ -28,14 +31,25 @@ LOSSES = np.random.default_rng(11).beta(2.8, 13.7, 40)
 CLIENTS = [(f"client {i}", float(loss)) for i, loss in enumerate(LOSSES)]
 
 
-@pytest.mark.parametrize("rule", ["product", "betting_mixture"])
+def mixture_path(**asked):
+    return product_mixture_path(weights=BET_WEIGHTS, **asked)
+
+
+PATHS = {
+    "product": product_path,
+    "betting_mixture": betting_mixture_path,
+    "product_mixture": mixture_path,
+}
+
+
+@pytest.mark.parametrize("rule", PATHS)
 @pytest.mark.parametrize("steps", [[40], [1] * 40, [0, 17, 1, 22]])
 def test_numbers_do_not_hang_on_how_many_came_at_once(rule, steps):
     plan = watch_plan(rule=rule, delta=0.1, threshold=0.2, bets=(1.0, 0.3))
     moments = ()
     for step in steps:
         moments += moments_after(plan, moments, CLIENTS[: len(moments) + step])
-    path = {"product": product_path, "betting_mixture": betting_mixture_path}[rule]
+    path = PATHS[rule]
     drift = {"losses": LOSSES, "threshold": 0.2, "bets": (1.0, 0.3)}
     for name, expected in (
         ("certificate", path(losses=LOSSES, delta=0.1).value),
@@ -78,13 +92,29 @@ def scores_of(seed):
         ]
 
 
+def test_the_default_goes_on_falling_after_a_client_with_the_largest_loss():
+    worst = [*CLIENTS[:5], ("dee", 1.0), *CLIENTS[5:]]
+    for top in (1.0, 4.0):
+        arrivals = [(client, top * loss) for client, loss in worst]
+        found = [m.certificate for m in moments_after(watch_plan(loss_max=top), (), arrivals)]
+        assert found[-1] < 0.8 * found[5] < top
+        named = watch_plan(rule="product", loss_max=top)
+        ended = [moment.certificate for moment in moments_after(named, (), arrivals)]
+        assert set(ended[4:]) == {ended[4]}
+        voids = voided_after(named, arrivals)
+        assert voids[:5] == [None] * 5
+        assert {(v.client, v.instead) for v in voids[5:]} == {("dee", "product_mixture")}
+        assert [v.value for v in voids[5:]] == found[5:]
+        assert voided_after(watch_plan(loss_max=top), arrivals) == [None] * len(arrivals)
+
+
 @pytest.mark.parametrize("seed", ["0", "1", "2"])
 def test_fifty_certified_clients_end_near_the_batch_certificate(seed):
     """Numbers alone: these clients are of a pool, where the path itself would be no proof."""
     losses = scores_of(seed)
     assert len(losses) == 50
     last = moments_after(watch_plan(), (), [(str(i), x) for i, x in enumerate(losses)])[-1]
-    batch = float(product(losses=losses, delta=0.05))
+    batch = float(product_mixture(losses=losses, delta=0.05, weights=BET_WEIGHTS))
     assert batch - 0.015 <= last.certificate <= batch + 1e-12
 
 
@@ -95,7 +125,10 @@ def test_a_plan_is_read_and_checked(tmp_path):
         rule="betting_mixture", delta=0.1, threshold=0.3, trained_on="us"
     )
     for text, said in (
-        ("rule: produkt\n", "rule must be one of product, betting_mixture, got 'produkt'"),
+        (
+            "rule: produkt\n",
+            "rule must be one of product_mixture, product, betting_mixture, got 'produkt'",
+        ),
         ("delta: 2\n", "delta must lie strictly between 0 and 1, got 2"),
         ("threshold: 1\n", "threshold must lie strictly between 0 and 1, got 1"),
         ("threshold: low\n", "threshold must lie in"),

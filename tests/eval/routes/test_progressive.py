@@ -287,7 +287,10 @@ def test_a_route_is_a_cell_of_its_own_and_leaves_the_others_as_they_are() -> Non
     study = parse_study({**STUDY, "certificates": [wanted]})
     cells = study.cells("hash")
     assert [cell.id for cell in cells[:3]] == [cell.id for cell in plain]
-    assert [cell.label for cell in cells[3:]] == ["fedavg r4:product", "pefll r4:product"]
+    assert [cell.label for cell in cells[3:]] == [
+        "fedavg r4:product_mixture",
+        "pefll r4:product_mixture",
+    ]
     assert {cell.kind for cell in cells[3:]} == {"progressive"}
     assert cells[3].rounds == 3 + 8 * 2
     assert parse_study(study.resolved()) == study
