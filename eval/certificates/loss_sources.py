@@ -136,7 +136,9 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
         return f"{path}, line {reader.line_num}"
 
     try:
-        names = _required(path, _header(path, reader), rows, lambda: foreign_header(text))
+        names = _required(
+            path, _header(path, reader), rows, lambda: foreign_header(text) or _wider(data)
+        )
         client, loss = names.index("client"), names.index("loss")
         weight = names.index("weight") if "weight" in names else None
         group = None if rows.by is None else names.index(rows.by)
@@ -184,14 +186,10 @@ def file_bytes(path: str) -> bytes:
 
 def _text(path: str, data: bytes) -> str:
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}, line {line}: not UTF-8 text{_wider(data)}") from error
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(f"{path}, line {line}: a zero byte, no UTF-8 text{_wider(data)}")
-    return text
 
 
 def _wider(data: bytes) -> str:

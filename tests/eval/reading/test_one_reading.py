@@ -256,7 +256,6 @@ def test_a_tensor_of_losses_is_a_table():
         (b"client,loss,Loss\na,0.1,0.9\n", "'loss' and 'Loss' differ only in letter case"),
         ("client,loss\na,0.1\n".encode("utf-16-le"), "it seems to be UTF-16 or UTF-32"),
         ("client,loss\na,0.1\n".encode("utf-16"), "it seems to be UTF-16 or UTF-32"),
-        (b"client,loss\na\x00,0.1\n", "line 2: a zero byte"),
         (b'"client" "loss"\n"1" "a" 0.1\n', "values are separated by blanks"),
         (b"sep=,\nclient,loss\na,0.1\n", "it begins with 'sep=', as spreadsheets write"),
     ],
