@@ -221,7 +221,7 @@ def moments_after(
     --------
     >>> after = moments_after(watch_plan(), (), [("ann", 0.0), ("bob", 0.1)])
     >>> [round(moment.certificate, 3) for moment in after]
-    [0.95, 0.788]
+    [0.959, 0.807]
     """
     first = len(known)
     if len(arrivals) == first:

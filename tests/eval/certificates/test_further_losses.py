@@ -17,6 +17,7 @@ from latecomer.bounds import (
     product,
 )
 from latecomer.bounds.held_out.bets import product_mixture_bets
+from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.bounds.shift.ball_mixture import apart
 from latecomer.eval import (
     certify_above,
@@ -66,8 +67,9 @@ def test_values_are_those_of_the_calculators() -> None:
     )
     assert found.breaking == float(breaking_radius(losses=VALUES, target=0.4, delta=0.05))
     mixed = certify_shifted(LOSSES, ball="kl", radii=[0.05], rule="product_mixture")
+    weighted = product_mixture_bets(weights=BET_WEIGHTS)
     assert float(mixed.certificate.value[0]) == float(
-        ball_mixture(losses=VALUES, radius=0.05, delta=0.05, bets=product_mixture_bets())
+        ball_mixture(losses=VALUES, radius=0.05, delta=0.05, bets=weighted)
     )
 
     def counted(*, losses, delta):

@@ -362,7 +362,7 @@ def test_a_rule_is_listed_once():
     own = "{route: r4, first: 20, clients: 16, methods: [%s]}"
     both = f"certificates=[{product}, {own % 'pefll'}, {own % 'fedavg'}]"
     assert len(quickstart(both).certificates) == 3
-    with pytest.raises(InputError, match="got r4 product again"):
+    with pytest.raises(InputError, match="got r4 product_mixture again"):
         quickstart(f"certificates=[{own % 'pefll'}, {own % 'pefll, fedavg'}]")
 
 
