@@ -121,13 +121,20 @@ def output_file(
     text = os.fspath(path)
     if text in ("", "-"):
         raise InputError(f"{key} must be a file, got {text!r}; a file of that name is ./{text}")
+    if _loses_nothing(key, text, inputs, grows=grows):
+        _check_folder(key, text)
+
+
+def _loses_nothing(key: str, text: str, inputs: Iterable[Any], *, grows: bool = False) -> bool:
+    """Refuse what is no file, or is an input; return whether a file is made or replaced."""
     kind = _kind_of(key, text) or ("folder" if text.endswith(os.sep) else "")
     legal = ("", "file") if grows else ("", "file", "character device", "pipe")
     if kind not in legal:
         raise InputError(f"{key} must be a file, {text} is a {kind}")
-    if kind in ("", "file"):
-        _check_folder(key, text)
+    regular = kind in ("", "file")
+    if regular:
         _check_inputs(key, text, inputs)
+    return regular
 
 
 def output_files(folder: Path, names: Iterable[str], inputs: Iterable[Any] = ()) -> None:
@@ -146,7 +153,8 @@ def output_files(folder: Path, names: Iterable[str], inputs: Iterable[Any] = ())
     held = [path for path in folder.rglob("*") if path.is_file()] if linked else []
     for name in names:
         others = [path for path in held if path != folder / name] if name in linked else []
-        output_file(name, folder / name, [*inputs, *others])
+        # A folder where nothing can be written is told of when something has to be.
+        _loses_nothing(name, os.fspath(folder / name), [*inputs, *others])
 
 
 def output_folder(key: str, path: str | os.PathLike[str], source: Path | None = None) -> None:
@@ -164,7 +172,8 @@ def output_folder(key: str, path: str | os.PathLike[str], source: Path | None = 
     kind = _kind_of(key, text)
     if kind not in ("", "folder"):
         raise InputError(f"{key} must be a folder, {text} is a {kind}")
-    _check_folder(key, os.path.join(text, "."))
+    if not kind:  # what is there may be gone through even where nothing can be written
+        _check_folder(key, os.path.join(text, "."))
     if source is not None and Path(os.path.realpath(text)).is_relative_to(os.path.realpath(source)):
         raise InputError(f"{key} must lie outside of {source}, which is only read, got {text}")
 

@@ -270,10 +270,7 @@ def _tighter(row: Mapping[str, Any]) -> str:
     least = float(least_price(mean, more, row["delta"]))
     ratio = least / row["unavoidable"] if row["unavoidable"] > 0 else 1.0
     value = mean + least + row["excess"] * min(ratio, 1.0)
-    return (
-        f"With {count(more, 'certified client')} it would be about {percent(value)}, were their "
-        "errors like these."
-    )
+    return f"With {more} alike it would be about {percent(value)}."
 
 
 def _published(bounds: pd.DataFrame) -> str:

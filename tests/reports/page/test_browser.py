@@ -270,7 +270,7 @@ def test_downloads_carry_the_data(visit, page_file):
         page.locator("#figure-gap a[download]").click()
     text = waiting.value.path().read_text("utf-8")
     assert waiting.value.suggested_filename == "gap.csv"
-    assert text.splitlines()[0] == "label,predictor,seed,seen,novel,gap"
+    assert text.splitlines()[0] == "label,predictor,seed,seen,novel,gap,mean,lower,upper,n_seeds"
 
 
 def test_fold_outs_are_open_on_paper_and_closed_again_after(visit, page_file):
