@@ -253,7 +253,8 @@ def test_no_route_trains_it(write):
     r4 = {"route": "r4", "first": 8, "clients": 8}
     cells = load_study(write(certificates=[r4], evaluation={"given_up": True, "every": 1})).cells()
     labels = [cell.label for cell in cells]
-    assert labels == ["split", "fedavg", "nearest", "fedavg r4:product", "fedavg, all clients"]
+    arriving = "fedavg r4:product_mixture"
+    assert labels == ["split", "fedavg", "nearest", arriving, "fedavg, all clients"]
 
 
 def served(name, **more):
