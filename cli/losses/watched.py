@@ -85,7 +85,7 @@ def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any)
     --------
     >>> watched = watch_losses({"ann": 0.0, "bob": 0.1}, delta=0.1)
     >>> watched.table()["certificate"].round(3).tolist()
-    [0.9, 0.7]
+    [0.916, 0.724]
     """
     settled = watch_plan(**settings) if plan is None else plan
     arrivals = read_in_order(losses, loss_max=settled.loss_max)

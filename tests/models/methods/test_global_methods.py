@@ -1,5 +1,6 @@
 """FedProx, pFedMe, kNN-Per and Hessian-free Per-FedAvg: their own rules."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -287,9 +288,10 @@ def test_seen_clients_of_knn_per_lean_on_neighbours_though_the_global_model_fits
         replace(one, x=torch.cat([clients.x, known], 1), mean=torch.zeros(10), sd=torch.ones(10))
         for one in (clients, left)
     )
-    task = make_task(input_shape=(10,), n_classes=4, target=torch.nn.Linear(10, 4))
+    net = torch.nn.Sequential(OrderedDict(head=torch.nn.Linear(10, 4)))
+    task = make_task(input_shape=(10,), n_classes=4, target=net)
     by_heart = torch.cat([torch.zeros(4, 6), 1e6 * torch.eye(4)], dim=1)
-    state = State(nest("target", {"weight": by_heart, "bias": torch.zeros(4)}))
+    state = State(nest("target", {"head.weight": by_heart, "head.bias": torch.zeros(4)}))
 
     def chosen(population: Clients, *, seen: bool) -> float:
         told = [
