@@ -85,7 +85,9 @@ class Dataset:
         taken = f"inputs of shape {shape}"
         if self.feature_names:
             taken = f"{len(self.feature_names)} features ({_listed(self.feature_names)})"
-        classes = _listed(self.class_names) if self.class_names else f"0 to {self.n_classes - 1}"
+        numbered = tuple(map(str, range(self.n_classes)))
+        unnamed = not self.class_names or self.class_names == numbered
+        classes = f"0 to {self.n_classes - 1}" if unnamed else _listed(self.class_names)
         known = f"{self.n_classes} classes ({classes})"
         return [f"{self.name}: {len(self)} samples{whose}, {taken}, {known}", *self.notes]
 
