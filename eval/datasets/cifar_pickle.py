@@ -4,14 +4,13 @@ These files need four names: a NumPy array, its dtype, the function that makes a
 codec by which Python 3 writes bytes into old pickles.
 """
 
-import pickle
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.datasets.restricted_pickle import Array, Dtype, Kind, StandIn, load_pickle
+from latecomer.eval.datasets.restricted_pickle import Array, Dtype, Kind, Latin1, load_pickle
 from latecomer.eval.errors import InputError
 
 
@@ -26,15 +25,6 @@ class _Images(Array):
         return np.frombuffer(content, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
-class _Latin1(StandIn):
-    """Stands in for ``_codecs.encode``: bytes that Python 3 wrote into an old pickle."""
-
-    def __new__(cls, text: Any, codec: Any) -> Any:
-        if not isinstance(text, str) or codec not in ("latin1", b"latin1"):
-            raise pickle.UnpicklingError("asks for a codec other than latin1")
-        return text.encode("latin1")
-
-
 _CIFAR = Kind(
     "CIFAR file",
     {
@@ -42,7 +32,7 @@ _CIFAR = Kind(
         ("numpy._core.multiarray", "_reconstruct"): _Images,
         ("numpy", "ndarray"): _Images,
         ("numpy", "dtype"): Dtype,
-        ("_codecs", "encode"): _Latin1,
+        ("_codecs", "encode"): Latin1,
     },
     encoding="bytes",
 )

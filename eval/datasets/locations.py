@@ -100,6 +100,27 @@ def given_path(path: object, what: str) -> Path:
     return Path(path).expanduser()
 
 
+def given_folder(path: object, what: str) -> Path:
+    """Return ``data.path`` as the path of an existing folder.
+
+    Raises
+    ------
+    InputError
+        It is no path, or there is no such folder.
+
+    Examples
+    --------
+    >>> given_folder("no-such-folder", "a folder of pictures")
+    Traceback (most recent call last):
+    latecomer.eval.errors.InputError: data.path: there is no folder no-such-folder
+    """
+    folder = given_path(path, what)
+    if not folder.is_dir():
+        problem = f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
+        raise InputError(f"data.path: {problem}")
+    return folder
+
+
 def require_file(file: Path) -> None:
     """Refuse a path that is not a file, or an empty file; for use within :func:`reading`."""
     if not file.exists():

@@ -65,6 +65,17 @@ def pictures(
     return _alike(opened, column)
 
 
+def check_layout(layout: object) -> None:
+    """Refuse a ``data.layout`` that is none of :data:`LAYOUTS`; None means that none is given.
+
+    >>> check_layout("nchw")
+    Traceback (most recent call last):
+    latecomer.eval.errors.InputError: data.layout must be one of vector, hw, chw, hwc, got 'nchw'
+    """
+    if layout is not None and layout not in LAYOUTS:
+        raise InputError(f"data.layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+
+
 def channels_first(x: NDArray[Any], layout: str | None) -> NDArray[Any]:
     """Return vectors unchanged and images as [N, C, H, W], by the layout that fits their shape.
 

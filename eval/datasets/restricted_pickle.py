@@ -76,6 +76,16 @@ class Array(StandIn):
         raise InputError("holds an array without its contents")
 
 
+class Latin1(StandIn):
+    """Stands in for ``_codecs.encode``: bytes that Python 3 wrote into an old pickle."""
+
+    def __new__(cls, text: Any, codec: Any) -> Any:
+        """Return the bytes, refusing every codec but latin1."""
+        if not isinstance(text, str) or codec not in ("latin1", b"latin1"):
+            raise pickle.UnpicklingError("asks for a codec other than latin1")
+        return text.encode("latin1")
+
+
 def whole(shape: tuple[Any, ...]) -> bool:
     """Whether a pickle's shape is one: whole numbers from 0.
 

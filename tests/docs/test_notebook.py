@@ -69,7 +69,9 @@ def test_its_outputs_in_a_browser(stored, tmp_path):
         page.goto(page_file.as_uri())
         assert page.locator("table").count() == 4
         certificate = page.locator(".out").nth(1)
-        assert certificate.locator("p").first.inner_text().startswith("With probability at least 95%")
+        assert (
+            certificate.locator("p").first.inner_text().startswith("With probability at least 95%")
+        )
         topics = certificate.locator("tbody tr td:first-child").all_inner_texts()
         assert list(dict.fromkeys(topics)) == ["mean", "next client", "shifts", "tails", "groups"]
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")

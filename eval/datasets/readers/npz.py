@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from latecomer.eval.datasets.columns import refuse_regression
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import given_path
-from latecomer.eval.datasets.pictures import LAYOUTS, channels_first
+from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.errors import InputError
 
@@ -50,8 +50,7 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
         arrays. Nothing in the file is ever executed.
     """
     file = given_path(path, "an npz file")
-    if layout is not None and layout not in LAYOUTS:
-        raise InputError(f"data.layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    check_layout(layout)
     if not file.exists():
         raise InputError(f"data.path: there is no file {file}")
     if not file.is_file():
