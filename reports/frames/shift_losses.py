@@ -156,6 +156,7 @@ def curves_from_start(shifts: pd.DataFrame) -> pd.DataFrame:
         control = frame[frame["shift"] == shift + CONTROL].assign(start="control")
         before = control if len(control) else frame[frame["shift"] == "none"].assign(start="none")
         own, neutral = frame[frame["shift"] == shift], neutral_severity(shift)
+        before = before.merge(own[MODEL].drop_duplicates())  # a route's model is not shifted
         places, start = _places(own["severity"], neutral)
         parts.append(before.assign(shift=shift, severity=neutral, place=start))
         parts.append(own.assign(place=places).sort_values("place", kind="stable"))

@@ -81,3 +81,10 @@ def test_a_curve_starts_where_nothing_happens() -> None:
     assert starts["severity"]["contrast"] == 1.0
     assert np.isnan(starts["severity"]["extrapolation"])
     assert set(starts["place"]) == {0}
+
+
+def test_a_model_that_no_shift_was_measured_on_has_no_curve() -> None:
+    """As those have that a route trains, beside shifted ones of a study."""
+    measured = ("m", "none", np.nan, 0.1), ("m", "blur", 1.0, 0.3)
+    errors = client_errors(errors_of(*measured, ("m r4:product", "none", np.nan, 0.2)))
+    assert set(curves_from_start(shift_frame(errors))["label"]) == {"m"}
