@@ -133,6 +133,21 @@ LESS_ALONE_CAPTION = (
 )
 
 
+STEPS_CAPTION = (
+    " Serving steps: gradient steps that the study's settings have a new client take before it is "
+    "served."
+)
+
+
+def steps_cell(steps: Mapping[str, int], label: str) -> dict[str, str]:
+    """Write what serving a new client takes as a cell under its head; none if no model's is known.
+
+    >>> steps_cell({"a": 2600}, "a"), steps_cell({"a": 0}, "a"), steps_cell({}, "a")
+    ({'serving steps': '2,600'}, {'serving steps': '0'}, {})
+    """
+    return {"serving steps": f"{steps[label]:,}" if label in steps else DASH} if steps else {}
+
+
 def gap_in_points(row: Mapping[str, Any]) -> str:
     """Write a gap of errors, points lost with their 95% interval where there is one.
 

@@ -21,6 +21,13 @@ UNDEALT = (
 )
 """Why certificates on a frozen split that cannot be dealt again are no proofs."""
 
+APART = (
+    "class sets were dealt to seen and to held-out clients apart (split.classes_dealt), so that "
+    "the clients this route certifies, who are among the seen ones, are no uniform sample of the "
+    "pool"
+)
+"""Why certificates of arriving clients of a pool are no proofs where class sets are so dealt."""
+
 VOUCHED = (
     "the system was trained elsewhere, and its user vouches that no client but the seen ones had "
     "part in its training or in any choice about it"
@@ -61,7 +68,8 @@ def with_caveats(
     On a split of independent clients, certificates of routes that train on arriving clients get a
     row ``certificate_overlap`` (`shared_samples`).  On a pool, certificates of one fixed system get
     rows ``certificate_pool``: what they imply for clients not scored.  On a frozen split
-    that is not known to be dealt at random no certificate is rigorous.  For a system not
+    that is not known to be dealt at random no certificate is rigorous, nor are those of a pool's
+    seen clients where class sets were dealt to these apart.  For a system not
     ``trained`` here, certificates assume what its user vouches for.
     """
     rows, facts = list(outcome.rows), _facts(outcome)
@@ -71,6 +79,8 @@ def with_caveats(
             rows, facts = _with_overlap(rows, facts, shared_samples(split, plan), len(split.novel))
         else:
             rows = rows + _left_for_others(rows, facts)
+            if split.settings.get("classes_dealt"):
+                rows, facts = unproven(rows, facts, APART)
     if not split.dealt:
         rows, facts = unproven(rows, facts, UNDEALT)
     if not trained:

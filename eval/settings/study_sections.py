@@ -123,7 +123,8 @@ class Train(Settings):
     everything measured or certified are always float32.
 
     ``tune_newcomers``: learning rates from which ``novel_lr`` is chosen for each method, by
-    refitting seen clients as newcomers; no effect on methods whose newcomers do not train.
+    refitting seen clients as newcomers, on support that the method was trained on (which may say
+    little of newcomers); no effect on methods whose newcomers do not train.
     """
 
     rounds: Count = 5000

@@ -174,12 +174,21 @@ def _dealt(dataset: Dataset, settings: Dealt) -> Split:
 
 
 def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., Filling]) -> _Dealt:
-    """Fill all clients the same way and permute them before they are divided into groups."""
-    seed = settings.seed
-    filling = fill(pool, settings.clients, generator(seed, "fill"), **settings.own)
+    """Fill all clients the same way and permute them before they are divided into groups.
+
+    Where class sets are dealt by group, clients are permuted within the seen and within the
+    held-out ones: certification clients are then still a uniform sample of those held out.
+    """
+    seed, own, n_apart = settings.seed, settings.own, 0
+    if own.pop("classes_dealt", None):
+        n_apart = sum(_groups(settings.certify, settings.novel, settings.clients or 0)[1:])
+        own["n_held_out"] = n_apart
+    filling = fill(pool, settings.clients, generator(seed, "fill"), **own)
     n_clients = len(filling.ids)
     groups = _groups(settings.certify, settings.novel, n_clients)
-    order = generator(seed, "groups").permutation(n_clients)
+    rng = generator(seed, "groups")
+    first = n_clients - n_apart
+    order = np.concatenate([rng.permutation(first), first + rng.permutation(n_apart)])
     # Natural clients keep their numbers; others are numbered in their new order.
     ids = filling.ids[order] if SPLITS[settings.kind].natural else np.arange(n_clients)
     shares, rng = (settings.query, settings.validation), generator(seed, "roles")

@@ -28,17 +28,30 @@ SUPPORT, VALIDATION, QUERY = 0, 1, 2
 
 
 def balanced_classes(
-    n_clients: int, n_classes: int, per_client: int, rng: np.random.Generator
+    n_clients: int, n_classes: int, per_client: int, rng: np.random.Generator, n_held_out: int = 0
 ) -> NDArray[np.bool_]:
     """Give each client distinct classes and each class to the same number of clients (up to 1).
 
     Clients choose one after another among the classes given out least often so far, ties at random,
     so that the numbers of clients per class never differ by more than one.
 
+    With the last ``n_held_out`` clients dealt to apart, this holds among them and among the others:
+    the smaller group has the sets of classes that the larger one was dealt first.
+
     Returns
     -------
     ndarray of bool, shape [n_clients, n_classes]
+
+    Examples
+    --------
+    >>> dealt = balanced_classes(15, 5, 2, np.random.default_rng(0), n_held_out=5)
+    >>> dealt[:10].sum(axis=0).tolist(), dealt[10:].sum(axis=0).tolist()
+    ([4, 4, 4, 4, 4], [2, 2, 2, 2, 2])
     """
+    if n_held_out:
+        sizes = n_clients - n_held_out, n_held_out
+        sets = balanced_classes(max(sizes), n_classes, per_client, rng)
+        return np.concatenate([sets[:size] for size in sizes])
     chosen = np.zeros((n_clients, n_classes), dtype=np.bool_)
     given = np.zeros(n_classes)
     if per_client == n_classes:

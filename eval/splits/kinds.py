@@ -52,6 +52,7 @@ def fill_by_class(
     classes_per_client: int,
     shares: str,
     min_samples: int | None = None,
+    n_held_out: int = 0,
 ) -> Filling:
     """Give each client ``classes_per_client`` distinct classes and a share of each.
 
@@ -59,7 +60,8 @@ def fill_by_class(
     never given, and some stay unused if clients times ``classes_per_client`` is below the number of
     classes. Shares of a class are ``equal``, or in proportion to independent U(.4, .6) draws. With
     ``uniform_and_one_unused`` such a share more is drawn for every class and given to nobody, as in
-    pFedHN's published code (its text has ``uniform``).
+    pFedHN's published code (its text has ``uniform``). Held-out clients who are dealt to apart are
+    the last ``n_held_out``, see :func:`~latecomer.eval.splits.dealing.balanced_classes`.
 
     Raises
     ------
@@ -73,7 +75,7 @@ def fill_by_class(
     key = "split.classes_per_client"
     per_client = whole(key, classes_per_client, 1, len(present), why)
     chosen = np.zeros((n_clients, pool.n_classes), dtype=np.bool_)
-    chosen[:, present] = balanced_classes(n_clients, len(present), per_client, rng)
+    chosen[:, present] = balanced_classes(n_clients, len(present), per_client, rng, n_held_out)
     weights = chosen.astype(np.float64)
     if shares != "equal":
         weights *= rng.uniform(*_UNIFORM, chosen.shape)
@@ -99,11 +101,12 @@ def fill_coarse(
     *,
     superclasses_per_client: int,
     min_samples: int | None = None,
+    n_held_out: int = 0,
 ) -> Filling:
     """Give each client ``superclasses_per_client`` superclasses and equal shares of their classes.
 
     Every superclass goes to the same number of clients up to rounding (in pFedHN's Figure 4, each
-    of CIFAR-100's twenty goes to five clients).
+    of CIFAR-100's twenty goes to five clients). ``n_held_out`` as for :func:`fill_by_class`.
 
     Raises
     ------
@@ -119,7 +122,7 @@ def fill_coarse(
     names = np.unique(superclass[totals > 0])
     key, why = "split.superclasses_per_client", " (the superclasses that have samples)"
     per_client = whole(key, superclasses_per_client, 1, len(names), why)
-    chosen = balanced_classes(n_clients, len(names), per_client, rng)
+    chosen = balanced_classes(n_clients, len(names), per_client, rng, n_held_out)
     place = np.searchsorted(names, superclass).clip(max=len(names) - 1)
     weights = np.where(names[place] == superclass, chosen[:, place], 0).astype(np.float64)
     return fill_by_weight(pool, weights, least, rng)

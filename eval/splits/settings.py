@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from latecomer.eval.checks import wrong
 from latecomer.eval.errors import InputError, nearest
@@ -52,7 +52,18 @@ class _Filled(Dealt):
     min_samples: Count | None = None
 
 
-class ByClass(_Filled):
+def _unless_usual(value: str | None) -> str | None:
+    """Let the usual way count as not given, so that naming it makes no other split."""
+    return None if value == "overall" else value
+
+
+class _ClassSets(_Filled):
+    classes_dealt: Annotated[
+        Literal["overall", "by_group"] | None, AfterValidator(_unless_usual)
+    ] = None
+
+
+class ByClass(_ClassSets):
     """Every client holds a few classes."""
 
     kind: Literal["by_class"]
@@ -79,7 +90,7 @@ class Dirichlet(_Filled):
     samples_per_client: Count | None = None
 
 
-class Coarse(_Filled):
+class Coarse(_ClassSets):
     """Every client holds all classes of a few superclasses."""
 
     kind: Literal["coarse"]

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models.engine.fine_tuning import Tuning
-from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.hyperparameters import choice, count, number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Finish, Start
 from latecomer.models.engine.schedule import Cohort
@@ -33,10 +33,10 @@ class PFedMe(FineTuned, GlobalWeights):
     Moreau envelope, ``w -= local_lr * lam * (w - theta)``. The server moves a share ``beta`` of
     the way to the cohort's mean ``w``; no step has momentum or clipping.
 
-    A client that trained is served the ``theta`` its last round ended with, tied to the weights of
-    that round: in the published code all clients train in every round, and only the mean is over
-    those selected. Others are served the ``theta`` that SGD on their whole support finds for the
-    global weights.
+    In the published code all clients train in every round, and only the mean is over those
+    selected: every ``theta`` is a round old at most. Here the cohort alone trains, and ``thetas``
+    says what a seen client is served. A newcomer is served the ``theta`` that SGD on its whole
+    support finds for the global weights.
 
     Attributes
     ----------
@@ -44,9 +44,13 @@ class PFedMe(FineTuned, GlobalWeights):
         Strength of the tie; step of the server.
     inner_steps, inner_lr, inner_weight_decay, local_lr : int, float, float, float
         Steps of ``theta``, and of ``w``; either rate times ``lam`` should stay below 1.
+    thetas : str
+        ``kept`` serves a seen client the ``theta`` its last round ended with, tied to the weights
+        of that round; ``refit`` fits it to the present global weights, as a newcomer's is: nearer
+        to the published code, at ``finetune_steps`` steps a client and check.
     novel_lr, finetune_steps, finetune_batch_size, clip_norm : float or None, int, int, float
-        Of serving a newcomer by plain SGD: rate (None: ``inner_lr``), steps (published: 20 epochs,
-        260 for 100 clients of CIFAR-10), batch size and clipping.
+        Of fitting a ``theta`` by plain SGD when a client is served: rate (None: ``inner_lr``),
+        steps (published: 20 epochs, 260 for 100 clients of CIFAR-10), batch size and clipping.
     """
 
     lam: float = number(15.0, above=0)
@@ -55,6 +59,7 @@ class PFedMe(FineTuned, GlobalWeights):
     inner_weight_decay: float = number(1e-3, least=0)
     local_lr: float = number(5e-3, above=0)
     beta: float = number(1.0, above=0)
+    thetas: str = choice("kept", "refit")
     novel_lr: float | None = number(None, above=0)
     finetune_steps: int = count(260, least=0)
     finetune_batch_size: int = count(32)
@@ -133,9 +138,9 @@ class PFedMe(FineTuned, GlobalWeights):
         return super().aggregate(task, state, cohort, start, scaled)
 
     def own_model(self, task: Task, state: State, index: int) -> Params | None:
-        """Return the client's own ``theta``, if it ever trained."""
-        trained = state.clients["has_theta"][index]
-        return row(part(state.clients, _OWN), index) if trained else None
+        """Return the client's own ``theta``, if it ever trained and is not to be fitted anew."""
+        kept = self.thetas == "kept" and state.clients["has_theta"][index]
+        return row(part(state.clients, _OWN), index) if kept else None
 
     def tuning(self, task: Task, state: State) -> Tuning:
         """Return the training of a ``theta`` tied to the global weights."""

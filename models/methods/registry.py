@@ -1,8 +1,6 @@
 """Names of the federated methods; a method's module is imported when it is first asked for."""
 
-import ast
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
@@ -12,6 +10,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from latecomer.models import outside
+from latecomer.models.engine.class_literals import literals, serving
 
 if TYPE_CHECKING:
     from latecomer.models.engine.method import Method
@@ -60,34 +59,21 @@ METHODS: Mapping[str, "type[Method]"] = _Registry()
 
 @cache
 def method_facts() -> Mapping[str, Mapping[str, Any]]:
-    """Return the literals in the class bodies of all methods.
+    """Return the literals in the class bodies of all methods, and how many steps newcomers take.
 
-    The files are read, not run: a report cites methods without loading torch.
+    The files are read, not run: a report cites methods without loading torch. ``serving`` maps the
+    hyper-parameters whose product is the number of gradient steps a newcomer takes to their
+    defaults; it is empty for methods that take none.
 
     Examples
     --------
     >>> method_facts()["pfedhn"]["cites"]
     ('shamsian2021',)
     """
-    return {name: _literals(name) for name in _NAMES}
-
-
-def _literals(name: str) -> dict[str, Any]:
-    """Read the literals in the class body of a method, as its file has them."""
-    file = _FOLDER / f"{_FOUND[name].replace('.', '/')}.py"
-    for cls in ast.parse(file.read_text("utf-8")).body:
-        said: dict[str, Any] = {}
-        for line in cls.body if isinstance(cls, ast.ClassDef) else ():
-            match line:
-                case (
-                    ast.Assign(targets=[ast.Name(id=place)], value=value)
-                    | ast.AnnAssign(target=ast.Name(id=place), value=ast.expr() as value)
-                ):
-                    with suppress(ValueError):  # an expression, which a report has no use for
-                        said[place] = ast.literal_eval(value)
-        if said.get("name") == name:
-            return said
-    return {}
+    files = {name: _FOLDER / f"{_FOUND[name].replace('.', '/')}.py" for name in _NAMES}
+    return {
+        name: {**literals(file, name), "serving": serving(file)} for name, file in files.items()
+    }
 
 
 def known_names() -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Answers how well methods serve unseen clients, and whether one stands out."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
@@ -13,7 +14,7 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import primary_predictor, records
-from latecomer.reports.words import DASH, count, percent
+from latecomer.reports.words import DASH, STEPS_CAPTION, count, percent, steps_cell
 
 HOW = "paired over clients, 5%, Holm over all pairs"
 
@@ -46,7 +47,7 @@ def answer_accuracy(material: Material) -> Answer | None:
         "highest": last["mean"],
         "n_tied": int(frame["tied"].sum()) - 1,
     }
-    told = _table(frame, groups[groups["group"] == "seen"], names)
+    told = _table(frame, groups[groups["group"] == "seen"], names, material.steps)
     return Answer(sentence, tuple(more), told, (_plot(frame, names, material),), numbers)
 
 
@@ -87,7 +88,9 @@ def _plot(frame: pd.DataFrame, names: Names, material: Material) -> Plot:
     )
 
 
-def _table(frame: pd.DataFrame, seen: pd.DataFrame, names: Names) -> Table:
+def _table(
+    frame: pd.DataFrame, seen: pd.DataFrame, names: Names, steps: Mapping[str, int]
+) -> Table:
     trained = {model_of(row): percent(row["mean"]) for row in records(seen)}
     shown = pd.DataFrame(
         {
@@ -96,8 +99,10 @@ def _table(frame: pd.DataFrame, seen: pd.DataFrame, names: Names) -> Table:
             "95% interval": f"{percent(row['lower'])} to {percent(row['upper'])}",
             "seen error": trained.get(model_of(row), DASH),
         }
+        | steps_cell(steps, row["label"])
         for row in records(frame)
     )
     caption = "Mean errors over clients and seeds; intervals are over clients."
+    caption += STEPS_CAPTION if steps else ""
     behind = pd.concat([frame, seen]).sort_values([*MODEL, "group"], kind="stable")
     return Table("answer-accuracy", caption, behind, shown, ("model",))

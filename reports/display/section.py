@@ -20,6 +20,7 @@ from latecomer.reports.frames.errors import (
     client_errors,
     in_order,
     labels_in,
+    serving_steps,
     shift_frame,
 )
 from latecomer.reports.frames.gaps import gap_frame, gap_intervals, gaps_less_alone
@@ -115,6 +116,7 @@ class Material:
 
     # Frames that several sections use, each made once; copy one before changing it.
     errors = cached_property(lambda self: client_errors(self.rows))
+    steps = cached_property(lambda self: serving_steps(self.rows, self.study.get("methods") or ()))
     accuracy = cached_property(lambda self: accuracy_frame(self.errors))
     gaps = cached_property(lambda self: gap_frame(self.errors))
     mean_gaps = cached_property(lambda self: gap_intervals(self.rows))

@@ -23,10 +23,12 @@ from latecomer.reports.words import (
     FAMILIES,
     LESS_ALONE,
     LESS_ALONE_CAPTION,
+    STEPS_CAPTION,
     count,
     gap_in_points,
     percent,
     points,
+    steps_cell,
 )
 
 
@@ -57,6 +59,7 @@ def accuracy_table(material: Material) -> Table | None:
                     else {}
                 ),
                 "new clients get": FAMILIES.get(family, family),
+                **steps_cell(material.steps, pair[0]),
                 "seeds": str(max(int(row["n_seeds"]) for row in both)),
             }
         )
@@ -68,7 +71,9 @@ def accuracy_table(material: Material) -> Table | None:
         "t-interval over clients, each client averaged over seeds. Gap: points of error lost on "
         "novel clients, novel minus seen error, with its 95% interval over clients and seeds. "
         "Bold: the lowest novel error and every one not significantly worse (paired t-test over "
-        "clients, Holm over all pairs, 5%)." + (LESS_ALONE_CAPTION if less else "")
+        "clients, Holm over all pairs, 5%)."
+        + (STEPS_CAPTION if material.steps else "")
+        + (LESS_ALONE_CAPTION if less else "")
     )
     words = ("method", "new clients get")
     told = "Accuracy of seen and novel clients"

@@ -6,12 +6,14 @@ seed's error is averaged over clients before any spread over seeds is.
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from latecomer.eval.names import method_facts
 from latecomer.reports.frames.comparison import MODEL, comparison_frame, half_width
 from latecomer.reports.words import METRICS
 
@@ -93,6 +95,36 @@ def personalization(rows: pd.DataFrame) -> dict[str, str]:
         (rows["method"] != "") & (rows["personalization"] != ""), ["label", "personalization"]
     ]
     return dict(known.drop_duplicates("label").to_numpy().tolist())
+
+
+def serving_steps(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> dict[str, int]:
+    """Map each label to the gradient steps that a new client takes before it is served.
+
+    A label is left out where they are not known: systems trained elsewhere, and methods from
+    outside the package whose newcomers train.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the run.
+    study_methods : sequence
+        ``methods`` of the resolved study.
+    """
+    settings = {
+        str(entry.get("label") or entry.get("name")): entry
+        for entry in study_methods
+        if isinstance(entry, dict)
+    }
+    measured = rows.loc[rows["method"] != "", ["label", "method"]].drop_duplicates("label")
+    served, told = personalization(rows), {}
+    for label, method in measured.itertuples(index=False, name=None):
+        steps = method_facts().get(method, {}).get("serving", {})
+        own = settings.get(label, {})
+        if steps:
+            told[label] = prod(int(own.get(name, default)) for name, default in steps.items())
+        elif served.get(label) in ("forward", "global", "unlabelled", "knn", "intercept"):
+            told[label] = 0
+    return told
 
 
 def in_order(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:

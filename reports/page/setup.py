@@ -235,7 +235,9 @@ def _tuned(rows: pd.DataFrame) -> list[str]:
     n_clients = int(chosen["n_clients"].max())
     return [
         f"Newcomers train at a rate chosen by the validation error of {n_clients} seen clients "
-        f"refitted as newcomers: {', '.join(told)}. No novel client had part in it."
+        f"refitted as newcomers: {', '.join(told)}. No novel client had part in it; the method was "
+        "trained on what these clients are refitted on, so that their error may hardly depend on "
+        "the rate."
     ]
 
 

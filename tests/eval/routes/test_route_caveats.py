@@ -8,7 +8,7 @@ import pytest
 
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.results.artifacts import Artifact
-from latecomer.eval.routes.caveats import UNDEALT, shared_samples, with_caveats
+from latecomer.eval.routes.caveats import APART, UNDEALT, shared_samples, with_caveats
 from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.training_entries import Compressed, Progressive
@@ -121,3 +121,15 @@ def test_on_a_split_that_nobody_can_deal_again_no_certificate_is_a_proof():
     assert [(f["bound"], f["text"]) for f in reasons] == [("r0:product", UNDEALT)]
     dealt = with_caveats(outcome(certificate()), [entry], replace(split, dealt=True))
     assert dealt.rows == [certificate()]
+
+
+def test_where_class_sets_are_dealt_by_group_seen_clients_are_no_sample_of_the_pool():
+    split = make_split(DIGITS, seed=0, **POOL, classes_dealt="by_group")
+    arriving = Progressive(route="r4", first=7, clients=8)
+    found = with_caveats(outcome(certificate()), [arriving], split)
+    assert [(row["rigorous"], row["message"]) for row in found.rows] == [(False, APART)]
+    # Certification clients are a uniform sample of those held out, as before.
+    held_out = certificate(bound="r0:product")
+    assert with_caveats(outcome(held_out), [HeldOut(rule="product")], split).rows == [held_out]
+    usual = with_caveats(outcome(certificate()), [arriving], make_split(DIGITS, seed=0, **POOL))
+    assert usual.rows[0]["rigorous"]

@@ -353,3 +353,23 @@ def test_knn_per_turns_to_neighbours_only_when_they_help(
     one = Samples(support.x[:1], support.labels()[:1])
     alone = method.personalize(task, state, one, generator=generator())(support.x)
     torch.testing.assert_close(alone, task.logits(weights, support.x).log_softmax(1))
+
+
+def test_pfedme_serves_a_kept_theta_or_one_fitted_to_the_present_weights(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients = make_population()
+    kept, refit = (make_method("pfedme", thetas=how, finetune_steps=4) for how in ("kept", "refit"))
+    states = [train(one, task, clients, CONFIG, seed=0) for one in (kept, refit)]
+    for section in ("server", "clients"):  # Training is the same.
+        one, other = (getattr(state, section) for state in states)
+        assert all(torch.equal(one[key], other[key]) for key in one)
+    (state, _), support = states, clients.support_of(0)
+    place = int(state.clients["has_theta"].nonzero()[0])
+    own, anew = (
+        one.serve(task, state, place, support, generator=generator()).weights  # type: ignore[attr-defined]
+        for one in (kept, refit)
+    )
+    new = kept.personalize(task, state, support, generator=generator()).weights  # type: ignore[attr-defined]
+    assert all(torch.equal(anew[key], new[key]) for key in new)
+    assert not all(torch.equal(own[key], new[key]) for key in new)
