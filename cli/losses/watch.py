@@ -82,11 +82,11 @@ def watch_file(
                     )
                 new = moments_after(plan, moments, arrivals)
                 voids = voided_after(plan, arrivals, len(moments))
-                for moment, ended in zip(new, voids, strict=True):
-                    if kept is not None:
-                        kept = appended(handle, kept, moment, read)
-                    moments.append(moment)
-                    rung = _show_rows(plan, len(moments) - 1, [(moment, ended)], rung, as_json)
+                if kept is not None:
+                    kept = appended(handle, kept, *new, at=read)
+                first = len(moments)
+                moments += new
+                rung = _show_rows(plan, first, list(zip(new, voids, strict=True)), rung, as_json)
         except KeyboardInterrupt:
             if ledger is not None:
                 # Ctrl-C may have come just after a line was written: read the file.

@@ -1,8 +1,8 @@
 """A file that only grows: a plan first, then a line per client, each chained to the one before.
 
 Every line is one JSON object in one fixed form, with the SHA-256 of the line before and of itself.
-A line is on the disk before it is acknowledged; a partial line that a crash left unacknowledged is
-removed.  The first line holds a number drawn for this ledger alone, the time and the model's hash,
+A line is on the disk before it is acknowledged, those read together at once; a partial line that a
+crash left unacknowledged is removed.  The first line holds a number drawn for this ledger alone, the time and the model's hash,
 so that two ledgers of the same settings differ; every other line holds when its loss was read.
 
 From the file alone anyone can tell that no line was changed and that every number follows from the
@@ -376,27 +376,38 @@ def _mended(path: str | Path, handle: int, plan: WatchPlan, model: str | None) -
     return replace(kept, cut=b"")
 
 
-def appended(handle: int, ledger: Ledger, moment: Moment, at: str | None = None) -> Ledger:
-    """Write the line of one more client; when this returns it is on the disk.
+def appended(handle: int, ledger: Ledger, *moments: Moment, at: str | None = None) -> Ledger:
+    """Write the lines of more clients; when this returns they are on the disk.
+
+    Clients that were read together are best written together: the file is asked once whether it is
+    on the disk, and the lines before are not copied for each of them.
 
     Parameters
     ----------
     handle : int
     ledger : Ledger
-    moment : Moment
+    *moments : Moment
+        In the order of their arrival.
     at : str, optional
-        When its loss was read (`time_now`); now unless given.
+        When their losses were read (`time_now`); now unless given.
     """
+    if not moments:
+        return ledger
     # A clock that was set back must not let a client arrive before the one above.
     read = max(at or time_now(), ledger.times[-1] if ledger.times else ledger.head.begun)
-    line, digest = _entry(len(ledger.moments) + 1, moment, read, ledger.last_hash)
-    _write(handle, line)
+    lines, hashes = [], [ledger.last_hash]
+    for number, moment in enumerate(moments, start=len(ledger.moments) + 1):
+        line, digest = _entry(number, moment, read, hashes[-1])
+        lines.append(line)
+        hashes.append(digest)
+    written = b"".join(lines)
+    _write(handle, written)
     return replace(
         ledger,
-        moments=(*ledger.moments, moment),
-        times=(*ledger.times, read),
-        hashes=(*ledger.hashes, digest),
-        length=ledger.length + len(line),
+        moments=(*ledger.moments, *moments),
+        times=(*ledger.times, *(read for _ in moments)),
+        hashes=(*ledger.hashes, *hashes[1:]),
+        length=ledger.length + len(written),
     )
 
 

@@ -135,6 +135,33 @@ def test_a_kill_at_every_write_leaves_what_was_acknowledged(path, monkeypatch):
         path.unlink()
 
 
+def test_clients_read_together_are_written_together(path, tmp_path, synced):
+    one_by_one = written(path)
+    other = tmp_path / "other"
+    with writing(other, PLAN) as (handle, begun):
+        assert appended(handle, begun) == begun
+        synced.clear()
+        together = appended(handle, begun, *MOMENTS)
+        assert synced == [handle]
+    assert other.read_bytes() == path.read_bytes()
+    assert together == one_by_one == verify_ledger(other)
+
+
+def test_a_kill_within_clients_read_together_leaves_whole_lines(path):
+    """None of them was acknowledged: those whose lines are whole stay, and the chain goes on."""
+    whole = written(path, MOMENTS[:1])
+    data = path.read_bytes()
+    written(path)
+    lines = path.read_bytes()[len(data) :]
+    for length in range(len(lines)):
+        path.write_bytes(data + lines[:length])
+        with writing(path, PLAN) as (_, kept):
+            assert kept.moments[:1] == whole.moments
+            assert len(kept.moments) == 1 + lines[:length].count(b"\n")
+        written(path)
+        assert path.read_bytes() == data + lines
+
+
 def test_a_change_of_any_byte_of_the_last_line_is_found(path):
     written(path)
     before = path.read_bytes()
@@ -282,7 +309,7 @@ def test_times_never_fall_even_if_the_clock_does(path):
         for moment, at in zip(
             MOMENTS[:3], ("2026-01-02T03:05:00.000+00:00", NOW, None), strict=True
         ):
-            kept = appended(handle, kept, moment, at)
+            kept = appended(handle, kept, moment, at=at)
     assert kept.times == ("2026-01-02T03:05:00.000+00:00",) * 3
     assert verify_ledger(path) == kept
 
