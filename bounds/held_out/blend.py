@@ -25,7 +25,7 @@ from latecomer.bounds.held_out.star import (
     star_wealth,
 )
 
-__all__ = ["blend"]
+__all__ = ["blend", "blend_refuses"]
 
 # The slope of the wealth is taken over so many grid points.
 _SLOPE = 2
@@ -107,6 +107,42 @@ def blend(
     made = priced("blend", both[..., 0], scores.mean(axis=-1), {"clients and orders": failure})
     sampling = "finite-pool" if pool else "iid"
     return replace(made, sampling=sampling, orders=told and replace(told, sd=both[..., 1]))
+
+
+def blend_refuses(
+    losses: Array, delta: float, risk: float, orders: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Whether `blend` refuses one risk, for many samples of independent clients at once.
+
+    Every sample is bet on along the same orders: a column each of the wealths of one array.  The
+    bound is at most a grid point g where g and every grid point above are refused.
+
+    Parameters
+    ----------
+    losses : ndarray, shape [S, k], in [0, 1]
+    delta : float, in (0, 1)
+    risk : float, in [0, 1)
+    orders : ndarray of int, shape [M, k]
+        Each a permutation of 0 ... k-1, drawn without looking at the losses.
+
+    Returns
+    -------
+    ndarray of bool, shape [S]
+
+    Examples
+    --------
+    >>> samples = np.array([[0.1] * 40, [0.2] * 40])
+    >>> blend_refuses(samples, 0.05, 0.18, np.arange(40)[None]).tolist()
+    [True, False]
+    """
+    n_samples, k = losses.shape
+    columns = along(losses[:, orders].reshape(-1, k))
+    won = star_ends(columns, np.array([risk]), float(np.log(4.0 / delta)))
+    averages = np.logaddexp.reduce(won.reshape(n_samples, -1), axis=1) - np.log(len(orders))
+    with np.errstate(divide="ignore"):
+        product = np.log1p(-losses).sum(axis=1) - k * np.log1p(-risk)
+    enough = np.log(2.0 / delta) + allowance(k)
+    return np.asarray(np.logaddexp(averages, product) >= enough)
 
 
 def _ordered(

@@ -2,8 +2,9 @@
 
 Every line is one JSON object in one fixed form, with the SHA-256 of the line before and of itself.
 A line is on the disk before it is acknowledged, those read together at once; a partial line that a
-crash left unacknowledged is removed.  The first line holds a number drawn for this ledger alone, the time and the model's hash,
-so that two ledgers of the same settings differ; every other line holds when its loss was read.
+crash left unacknowledged is removed.  The first line holds a number drawn for this ledger alone,
+the time and the model's hash, so that two ledgers of the same settings differ; every other line
+holds when its loss was read.
 
 From the file alone anyone can tell that no line was changed and that every number follows from the
 plan and the losses.  Nobody can tell from it that it is the only ledger of its plan, that the

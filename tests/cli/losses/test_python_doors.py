@@ -83,10 +83,12 @@ def test_a_plan_is_what_the_terminal_prints(path: str) -> None:
     for given, asked in (
         ({"expect": 0.17, "sd": 0.09}, ["--expect", ".17", "--sd", ".09"]),
         ({"pilot": path}, ["--pilot", path]),
+        ({"pilot": FRAME}, ["--pilot", path]),
+        ({"pilot": path, "hopeless": 0.01}, ["--pilot", path, "--hopeless", ".01"]),
     ):
-        found = latecomer.plan_hold_out(0.25, **given)
-        assert f"{found}\n" == text("plan", "--target", ".25", *asked)
-        assert f"{found.to_json()}\n" == text("plan", "--target", ".25", *asked, "--json")
+        found = latecomer.plan_hold_out(0.35, **given)
+        assert f"{found}\n" == text("plan", "--target", ".35", *asked)
+        assert f"{found.to_json()}\n" == text("plan", "--target", ".35", *asked, "--json")
         assert f"With probability 9/10 {found.likely} clients" in found.sentence
     hopeless = latecomer.plan_hold_out(0.1, expect=0.17, sd=0.09)
     assert hopeless.table()["clients"].isna().all()
@@ -94,6 +96,13 @@ def test_a_plan_is_what_the_terminal_prints(path: str) -> None:
     assert "<NA>" not in hopeless._repr_html_()
     with pytest.raises(InputError, match="--expect and --sd are needed"):
         latecomer.plan_hold_out(0.1)
+    for pilot, said in (
+        ([0.1], "a pilot needs at least 2 clients, got 1"),
+        ({"ann": 0.2, "bob": 0.2}, "a pilot's losses must differ, got 0.2 of every client"),
+        ([0.1, 1.2], r"losses, client '1': loss must lie in \[0, 1\], got 1.2"),
+    ):
+        with pytest.raises(InputError, match=f"^{said}"):
+            latecomer.plan_hold_out(0.1, pilot=pilot)
 
 
 def test_arriving_clients_are_those_of_the_terminal(path: str) -> None:

@@ -242,6 +242,19 @@ def test_mistakes_are_one_line(losses: str) -> None:
             ["plan", "--target", "2", "--expect", ".17", "--sd", ".09"],
             "target must lie strictly between 0 and 1, got 2.0",
         ),
+        (
+            ["plan", "--target", ".25", "--pilot", losses, "--hopeless", "1"],
+            "hopeless must be at least 0 and less than 1, got 1.0",
+        ),
+        (
+            ["plan", "--target", ".25", "--pilot", losses, "--hopeless", "2%"],
+            "invalid value for --hopeless: must be a number, got '2%'",
+        ),
+        (
+            ["plan", "--target", ".25", "--expect", ".1", "--sd", ".1", "--rule", "blnd"],
+            "rule must be one of blend, product, product_mixture, chernoff_kl, betting_mixture, got"
+            " 'blnd'; did you mean 'blend'?",
+        ),
     ):
         assert invoke(*arguments) == (2, "", f"latecomer: {line}\n")
 
@@ -260,10 +273,33 @@ def test_plan_says_how_many_and_what_is_out_of_reach(losses: str) -> None:
     pilot = text("plan", "--target", ".25", "--pilot", losses)
     assert "if they score 0.092 on average (sd 0.079)" in pilot
     assert "hold out others" in pilot
-    for said in (shown[-1], few.splitlines()[-1], pilot.splitlines()[-1]):
+    for said in (shown[-1], few.splitlines()[-1]):
         assert said.startswith(
             "Simulated with Beta losses alone: none of these clients is hopeless"
         )
+    assert pilot.splitlines()[-1].startswith(
+        "Simulated by drawing from the losses of the pilot's 5 clients: what none of them showed"
+    )
+
+
+def test_plan_counts_on_hopeless_clients(losses: str) -> None:
+    asked = ("plan", "--target", ".25", "--expect", ".17", "--sd", ".09", "--hopeless", ".02")
+    head, *shown = text(*asked).splitlines()
+    assert head.endswith(
+        "if 0.02 of them are hopeless (a loss of 1) and the others score 0.170 on average"
+        " (sd 0.090), which is 0.187 for all:"
+    )
+    assert shown[2].endswith("at least by any deterministic rule, if all score 0.187")
+    assert shown[-1].startswith("Simulated with Beta losses, beside the hopeless clients.")
+    found = json.loads(text(*asked, "--json"))
+    assert (found["rule"], found["hopeless"]) == ("blend", 0.02)
+    assert found["mean"] == pytest.approx(0.1866)
+    product = text(*asked, "--rule", "product")
+    assert product.count("not reachable with 500 clients") == 2
+    beside = text("plan", "--target", ".4", "--pilot", losses, "--hopeless", ".05")
+    assert "the losses of the pilot's 5 clients, beside the hopeless clients" in beside
+    never = text("plan", "--target", ".25", "--pilot", losses, "--hopeless", ".3")
+    assert "No certificate is below the mean of what clients score." in never
 
 
 def started(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
