@@ -181,7 +181,6 @@ def clients_to_hold_out(
     if target <= of_all:
         # A certificate below the mean of all is wrong, which few certificates are.
         return HoldOutPlan(*asked, None, None, None)
-
     floor = _floor(target, of_all, delta)
     reached = _reached(rule, delta, target, lambda k: _simulated(draws, share, k, start))
     enough = [_fewest(lambda k, p=p: reached(k) >= p, most) for p in (0.5, 0.9)]  # type: ignore[misc]
