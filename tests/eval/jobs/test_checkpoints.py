@@ -15,7 +15,13 @@ from latecomer.eval.jobs.cell_directory import is_done
 from latecomer.eval.jobs.checkpoint_files import CellCheckpoints
 from latecomer.eval.jobs.job import Job, carry_out
 from latecomer.eval.jobs.progress import Place, Progress, last_entry
-from latecomer.eval.jobs.stopping import allow_stop, stop_on_signals, stop_waits
+from latecomer.eval.jobs.stopping import (
+    STOPPING,
+    allow_stop,
+    signals_interrupt,
+    stop_on_signals,
+    stop_waits,
+)
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, CheckpointEvery
 from latecomer.models.engine.checkpoint import Checkpoint
@@ -338,12 +344,23 @@ def test_what_is_written_within_a_round_is_a_copy(files, tmp_path):
 @pytest.fixture
 def stopped():
     """Ask this process to stop, as a worker is asked."""
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in STOPPING}
     stop_on_signals()
     yield lambda: os.kill(os.getpid(), signal.SIGTERM)
     stop_on_signals()
     allow_stop()
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", STOPPING)
+def test_what_nohup_ignores_stops_neither_a_worker_nor_a_run(stopped, number):
+    signal.signal(number, signal.SIG_IGN)
+    stop_on_signals()
+    with signals_interrupt():
+        os.kill(os.getpid(), number)
+        assert not stop_waits()
+    assert signal.getsignal(number) == signal.SIG_IGN
 
 
 def test_a_stop_within_a_short_round_waits_for_its_end(files, tmp_path, stopped):

@@ -11,6 +11,7 @@ import sys
 import tarfile
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -433,20 +434,35 @@ def test_time_left_is_estimated_from_rounds_until_a_cell_of_the_method_is_done(
 
 
 SCRIPT = """
-import sys
+import signal, sys
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.loading import load_study
 if __name__ == "__main__":
     sys.path.insert(0, {here!r})
+    # As a terminal starts it: under nohup, or behind a shell, tests inherit signals ignored.
+    asked = signal.Signals({number})
+    signal.signal(asked, signal.default_int_handler if asked == signal.SIGINT else signal.SIG_DFL)
     try:
         run(load_study({study!r}), out={out!r}, workers=2, evaluate="cell_doubles:saves",
             every=CheckpointEvery(seconds=1000),
-            on_event=lambda event: print(event.kind, event.label, flush=True))
+            on_event=lambda event: print(event.kind, event.cell, flush=True))
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         sys.exit(130)
 """
+
+
+def wait_for_a_round_that_is_noted(lines):
+    """Read events until a cell is in its third round, and some cell is done: the split's own."""
+    told, done = Counter(), 0
+    for line in lines:
+        kind, _, cell = line.strip().partition(" ")
+        done += kind == "done"
+        told[cell] += kind == "round"
+        if kind == "round" and done and told[cell] >= 2:
+            return done
+    pytest.fail("the run ended by itself")
 
 
 @pytest.mark.parametrize(
@@ -461,20 +477,17 @@ def test_a_run_asked_to_stop_leaves_checkpoints(double, study, tmp_path, monkeyp
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
     out, script = tmp_path / "out", tmp_path / "script.py"
     about = {"here": str(HERE), "study": str(tmp_path / "tiny.yaml"), "out": str(out)}
-    script.write_text(SCRIPT.format(**about))
+    script.write_text(SCRIPT.format(**about, number=int(number)))
     command = [sys.executable, str(script)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, start_new_session=True, **pipes) as parent:
-        told = 0
-        for line in parent.stdout:
-            told += line.startswith("round")
-            if told == 4:  # of two cells, so one has a round that is over and noted
-                break
+        done = wait_for_a_round_that_is_noted(parent.stdout)
         os.killpg(parent.pid, number)  # as a terminal or a scheduler does: everyone at once
-        said = parent.communicate(timeout=60)[1]
+        printed, said = parent.communicate(timeout=60)
     assert parent.returncode == 130
+    done += printed.count("done ")
     assert said.splitlines()[-1] == (
-        f"stopped with 1 of 5 cells done; the same command continues in {out}"
+        f"stopped with {done} of 5 cells done; the same command continues in {out}"
     )
     begun = [json.loads(path.read_text())["round"] for path in out.rglob("train-*.json")]
     assert begun
