@@ -35,7 +35,8 @@ def show_comparison(first: Path, second: Path, *, as_json: bool) -> None:
         typer.echo("\nNo method, seed and group of novel clients is in both.")
         return
     typer.echo(
-        "\nError of novel clients; the difference, in points, is the second's minus the first's."
+        "\nError of novel clients; the difference, in points, is the second's minus the first's: "
+        "plus is worse."
     )
     order = {label: i for i, label in enumerate(dict.fromkeys(novel["label"]))}
     novel = novel.sort_values(

@@ -74,7 +74,8 @@ def differences_frame(
     pandas.DataFrame
         ``label predictor group shift severity seed first second difference lower upper n_clients
         n_seeds``; ``seed`` is -1 for all common seeds together; each client is averaged over them.
-        ``lower`` and ``upper`` are the 95% t-interval over clients.
+        ``lower`` and ``upper`` are the 95% t-interval over clients.  Where ``difference`` is
+        positive the second run is worse.
     """
     keys = [*MODEL, "group", *CONDITION]
     parts = []

@@ -153,7 +153,8 @@ def read_rows(path: str | Path) -> pd.DataFrame:
     pandas.DataFrame
         The columns of `COLUMNS`: ``value lower upper severity delta`` are floats (NaN when empty),
         ``seed split_seed round n_*`` nullable integers, ``rigorous`` True, False or ``""``, all
-        others text (``client`` too).
+        others text (``client`` too).  The metric ``gap`` is novel minus seen *accuracy*, negative
+        if newcomers are served worse: minus the gap of errors that reports and trackers give.
 
     Raises
     ------

@@ -196,7 +196,7 @@ def results_of(rows: Path) -> Iterator[tuple[str, float]]:
     """Yield name and value of every number over clients in a cell's rows.
 
     Means over clients are ``group/metric``, with the shift after an ``@``; certificates are
-    ``certificate/bound``.
+    ``certificate/bound``; ``novel/gap`` is the error of novel minus that of seen clients.
     """
     frame = read_rows(rows)
     certified = frame["metric"] == "certificate"
@@ -205,6 +205,8 @@ def results_of(rows: Path) -> Iterator[tuple[str, float]]:
         moved = row["shift"] not in ("", "none")
         severity = f" {row['severity']:g}" if moved and row["severity"] == row["severity"] else ""
         shift = f"@{row['shift']}{severity}" if moved else ""
-        yield f"{row['group']}/{row['metric']}{shift}", float(row["value"])
+        # A row holds the gap of accuracies, people read that of errors: positive is worse.
+        value = -row["value"] if row["metric"] == "gap" else row["value"]
+        yield f"{row['group']}/{row['metric']}{shift}", float(value)
     for row in frame[certified & frame["value"].notna()].to_dict("records"):
         yield f"certificate/{row['bound']}", float(row["value"])

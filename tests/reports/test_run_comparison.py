@@ -77,6 +77,7 @@ def test_the_command_says_what_differs_and_by_how_much(two, capsys):
     assert "train.rounds" in text
     line = next(line for line in text.splitlines() if line.startswith("pefll") and "all 2" in line)
     assert "+4.0" in line
+    assert "the second's minus the first's: plus is worse." in text
     assert "the same in both runs" in text
     show_comparison(two[0], two[2], as_json=False)
     assert "no interval" in capsys.readouterr().out

@@ -69,6 +69,10 @@ def test_a_function_hears_every_round_and_the_results_of_a_done_cell(
     plain = own[own["shift"] == "none"]["value"].item()
     blurred = own[(own["shift"] == "blur") & (own["severity"] == 0.5)]["value"].item()
     assert (told["novel/error"], told["novel/error@blur 0.5"]) == (plain, blurred)
+    # As on the page, where positive is worse; the row itself holds the gap of accuracies.
+    lost = told["novel/error"] - told["seen/error"]
+    assert told["novel/gap"] == pytest.approx(lost, abs=1e-12)
+    assert lost != 0.0
     assert said == ["tracking stopped, the run goes on: ConnectionError: the server is away"]
 
 
