@@ -60,7 +60,9 @@ def wsr_averaged(
     the true R, so has the average, and Markov's inequality holds over the choice of clients *and of
     the orders*.  A fixed permutation of i.i.d. scores is i.i.d. too; of sorted scores it is not.
     No maximum over prefixes is taken: it would not hold for an average.  Bets are at least 0 and do
-    not depend on R, so that the wealth grows with R.
+    not depend on R, so that the wealth grows with R.  There is no ``cap`` as in ``wsr``: bets of up
+    to 1 / (1 - R) over drawn orders are those of :func:`latecomer.bounds.held_out.blend.blend`,
+    which also aims them at 1/delta.
 
     Parameters
     ----------
