@@ -5,36 +5,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.core
-import typer.main
 
 from latecomer.eval.errors import InputError, nearest
+from latecomer.old_typer import teach_old_typer
 
 if TYPE_CHECKING:
     from latecomer.bounds.certificate import Entry
 
 
-def _let_old_typer_tell_flags() -> None:
-    """Make typer 0.12 leave out what it has no word for: click 8.3 takes its None as a value.
-
-    Every option would be a flag there.  Newer versions of typer have nothing to be mended.
-    """
-    option: Any = typer.core.TyperOption
-    own, plain = (
-        inspect.signature(one.__init__).parameters.get("flag_value") for one in option.__mro__[:2]
-    )
-    if own is None or plain is None or plain.default is None:
-        return
-    unset = plain.default
-
-    class Option(option):  # type: ignore[misc]
-        def __init__(self, *, flag_value: Any = None, **given: Any) -> None:
-            super().__init__(flag_value=unset if flag_value is None else flag_value, **given)
-
-    vars(typer.main)["TyperOption"] = Option
-
-
-_let_old_typer_tell_flags()
+teach_old_typer()
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 

@@ -50,6 +50,10 @@ class OneLineErrors(TyperGroup):
             fail(str(error) or "interrupted")
             raise typer.Exit(130) from error
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands in the order in which they are declared."""
+        return list(self.commands)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a subcommand, or name the nearest one."""
         names = self.list_commands(ctx)
