@@ -224,12 +224,6 @@ def reissued_lines(reissued: "Reissued") -> list[str]:
         for line in table
     ]
     lines.append("others: what a pool's certificate leaves for its clients that were not scored")
-    averaged = reissued.table[reissued.table["bound"].str.contains("_averaged")]
-    if ((averaged["before"] - averaged["now"]).abs() > 0).any():
-        lines.append(
-            "before, where an average over orders differs: issued by an older way, over orders of"
-            " sorted scores by a fixed seed; now over permutations of the split's own order"
-        )
     if reissued.n_late:
         lines.append(f"after the scores: no proof; {LATE}")
     return [*lines, str(reissued.path)]

@@ -8,7 +8,6 @@ from latecomer.eval.certificates.rules import (
     BEST_OF,
     IID_SPLITS,
     RULES,
-    WITHDRAWN,
     Asked,
     rules_for,
 )
@@ -22,7 +21,6 @@ __all__ = [
     "RULES",
     "SHIFTS",
     "SHIFT_AXES",
-    "WITHDRAWN",
     "Asked",
     "bound_cites",
     "method_facts",

@@ -24,7 +24,7 @@ def json_value(path: str, text: str) -> Any:
         hint = "; records a line are no JSON: put them in one list, [...]" if lines else ""
         raise InputError(f"{path}: not JSON: {error}{hint}") from error
     if isinstance(held, dict) and {"certificate", "rule", "orders"} <= held.keys():
-        raise InputError(f"{path}: holds a certificate, no losses{_withdrawn(held)}")
+        raise InputError(f"{path}: holds a certificate, no losses")
     return held
 
 
@@ -41,20 +41,6 @@ def records_of(label: str, held: Any) -> Iterator[tuple[str, Mapping[str, Any]]]
     else:
         for number, one in enumerate(held):
             yield f"{label}, record {number}", _record(label, number, one)
-
-
-def _withdrawn(held: Record) -> str:
-    """Say what became of a certificate that an earlier version issued along one drawn order."""
-    # Later records say whether the order was that of the draw.
-    asked = {held["rule"], *(held.get("best_of") or ())}
-    if "in_order" in held or not held["orders"]:
-        return ""
-    if asked & {"product_wor", "betting_wor", "wsr_wor"}:
-        return (
-            "; it is withdrawn: its bets went along one order of sorted losses, which is no random "
-            "one (see the errata of held-out clients)"
-        )
-    return "; it was issued by an older way, over orders of sorted losses by a fixed seed"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Record:

@@ -15,7 +15,6 @@ __all__ = [
     "LEAST_OUTSIDE",
     "MEAN_RULES",
     "RULES",
-    "WITHDRAWN",
     "Asked",
     "Rule",
     "best_of_rule",
@@ -32,13 +31,6 @@ BEST_OF = "best_of"
 LEAST_OUTSIDE = 10
 RULES: Mapping[str, Rule] = declared("latecomer.eval.certificates.inequalities", "RULES")
 """Every rule that a module of ``inequalities`` declares."""
-WITHDRAWN: Mapping[str, str] = MappingProxyType(
-    {
-        "r4:betting_mixture": "this rule needs to know beforehand the average that it bounds, and "
-        "here it is known only in the end (product_mixture does not need it)"
-    }
-)
-"""Certificates that earlier versions took for proofs, by bound, and why they are none."""
 
 
 def rules_for(door: str) -> Mapping[str, Rule]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from latecomer.eval.names import IID_SPLITS, WITHDRAWN
+from latecomer.eval.names import IID_SPLITS
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, client_errors, first_record, group_sizes
 from latecomer.reports.statements.sentence import AS_NAMED, statement
@@ -60,10 +60,7 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
     ]
     frame = totals[[*keys, *facts]].rename(columns={"message": "reason"}).reset_index(drop=True)
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
-    # A run keeps what was believed of its certificates when they were issued.
-    withdrawn = frame["bound"].map(WITHDRAWN)
-    frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True) & withdrawn.isna()
-    frame["reason"] = frame["reason"].where(withdrawn.isna(), withdrawn)
+    frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True)
     frame = frame.astype({"seed": "int64"})
     frame["vacuous"] = ~(frame["value"] < 1.0)
     errors = client_errors(rows)
@@ -104,13 +101,6 @@ def _with_pools(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         else:
             frame[name] = np.nan
     frame["pool"] = frame["size"].astype("Int64").fillna(frame["pool"])
-    # Runs older than these rows still say how many clients were scored, and of how many.
-    pooled = (frame["sampling"] == "finite-pool") & (frame["population"] == "unseen-client")
-    held = frame["bound"].str.startswith("r0:") & pooled & frame["others"].isna()
-    left = (frame["pool"] - frame["n_clients"]).astype("float64")
-    total = frame["pool"].astype("float64") * frame["value"]
-    spare = (total - frame["n_clients"].astype("float64") * frame["certified"]) / left
-    frame["others"] = frame["others"].where(~held, spare.clip(0.0, 1.0))
     return frame.drop(columns="size")
 
 
