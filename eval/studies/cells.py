@@ -18,8 +18,8 @@ WHOLE = "whole"
 """Kind of the cells that train on certification clients as well, to measure what these add."""
 
 # Raised when the code gives other numbers for the same configuration ("Numbers that changed" in the
-# documentation): finished cells of the older numbers are then no longer reused.  A method's own version
-# is the class attribute ``numbers_version`` (1 when it has none).
+# documentation): finished cells of the older numbers are then no longer reused.  A method's own
+# version is the class attribute ``numbers_version`` (1 when it has none).
 NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
 ROUTE_VERSION: Mapping[str, int] = {"r1": 2, "r4": 1, "r5": 2}
 """Versions of the routes that train models of their own."""
