@@ -20,6 +20,11 @@ def _amount(value: Any) -> Any:
     return value
 
 
+def _as_label(value: Any) -> Any:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if whole else value
+
+
 def _auto_or_size(value: Any) -> Any:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if value != "auto" and not (whole and value >= 1):
@@ -51,6 +56,7 @@ AutoOrDepth = Annotated[Any, BeforeValidator(_auto_or_depth)]
 AutoOrSize = Annotated[Any, BeforeValidator(_auto_or_size)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
 Text = Annotated[str, StringConstraints(min_length=1)]
+Label = Annotated[Text, BeforeValidator(_as_label)]
 
 
 def sequence(value: Any) -> Any:

@@ -87,7 +87,8 @@ class Scored:
     orders_seed : int
         Seed of the permutations of the clients' order that a rule averages over.
     left_out : int
-        Untrained clients of the data that were too small for the split, and are not in the pool.
+        Untrained clients of the data that were left out of the split, and are not in the pool: too
+        small, or of a group that is held back.
     """
 
     scores: Sequence[ClientScore]
@@ -156,7 +157,7 @@ class Scored:
         whose = _WHOSE[self.sampling, rule.population].format(self.pool_size)
         if self.left_out:
             whose += (
-                f"; the {self.left_out} clients too small for the split are not among them, though "
+                f"; the {self.left_out} clients left out of the split are not among them, though "
                 "nobody trained on them"
             )
         if self.shift != "none":

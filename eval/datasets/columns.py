@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.eval.datasets.client_groups import in_groups
 from latecomer.eval.datasets.dataset import Dataset, as_labels, make_dataset
 from latecomer.eval.datasets.pictures import pictures
 from latecomer.eval.errors import InputError, nearest
@@ -23,7 +24,7 @@ from latecomer.eval.reading.column_names import (
 from latecomer.eval.reading.delimited import decimal_comma
 from latecomer.eval.reading.ids import spelt_array
 
-ROLES = ("label", "client", "features", "image", "root", "size")
+ROLES = ("label", "client", "features", "image", "root", "size", "group")
 """Keys that a study may give for a table: arguments of :func:`from_columns` of the same names."""
 # Above these, labels are a quantity, or an id: whole numbers without names; different labels, from
 # how many on, by sample.
@@ -73,6 +74,7 @@ def from_columns(
     root: object = None,
     size: int | None = None,
     layout: str | None = None,
+    group: object = None,
 ) -> Dataset:
     """Make a data set from the columns of a table, one sample per row.
 
@@ -93,6 +95,8 @@ def from_columns(
         Folder that the paths of pictures start from.
     size, layout : optional
         As for :func:`~latecomer.eval.datasets.pictures.pictures`.
+    group : str, optional
+        Column of the groups that clients belong to, the same for all samples of a client.
 
     Raises
     ------
@@ -103,26 +107,30 @@ def from_columns(
     if client is None and "client" in columns.cells:
         client = "client"
     clients = None if client is None else _column(columns, "client", client)
+    groups = None if group is None else _column(columns, "group", group)
     y, class_names = _classes(columns, labels)
     held = columns.cells.get(clients or "")
     ids = as_clients(held, f"client {clients!r}", text=columns.text) if clients else None
+    _refuse_both(features, image, root, size)
+    if image is not None:
+        x, told = _pictures(columns, image, root, size, layout), dict[str, Any]()
+    else:
+        x, told = _features(columns, features, apart=(labels, clients, groups))
+    told |= {"class_names": class_names}
+    data = make_dataset(columns.name, x, y, client=ids, provenance=columns.provenance, **told)
+    return data if groups is None else _in_groups(columns, data, groups)
+
+
+def _refuse_both(features: object, image: object, root: object, size: int | None) -> None:
     if image is not None and features is not None:
         raise InputError("features and image exclude each other, got both")
     if image is None and (root is not None or size is not None):
         raise InputError("root and size are for pictures: say their column with image")
-    if image is not None:
-        x, told = _pictures(columns, image, root, size, layout), dict[str, Any]()
-    else:
-        x, told = _features(columns, features, apart=(labels, clients))
-    return make_dataset(
-        columns.name,
-        x,
-        y,
-        client=ids,
-        class_names=class_names,
-        provenance=columns.provenance,
-        **told,
-    )
+
+
+def _in_groups(columns: Columns, data: Dataset, groups: str) -> Dataset:
+    cells = as_clients(columns.cells[groups], f"group {groups!r}", text=columns.text, what="group")
+    return in_groups(data, cells, groups)
 
 
 def _label_column(columns: Columns, label: object) -> str:
@@ -228,8 +236,10 @@ def refuse_regression(y: NDArray[Any], column: str, *, named: bool) -> None:
         )
 
 
-def as_clients(cells: Any, column: str, *, text: bool = False) -> NDArray[Any]:
-    """Return clients' ids as whole numbers or strings.
+def as_clients(
+    cells: Any, column: str, *, text: bool = False, what: str = "client"
+) -> NDArray[Any]:
+    """Return clients' ids, or their groups' names, as whole numbers or strings.
 
     Raises
     ------
@@ -241,7 +251,7 @@ def as_clients(cells: Any, column: str, *, text: bool = False) -> NDArray[Any]:
     >>> as_clients(["10", "9"], "client"), as_clients(["10", "9"], "client", text=True)
     (array(['10', '9'], dtype='<U2'), array([10,  9]))
     """
-    array = _typed(cells, column, "client", text=text)
+    array = _typed(cells, column, what, text=text)
     if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array % 1 == 0).all():
         array = array.astype(np.int64)  # whole numbers that a table stores as floats
     if array.dtype.kind not in "iuU":
@@ -290,8 +300,8 @@ def _spelt(array: NDArray[Any], column: str, what: str, *, text: bool) -> NDArra
     numbers = _numbers_of(spelt, real=what == "label") if text else spelt
     if what == "label" and merged and numbers.dtype.kind == "U":
         raise InputError(f"{column}: {merged[0]}: write every class one way")
-    # Which clients became one is said by make_dataset, which sees every door's ids.
-    return array if what == "client" and merged else numbers
+    # Which clients or groups became one is said where every door's ids are seen.
+    return array if what != "label" and merged else numbers
 
 
 def _array(cells: Any) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """The data set that every reader returns."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +51,10 @@ class Dataset:
         Columns that the inputs were taken from, where they come from a table.
     notes : tuple of str
         How the data were read, where they do not show it: columns left out, ids in two spellings.
+    group : tuple of str
+        Group of each natural client, by its number; empty where none was asked for.
+    group_column : str
+        What the groups were taken from.
     """
 
     name: str
@@ -65,6 +70,8 @@ class Dataset:
     coarse: NDArray[np.int64] | None = field(default=None, repr=False)
     feature_names: tuple[str, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+    group: tuple[str, ...] = field(default=(), repr=False)
+    group_column: str = ""
 
     def __len__(self) -> int:
         """Count the samples."""
@@ -89,7 +96,12 @@ class Dataset:
         unnamed = not self.class_names or self.class_names == numbered
         classes = f"0 to {self.n_classes - 1}" if unnamed else _listed(self.class_names)
         known = f"{self.n_classes} classes ({classes})"
-        return [f"{self.name}: {len(self)} samples{whose}, {taken}, {known}", *self.notes]
+        lines = [f"{self.name}: {len(self)} samples{whose}, {taken}, {known}"]
+        if self.group:
+            sizes = Counter(self.group)
+            listed = _listed(tuple(f"{name} {sizes[name]}" for name in sorted(sizes)))
+            lines.append(f"clients by {self.group_column}: {listed}")
+        return [*lines, *self.notes]
 
     @property
     def is_image(self) -> bool:
@@ -126,6 +138,8 @@ class Dataset:
             held["client"] = _ids(self.client_names)[self.client]
         if self.class_names:
             held["class_names"] = np.array(self.class_names)
+        if self.group:
+            held["group"] = np.array(self.group)[self.client]
         with replacing(target) as stream:
             np.savez(stream, **held)
         return target
@@ -153,7 +167,7 @@ def make_dataset(
     test: NDArray[np.bool_] | None = None,
     class_names: tuple[str, ...] = (),
     coarse: NDArray[Any] | None = None,
-    **told: tuple[str, ...],
+    **told: Any,
 ) -> Dataset:
     """Check the arrays, number the clients and hash the contents.
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.eval.datasets.client_groups import in_mapped_groups
 from latecomer.eval.datasets.columns import (
+    Columns,
     as_classes,
     as_clients,
     columns_of,
@@ -32,6 +34,7 @@ def clients_from(
     root: str | Path | None = None,
     size: int | None = None,
     layout: str | None = None,
+    group: str | Mapping[Any, Any] | None = None,
     name: str = "clients",
 ) -> Dataset:
     """Make a data set from another library's clients: a table, a mapping, a Dataset.
@@ -47,10 +50,11 @@ def clients_from(
     label, features, image, root, size, layout
         For a table, as in :func:`~latecomer.eval.datasets.columns.from_columns`.
     client : str, sequence or mapping, optional
-        For a table, the column, ``client`` unless given. For a map-style Dataset, the client of
-        each sample, or ``{client: sample numbers}``; samples without a client are left out.
+        A table's column, ``client`` unless given; a map-style Dataset's client of each sample, or
+        ``{client: sample numbers}`` (others are left out).
+    group : str or mapping, optional
+        Groups of clients: a table's column, or ``{client: group}``.
     name : str
-        Name of the data in rows and reports.
 
     Raises
     ------
@@ -67,21 +71,34 @@ def clients_from(
     ([1, 0, 0], ('ill', 'well'), [1, 0, 1], ('Bern', 'Lund'))
     """
     roles: dict[str, Any] = {"label": label, "features": features, "image": image}
-    roles |= {"root": root, "size": size}
+    roles |= {"root": root, "size": size, "group": None if isinstance(group, Mapping) else group}
+    if isinstance(group, Mapping):
+        made = clients_from(source, client=client, layout=layout, name=name, **roles)
+        return in_mapped_groups(made, group)
     if _is_table(source):
-        read = columns_of if hasattr(source, "iloc") else hugging_columns
-        columns = read(source, name, f"{type(source).__name__} of {len(source)} rows")
         asked = "client" if client is None else client
-        return from_columns(columns, client=asked, layout=layout, **roles)
-    kind = type(source).__name__
-    for role, given in roles.items():
-        if given is not None:
-            raise InputError(f"{role} is for tables with columns, got {kind} as source")
+        return from_columns(_columns(source, name), client=asked, layout=layout, **roles)
+    about = _refuse_roles(source, roles)
     if not isinstance(source, Mapping):
-        return from_samples(name, source, f"{kind} of samples", client=client, layout=layout)
+        return from_samples(name, source, about, client=client, layout=layout)
     if client is not None:
         raise InputError("client must not be given for a mapping, whose keys are the clients")
     return _from_mapping(name, source, layout)
+
+
+def _columns(table: Any, name: str) -> Columns:
+    read = columns_of if hasattr(table, "iloc") else hugging_columns
+    return read(table, name, f"{type(table).__name__} of {len(table)} rows")
+
+
+def _refuse_roles(source: Any, roles: Mapping[str, Any]) -> str:
+    """Refuse names of columns for a source without columns; say what the source is."""
+    kind = type(source).__name__
+    for role, given in roles.items():
+        if given is not None:
+            hint = ": a mapping {client: group} says it for others" if role == "group" else ""
+            raise InputError(f"{role} is for tables with columns, got {kind} as source{hint}")
+    return f"{kind} of samples"
 
 
 def _is_table(source: Any) -> bool:

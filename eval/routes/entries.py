@@ -183,7 +183,7 @@ class HeldOut(RouteSettings):
             check_sampling(key, rule, split.kind)
             if k < RULES[rule].least:
                 raise InputError(f"{key}.rule {rule} needs {RULES[rule].least} clients, got {k}")
-        check_outside(split.kind, k, len(split.novel))
+        check_outside(split.kind, k, split.n_outside)
         points = min(len(client.support) + len(client.query) for client in split.certification)
         if self.folds > points:
             raise InputError(
@@ -283,7 +283,7 @@ class PersonalPrior(RouteSettings):
 
     def check_split(self, key: str, split: SplitLike) -> None:
         """Refuse too few clients, and numbers of samples that clients cannot be measured on."""
-        check_outside(split.kind, len(split.certification), len(split.novel))
+        check_outside(split.kind, len(split.certification), split.n_outside)
         sizes = [len(client.support) for client in split.certification]
         law = split.law
         if law and not law.classes_per_client:
@@ -320,7 +320,7 @@ class TwoLevel(RouteSettings):
 
     def check_split(self, key: str, split: SplitLike) -> None:
         """Refuse too few clients, and clients who hold a random number of samples per class."""
-        check_outside(split.kind, len(split.certification), len(split.novel))
+        check_outside(split.kind, len(split.certification), split.n_outside)
         if split.law and split.law.concentrations:
             raise InputError(
                 f"{key}.route r2 is proved for clients that hold as many of each class as their "

@@ -131,7 +131,7 @@ class Drawn:
     untrained : int
         Clients that were not trained on, certified ones included.
     left_out : int
-        Untrained clients of the data that were too small for the split.
+        Untrained clients of the data that were left out of the split.
     """
 
     sampling: str
@@ -175,8 +175,8 @@ def certify_held_out(request: Request[HeldOut]) -> Findings:
     split = request.model.federation.split
     drawn = Drawn(
         sampling=sampling_of(split.kind),
-        untrained=len(split.certification) + len(split.novel),
-        left_out=len(split.left_out),
+        untrained=len(split.certification) + split.n_outside,
+        left_out=len(split.left_out) + sum(len(clients) for _, clients in split.apart),
     )
     return issue_certificates(
         request.entry,
@@ -342,7 +342,7 @@ def _inputs(
         ("folds", float(scored.folds), "folds of a client's own points; 1: support and query"),
     ]
     if drawn.left_out:
-        left_out = "untrained clients too small for the split, not in the pool"
+        left_out = "untrained clients left out of the split, not in the pool"
         inputs.append(("n_left_out", float(drawn.left_out), left_out))
     if n_seeds > 1:
         inputs.append(("n_seeds", float(n_seeds), "training seeds that share delta"))

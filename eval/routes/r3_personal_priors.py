@@ -186,7 +186,7 @@ def certify_personal(request: Request[PersonalPrior]) -> Findings:
 def _tagged(issued: Certificate, split: Split, n_samples: int) -> Certificate:
     """Say what the certificate is about, and why it is no proof where it is none."""
     sampling = sampling_of(split.kind)
-    pool = len(split.certification) + len(split.novel)
+    pool = len(split.certification) + split.n_outside
     return replace(
         issued,
         sampling=sampling,
@@ -216,7 +216,7 @@ def _inputs(
     errors: NDArray[np.float64],
 ) -> list[tuple[str, float, str]]:
     split, distances = request.model.federation.split, [one.distance for one in tuned]
-    pool = len(split.certification) + len(split.novel)
+    pool = len(split.certification) + split.n_outside
     means = float(np.mean([_error(request, one, one.posterior) for one in tuned]))
     return [
         ("alpha", alpha, "variance taken, relative to each tensor's mean square in the prior"),

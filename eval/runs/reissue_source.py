@@ -13,6 +13,7 @@ from latecomer.eval.results.rows import COLUMNS, read_records
 from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn
 from latecomer.eval.scoring.scores_from_rows import Scores, scores_of
+from latecomer.eval.splits.split import novel_alike
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.declaration import read_yaml
 from latecomer.eval.studies.settings import Study
@@ -132,6 +133,11 @@ def drawn_from(there: Source, plan: Plan, models: Mapping[str, Scores]) -> Drawn
     if kind == "frozen":
         raise InputError(
             "a frozen split cannot be re-issued: no row says how its clients were dealt"
+        )
+    if not novel_alike(there.study["split"]):
+        raise InputError(
+            "newcomers of held-back groups are of another population than the certified clients: "
+            "give split.novel, and run the study anew"
         )
     for index, (entry, _) in enumerate(plan.issued):
         rules = [RULES[name] for name in entry.best_of or (str(entry.rule),) if name in RULES]

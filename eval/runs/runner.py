@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from latecomer.eval.certificates.foretold import foretold, refuse_too_few
 from latecomer.eval.devices import visible_gpus
 from latecomer.eval.errors import CannotWriteError, InputError
 from latecomer.eval.executors import Executor, LocalExecutor
@@ -20,6 +21,10 @@ from latecomer.eval.runs.adoption import check_sources
 from latecomer.eval.runs.run_directory import check_directory, count_scorings, declare, merge
 from latecomer.eval.runs.tally import Event, Failure, Tally
 from latecomer.eval.settings.cell import federation_settings
+from latecomer.eval.settings.certificate import RouteSettings
+from latecomer.eval.splits.kinds import SPLITS
+from latecomer.eval.splits.split import Split
+from latecomer.eval.studies.checking import check_held_back
 from latecomer.eval.studies.device_choice import settled
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
@@ -238,6 +243,22 @@ class _Prepared:
     data: str
 
 
+def _clients_told(
+    split: Split, points: Sequence[int], held: Sequence[RouteSettings]
+) -> Iterator[str]:
+    """Say of natural clients who does what, and what certificates to expect."""
+    if not SPLITS[split.kind].natural:
+        return
+    sizes = len(split.seen), len(split.certification), len(split.novel)
+    deltas = [getattr(entry, "delta", None) for entry in held]
+    delta = next((one for one in deltas if one), None)
+    yield foretold(split.kind, sizes, split.n_outside, delta)
+    left = f"; {len(split.left_out)} clients are left out" if split.left_out else ""
+    yield f"a client holds {min(points):,} to {max(points):,} points{left}"
+    for name, clients in split.apart:
+        yield f"held back, and measured beside: {len(clients)} clients of {name}"
+
+
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once, so that what cannot be made is found early."""
     from latecomer.eval.federation.groups import build_federation
@@ -253,6 +274,11 @@ def _prepare(study: Study) -> _Prepared:
             f"train.cohort must be at most the number of seen clients, {len(split.seen)}, "
             f"got {study.train.cohort}"
         )
+    check_held_back(study, split)
+    held = [entry for entry in study.certificates if entry.needs_certification]
+    points = [len(client.rows("all")) for client in split.clients]
+    if held and SPLITS[split.kind].natural:
+        refuse_too_few(len(points), points)
     for index, wanted in enumerate(study.certificates):
         wanted.check_split(f"certificates.{index}", split)
     for index, entry in enumerate(study.methods):
@@ -275,5 +301,5 @@ def _prepare(study: Study) -> _Prepared:
                 raise InputError(f"methods.{index}: {error}") from None
         for place, wanted in enumerate(study.certificates):
             wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
-    told = "\n".join(federation.dataset.told())
+    told = "\n".join([*federation.dataset.told(), *_clients_told(split, points, held)])
     return _Prepared(federation.data_hash, split.content_hash, len(split.certification), told)

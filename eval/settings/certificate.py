@@ -45,6 +45,10 @@ class SplitLike(Protocol):
     def novel(self) -> Sequence[Any]:
         """Novel clients."""
 
+    @property
+    def n_outside(self) -> int:
+        """Clients of the certified ones' population that neither train nor are certified."""
+
 
 class RouteSettings(Settings):
     """One entry of ``certificates``: the interface of every route's settings.

@@ -87,7 +87,7 @@ def shifted_populations(
     query: float,
     validation: float,
 ) -> tuple[Population, ...]:
-    """Shift the novel clients in every way asked for.
+    """Shift the novel clients in every way asked for; add the groups that were held back.
 
     Parameters
     ----------
@@ -117,7 +117,18 @@ def shifted_populations(
     populations: list[Population] = []
     for name, entries in asked.items():
         populations += _MAKERS.get(name, _on_inputs)(setting, name, entries)
-    return tuple(populations)
+    return (*populations, *_held_back(dataset, split))
+
+
+def _held_back(dataset: Dataset, split: Split) -> Iterator[Population]:
+    """Return the groups of natural clients that were held back.
+
+    No client of such a group is in the certified population P. Of a population in which a share s
+    of the clients is of the group and the others are P's, the total variation from P is s.
+    """
+    for name, clients in split.apart:
+        label = f"{dataset.group_column} {name}".strip()
+        yield Population(label, None, dataset.x, dataset.y, clients, distances={"tv": 1.0})
 
 
 def shifted_certification(

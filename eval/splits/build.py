@@ -11,24 +11,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import fraction, whole
+from latecomer.eval.checks import whole
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.errors import InputError
+from latecomer.eval.splits.client_groups import GROUPS, amount, ordered_by_groups
 from latecomer.eval.splits.clients import ClientRows, cut_into_roles, label_counts
 from latecomer.eval.splits.dealing import stable_order
 from latecomer.eval.splits.environment import Law
 from latecomer.eval.splits.further_clients import deal_extrapolated, draw_clients, drawn_clients
 from latecomer.eval.splits.kinds import SPLITS
-from latecomer.eval.splits.pool import Filling, Pool, generator, pool_of
+from latecomer.eval.splits.pool import Filling, Pool, generator, only, pool_of
 from latecomer.eval.splits.settings import (
     QUERY,
     VALIDATION,
     Dealt,
     Frozen,
+    Natural,
     SplitSettings,
     split_settings,
 )
-from latecomer.eval.splits.split import Split, checksum, read_split
+from latecomer.eval.splits.split import Split, checksum, held_back, read_split
 
 __all__ = [
     "ClientRows",
@@ -102,7 +104,8 @@ def make_split(
         Number of clients; for ``natural``, all clients when omitted.
     certify, novel : int or float
         Certification and novel clients: an int is a count, a float is a fraction of all clients.
-        Clients are permuted uniformly before they are cut into groups.
+        Clients are permuted uniformly before they are cut into groups. Of natural clients in
+        groups, as `ordered_by_groups` says.
     seed : int
         The split seed.
     query : float, strictly between 0 and 1
@@ -135,12 +138,13 @@ def make_split(
 
 @dataclass(frozen=True)
 class _Dealt:
-    """All clients, seen first; the groups' sizes; clients left out; the held-out clients' law."""
+    """All clients, seen first; sizes; clients left out; held-out clients' law; groups apart."""
 
     clients: tuple[ClientRows, ...]
     groups: tuple[int, int, int]
     left_out: tuple[int, ...] = ()
     law: Law | None = None
+    apart: tuple[tuple[str, int], ...] = ()
 
 
 def _dealt(dataset: Dataset, settings: Dealt) -> Split:
@@ -157,16 +161,18 @@ def _dealt(dataset: Dataset, settings: Dealt) -> Split:
         made = _drawn(dataset, pool, settings, law)
     else:
         raise TypeError(f"split kind {kind} fills nobody")
-    n_seen, n_certify, _ = made.groups
+    n_seen, n_certify, n_novel = made.groups
+    ends = np.cumsum([n_seen, n_certify, n_novel, *(size for _, size in made.apart)]).tolist()
     shared = settings.model_dump(include=set(Dealt.model_fields)) | {"reserve": reserve}
     return Split(
         kind=kind,
         seed=seed,
         seen=made.clients[:n_seen],
-        certification=made.clients[n_seen : n_seen + n_certify],
-        novel=made.clients[n_seen + n_certify :],
+        certification=made.clients[n_seen : ends[1]],
+        novel=made.clients[ends[1] : ends[2]],
+        apart=held_back(made.clients, made.apart, ends),
         reserve=reserved,
-        content_hash=checksum(made.clients, made.groups, reserved, made.law),
+        content_hash=checksum(made.clients, made.groups, reserved, made.law, apart=made.apart),
         left_out=made.left_out,
         law=made.law,
         settings={**shared, **settings.own},
@@ -179,21 +185,29 @@ def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., F
     Where class sets are dealt by group, clients are permuted within the seen and within the
     held-out ones: certification clients are then still a uniform sample of those held out.
     """
-    seed, own, n_apart = settings.seed, settings.own, 0
+    seed, n_apart = settings.seed, 0
+    own = {name: v for name, v in settings.own.items() if name not in GROUPS}
     if own.pop("classes_dealt", None):
         n_apart = sum(_groups(settings.certify, settings.novel, settings.clients or 0)[1:])
         own["n_held_out"] = n_apart
     filling = fill(pool, settings.clients, generator(seed, "fill"), **own)
     n_clients = len(filling.ids)
-    groups = _groups(settings.certify, settings.novel, n_clients)
     rng = generator(seed, "groups")
     first = n_clients - n_apart
     order = np.concatenate([rng.permutation(first), first + rng.permutation(n_apart)])
+    apart: tuple[tuple[str, int], ...] = ()
+    if isinstance(settings, Natural) and (settings.certify_groups or settings.novel_groups):
+        by_groups = ordered_by_groups(dataset, filling.ids, order, settings)
+        filling, order = only(filling, by_groups.places), np.arange(len(by_groups.places))
+        groups, apart = by_groups.sizes, by_groups.apart
+        filling = replace(filling, left_out=(*filling.left_out, *by_groups.left_out))
+    else:
+        groups = _groups(settings.certify, settings.novel, n_clients)
     # Natural clients keep their numbers; others are numbered in their new order.
     ids = filling.ids[order] if SPLITS[settings.kind].natural else np.arange(n_clients)
     shares, rng = (settings.query, settings.validation), generator(seed, "roles")
     clients = cut_into_roles(dataset, filling, order, ids, *shares, rng)
-    return _Dealt(clients, groups, filling.left_out)
+    return _Dealt(clients, groups, filling.left_out, apart=apart)
 
 
 def _drawn(
@@ -215,8 +229,8 @@ def _drawn(
 
 def _groups(certify: float, novel: float, n_clients: int) -> tuple[int, int, int]:
     """Return the numbers of seen, certification and novel clients."""
-    n_certify = _group_size("split.certify", certify, n_clients)
-    n_novel = _group_size("split.novel", novel, n_clients)
+    n_certify = amount("split.certify", certify, n_clients)
+    n_novel = amount("split.novel", novel, n_clients)
     n_seen = n_clients - n_certify - n_novel
     if n_seen < 1:
         raise InputError(
@@ -224,16 +238,6 @@ def _groups(certify: float, novel: float, n_clients: int) -> tuple[int, int, int
             f"of {n_clients}"
         )
     return n_seen, n_certify, n_novel
-
-
-def _group_size(key: str, value: object, n_clients: int) -> int:
-    """Turn a count or a fraction of the clients into a count."""
-    if isinstance(value, float):
-        size = round(fraction(key, value) * n_clients)
-        if value and not size:
-            raise InputError(f"{key}={value!r} of {n_clients} clients is not one client")
-        return size
-    return whole(key, value, 0, n_clients, " (or a decimal fraction in [0, 1))")
 
 
 def _hold_back(

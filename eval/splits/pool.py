@@ -56,6 +56,15 @@ class Filling:
     left_out: tuple[int, ...] = ()
 
 
+def only(filling: Filling, places: Ints) -> Filling:
+    """Return the filling of the clients at ``places``, in that order."""
+    number = np.full(len(filling.ids), -1, dtype=np.int64)
+    number[places] = np.arange(len(places))
+    owners = number[filling.owners]
+    kept = owners >= 0
+    return Filling(filling.rows[kept], owners[kept], filling.ids[places], filling.left_out)
+
+
 def generator(seed: int, purpose: str) -> np.random.Generator:
     """Return a separate random stream for each purpose, so that none affects another."""
     return np.random.default_rng([seed, zlib.crc32(purpose.encode())])

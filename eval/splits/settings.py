@@ -4,24 +4,34 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from latecomer.eval.checks import wrong
 from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.schema import (
     Amount,
     Count,
+    Label,
     Number,
     Positive,
     Seed,
     Settings,
     Share,
     Text,
+    sequence,
 )
 from latecomer.eval.splits.client_mixtures import check_concentrations
 from latecomer.eval.splits.client_types import check_types
 
 Class = Annotated[int, Field(strict=True, ge=0)]
+Groups = Annotated[tuple[Label, ...], BeforeValidator(sequence), Field(min_length=1)]
 
 QUERY = 0.25
 """Share of a client's samples that it is scored on, unless the publisher has a test set."""
@@ -158,9 +168,15 @@ class Frozen(Settings):
 
 
 class Natural(_Filled):
-    """Clients as the publisher defines them."""
+    """Clients as the data define them.
+
+    ``novel_groups``: groups of which no client trains. ``certify_groups``: groups that certified
+    and novel clients are drawn from; where they are the ``novel_groups`` too, these are left out.
+    """
 
     kind: Literal["natural"]
+    certify_groups: Groups | None = None
+    novel_groups: Groups | None = None
 
 
 SplitSettings = Annotated[

@@ -41,7 +41,7 @@ class Split:
     content_hash : str
         SHA-256 over groups, ids, rows, reserve and law.
     left_out : tuple of int
-        Natural clients too small to be used.
+        Natural clients too small to be used, or of a group that is left out and not drawn.
     law : Law or None
         Law of held-out clients, for kinds ``environment``, ``client_types``, ``client_mixtures``.
     settings : mapping
@@ -49,6 +49,8 @@ class Split:
     dealt : bool
         Whether the clients are known to be dealt at random: the split was made here, or it was read
         from a file and its settings give the same clients again.
+    apart : tuple of (str, tuple of ClientRows)
+        Groups of natural clients that were held back: newcomers of another population.
     """
 
     kind: str
@@ -62,11 +64,33 @@ class Split:
     law: Law | None = field(default=None, repr=False)
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     dealt: bool = True
+    apart: tuple[tuple[str, tuple[ClientRows, ...]], ...] = field(default=(), repr=False)
 
     @property
     def clients(self) -> tuple[ClientRows, ...]:
-        """All clients: seen, certification, novel."""
-        return self.seen + self.certification + self.novel
+        """All clients: seen, certification, novel, and held-back groups apart."""
+        held_back = (client for _, clients in self.apart for client in clients)
+        return (*self.seen, *self.certification, *self.novel, *held_back)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether only clients of some groups were drawn, or some were held back."""
+        return bool(self.settings.get("certify_groups") or self.settings.get("novel_groups"))
+
+    @property
+    def n_outside(self) -> int:
+        """Clients of the certified ones' population that neither train nor are certified."""
+        return len(self.novel) if novel_alike(self.settings) else 0
+
+
+def novel_alike(settings: Mapping[str, Any]) -> bool:
+    """Whether a split's novel clients are of the population that certified ones are drawn from.
+
+    They are not where they are the clients of held-back groups.
+    """
+    held = {*(settings.get("novel_groups") or ())}
+    alike = not held or held == {*(settings.get("certify_groups") or ())}
+    return alike or bool(settings.get("novel"))
 
 
 def checksum(
@@ -74,8 +98,13 @@ def checksum(
     groups: Sequence[int],
     reserve: Sequence[Ints],
     law: Law | None = None,
+    *,
+    apart: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """Return the SHA-256 of a split's contents, without its kind and seed."""
+    """Return the SHA-256 of a split's contents, without its kind and seed.
+
+    ``apart``: names and sizes of the held-back groups, whose clients are the last.
+    """
     parts = [rows for c in clients for rows in (c.support, c.validation, c.query)]
     parts += [*reserve, *_law_pools(law)]
     header = [*groups, *(c.id for c in clients), *(len(rows) for rows in parts), *_law_sizes(law)]
@@ -85,6 +114,8 @@ def checksum(
         digest.update(json.dumps([law.types, law.weights]).encode())
     if law is not None and law.concentrations:
         digest.update(json.dumps(law.concentrations).encode())
+    if apart:
+        digest.update(json.dumps(apart).encode())
     return digest.hexdigest()
 
 
@@ -109,6 +140,8 @@ def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
         about["types"] = [split.law.types, split.law.weights]
     if split.law is not None and split.law.concentrations:
         about["concentrations"] = split.law.concentrations
+    if split.apart:
+        about["apart"] = _apart(split)
     groups = [len(split.seen), len(split.certification), len(split.novel)]
     sizes = [[len(c.support), len(c.validation), len(c.query)] for c in clients]
     pools = _law_pools(split.law)
@@ -169,7 +202,7 @@ def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = Non
     except _DAMAGE as error:
         raise InputError(f"split.path: {path} is damaged: {_line(error)}") from error
     groups = [len(split.seen), len(split.certification), len(split.novel)]
-    content_hash = checksum(split.clients, groups, split.reserve, split.law)
+    content_hash = checksum(split.clients, groups, split.reserve, split.law, apart=_apart(split))
     if content_hash != split.content_hash:
         raise InputError(f"split.path: {path} is damaged: its checksum does not fit its contents")
     if expected is not None and content_hash != expected:
@@ -183,7 +216,9 @@ def _rebuilt(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any], n: in
         if part.dtype != np.int64 or (part.size and not 0 <= part.min() <= part.max() < n):
             raise ValueError(f"{name} holds no row numbers below {n}")
     sizes, groups = arrays["sizes"], arrays["groups"]
-    if sizes.shape != (len(arrays["ids"]), 3) or groups.sum() != len(sizes) or groups.min() < 0:
+    apart = [(str(name), int(size)) for name, size in about.get("apart") or ()]
+    ends = np.cumsum([*groups, *(size for _, size in apart)]).tolist()
+    if sizes.shape != (len(arrays["ids"]), 3) or ends[-1] != len(sizes) or groups.min() < 0:
         raise ValueError("groups, ids and sizes do not fit")
     if (sizes[:, [0, 2]] < 1).any():
         raise ValueError("a client holds no support or no query data")
@@ -191,7 +226,6 @@ def _rebuilt(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any], n: in
     clients = tuple(
         ClientRows(int(name), *parts[3 * i : 3 * i + 3]) for i, name in enumerate(arrays["ids"])
     )
-    n_seen, n_certify, _ = (int(size) for size in groups)
     pools = _parted(arrays["pools"], arrays["pool_sizes"])
     half = len(pools) // 2
     law = None
@@ -208,16 +242,31 @@ def _rebuilt(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any], n: in
     return Split(
         kind=str(about["kind"]),
         seed=int(about["seed"]),
-        seen=clients[:n_seen],
-        certification=clients[n_seen : n_seen + n_certify],
-        novel=clients[n_seen + n_certify :],
+        seen=clients[: ends[0]],
+        certification=clients[ends[0] : ends[1]],
+        novel=clients[ends[1] : ends[2]],
         reserve=_parted(arrays["reserve"], arrays["reserve_sizes"]),
         content_hash=str(about["content_hash"]),
         left_out=tuple(arrays["left_out"].tolist()),
         law=law,
         settings=dict(about.get("settings") or {}),
         dealt=False,
+        apart=held_back(clients, apart, ends),
     )
+
+
+def held_back(
+    clients: Sequence[ClientRows], apart: Sequence[tuple[str, int]], ends: Sequence[int]
+) -> tuple[tuple[str, tuple[ClientRows, ...]], ...]:
+    """Return the held-back groups' clients, which follow the first three groups' in ``ends``."""
+    return tuple(
+        (name, tuple(clients[start:end]))
+        for (name, _), start, end in zip(apart, ends[2:], ends[3:], strict=False)
+    )
+
+
+def _apart(split: Split) -> list[tuple[str, int]]:
+    return [(name, len(clients)) for name, clients in split.apart]
 
 
 def _law_sizes(law: Law | None) -> list[int]:

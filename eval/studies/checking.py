@@ -12,8 +12,8 @@ from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES
 from latecomer.eval.settings.study_sections import Evaluation, MethodSettings
 from latecomer.eval.splits.other_laws import OTHER_LAWS
-from latecomer.eval.splits.settings import Frozen, SplitSettings
-from latecomer.eval.splits.split import frozen_hash
+from latecomer.eval.splits.settings import Frozen, Natural, SplitSettings
+from latecomer.eval.splits.split import Split, frozen_hash
 from latecomer.eval.studies.mistakes import explain, unknown_key
 from latecomer.eval.studies.settings import Study
 
@@ -157,6 +157,8 @@ def _check_groups(study: Study) -> None:
     held_out = any(entry.needs_certification for entry in study.certificates)
     if held_out and not split.certify:
         raise InputError("certificates need certification clients: split.certify must be above 0")
+    if isinstance(split, Natural) and (split.certify_groups or split.novel_groups):
+        return  # their sizes are known once the data are read
     shifted = [name for name, severities in study.shifts if severities]
     if shifted and not split.novel:
         raise InputError(f"shifts.{shifted[0]} needs novel clients: split.novel must be above 0")
@@ -172,6 +174,28 @@ def _check_groups(study: Study) -> None:
     if held_out and clients:
         sizes = [round(part * clients) if isinstance(part, float) else part for part in groups]
         check_outside(split.kind, *sizes)
+
+
+def check_held_back(study: Study, split: Split) -> None:
+    """Refuse what would train on clients of a held-back group, or takes all as drawn alike.
+
+    Raises
+    ------
+    InputError
+    """
+    if not split.grouped:
+        return
+    if study.evaluation.given_up:
+        raise InputError(
+            "evaluation.given_up must be left out where split.certify_groups or split.novel_groups "
+            "is given: it trains on the certified clients too, whatever their group"
+        )
+    for index, entry in enumerate(study.certificates):
+        if not entry.needs_certification:
+            raise InputError(
+                f"certificates.{index}.route must be r0, r2 or r3 beside split.certify_groups and "
+                f"split.novel_groups, got {entry.route}, which takes all clients as drawn alike"
+            )
 
 
 def _check_other_laws(study: Study) -> None:

@@ -40,7 +40,7 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
         was made from, ``measured`` that of the ``n_novel`` novel clients, both under the same
         condition and predictor, ``covered`` how many novel clients err at most ``value``, ``pool``
         the clients not trained on, where known, ``others`` what a bound over a pool leaves for its
-        clients that were not scored, ``left_out`` the clients too small for the split, ``overlap``
+        clients that were not scored, ``left_out`` the clients left out of the split, ``overlap``
         the share of novel clients' query samples that clients used for tuning or training hold,
         ``independent`` whether clients are draws of an environment.
     """

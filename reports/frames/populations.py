@@ -10,6 +10,8 @@ from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import client_errors, primary_predictor
 
 _TRAINED = [*MODEL, "seed"]
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+"""Shares of a held-back group among the clients of a next population, for which errors are told."""
 
 
 def population_curves(tables: CellTables) -> pd.DataFrame:
@@ -38,7 +40,9 @@ def population_points(rows: pd.DataFrame) -> pd.DataFrame:
     """
     told = rows[rows["metric"] == "population_distance"]
     keys = ["shift", "severity"]
-    away = told.pivot_table(index=keys, columns="term", values="value").reset_index()
+    # A held-back group of clients has no severity, and a pivot would leave it out.
+    away = told.fillna({"severity": np.inf}).pivot_table(index=keys, columns="term", values="value")
+    away = away.reset_index().replace({"severity": np.inf}, np.nan)
     none: dict[str, Any] = {"shift": "none", "severity": np.nan, "kl": 0.0, "tv": 0.0, "chi2": 0.0}
     away = pd.concat([pd.DataFrame([none | {"subgroup": 1.0}]), away], ignore_index=True)
     away = away.sort_values("kl", ignore_index=True).assign(population=lambda f: f.index)
@@ -47,7 +51,39 @@ def population_points(rows: pd.DataFrame) -> pd.DataFrame:
     beside = novel.merge(away, on=keys).groupby([*_TRAINED, "population"], sort=False)
     measured = beside["error"].agg(measured="mean", standard_error="sem", n_clients="size")
     columns = ["population", "kl", "tv", "chi2", "subgroup"]
-    return measured.reset_index().merge(away.reindex(columns=columns), on="population")
+    points = measured.reset_index().merge(away.reindex(columns=columns), on="population")
+    return _mixed(points)
+
+
+def held_back(points: pd.DataFrame) -> pd.Series:
+    """Say which points are of groups of clients that no certified client belongs to."""
+    return points["tv"].gt(0) & points["kl"].isna()
+
+
+def _mixed(points: pd.DataFrame) -> pd.DataFrame:
+    """Put in the place of each held-back group populations that it makes up a share of.
+
+    Such a group shares no client with the certified population P, so that no certificate reaches
+    it. Where a share s of the clients is of the group and the others are P's, the total variation
+    from P is s exactly, KL and chi2 are infinite, and the mean error is the mixture of both.
+    """
+    apart = held_back(points)
+    if not apart.any():
+        return points
+    start = points.loc[points["population"] == 0, [*_TRAINED, "measured", "standard_error"]]
+    both = points[apart].merge(start.assign(n=0), on=_TRAINED, suffixes=("", "_before"))
+    parts = [points[~apart]]
+    for place, share in enumerate(SHARES, start=1):
+        own, other = both["measured"], both["measured_before"]
+        spread = np.hypot(
+            share * both["standard_error"], (1 - share) * both["standard_error_before"]
+        )
+        mixed = {"measured": share * own + (1 - share) * other, "standard_error": spread}
+        number = both["population"] + place / (len(SHARES) + 1)
+        parts.append(both.assign(tv=share, population=number, **mixed)[list(points)])
+    joined = pd.concat(parts, ignore_index=True)
+    joined["population"] = joined["population"].rank(method="dense").astype(int) - 1
+    return joined.sort_values("population", kind="stable", ignore_index=True)
 
 
 def certified_at(curves: pd.DataFrame, ball: str, radius: float) -> pd.Series:

@@ -25,8 +25,10 @@ from latecomer.reports.display.table import Table, plus_minus
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.populations import (
+    SHARES,
     breaking_frame,
     certified_at,
+    held_back,
     population_curves,
     population_points,
     worst_group,
@@ -39,6 +41,7 @@ from latecomer.reports.words import (
     count,
     counts,
     inward,
+    listing,
     number,
     percent,
     span,
@@ -153,6 +156,12 @@ def population_caption(curves: pd.DataFrame, points: pd.DataFrame, targets: Sequ
     if len(points):
         n = counts(points["n_clients"], "novel client")
         text += f" Marks: the measured error of {n} of a population at that distance."
+    if held_back(points).any():
+        text += (
+            " A group of clients that was held back is marked where it makes up "
+            f"{listing([percent(share, 0) for share in SHARES])} of the next population, the rest "
+            "being like the certified clients."
+        )
     if targets:
         text += f" Dashed: the target, {span(list(targets))}."
     return f"{text} {leaders_caption(curves, 'value')}".strip()

@@ -154,7 +154,7 @@ def _more(certificate: Certificate) -> str:
         )
     if left_out:
         told.append(
-            f"{count(int(left_out), 'client')} too small for the split are not among them, though "
+            f"{count(int(left_out), 'client')} left out of the split are not among them, though "
             "nobody trained on them."
         )
     return " ".join(told)

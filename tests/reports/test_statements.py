@@ -99,7 +99,7 @@ def test_what_is_no_proof_says_so_and_why():
 
 def test_clients_outside_the_split_and_shifts_are_named():
     one = KINDS["r0:product, finite pool, deterministic"]
-    assert "3 clients too small for the split" in statement(one | {"left_out": 3.0})
+    assert "3 clients left out of the split" in statement(one | {"left_out": 3.0})
     assert ", under blur 1," in statement(one | {"shift": "blur", "severity": 1.0})
     assert "at most the value below" in statement(one, "the value below")
 

