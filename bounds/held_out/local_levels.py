@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 from scipy.special import betaincinv, gammaln
 
 from latecomer.bounds import checks
@@ -142,12 +143,18 @@ def _poisson(mean: float, counts: NDArray[np.int64]) -> Array:
 
 @lru_cache(maxsize=256)
 def _level(k: int, delta: float) -> float:
-    """Largest level whose band holds with probability 1 - delta, to 1e-10 from below."""
+    """Largest level whose band holds with probability 1 - delta, to 1e-9 from below."""
+    # The k statements share delta at worst, and no single one may fail more often than all.
     low, high = delta / k, delta
-    while high - low > 1e-10 * high:
-        middle = float(np.sqrt(low * high)) if high > 2.0 * low else 0.5 * (low + high)
-        if _all_above(_boundary(k, middle)) >= 1.0 - delta * (1.0 - 1e-9):
-            low = middle
-        else:
-            high = middle
-    return low
+    if k == 1:
+        return delta
+
+    def spare(log_level: float) -> float:
+        return _all_above(_boundary(k, float(np.exp(log_level)))) - (1.0 - delta * (1.0 - 1e-9))
+
+    level = float(np.exp(brentq(spare, np.log(low), np.log(high), xtol=1e-10)))
+    step = 1e-10
+    while spare(float(np.log(level))) < 0 and level > low:
+        level = max(low, level * (1.0 - step))
+        step *= 2.0
+    return level

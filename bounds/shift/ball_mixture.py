@@ -7,7 +7,7 @@ anything is refused, which costs ln J only where a single point wins everything.
 W_j(m) is the wealth that the bets win on point j's scores Z_j against the mean m, such as
 prod (1 - Z_j) / (1 - m) for the product; m_j(v, r) is the mean of Z_j whose dual bound is v: for kl
 (e^(l v - r) - 1) / (e^l - 1), for tv (v - t) / (1 - t) - r.  A value v is refused at radius r if
-the average over j of W_j(m_j(v, r)) passes 1/delta.
+the average over j of W_j(m_j(v, r)), by weights fixed beforehand, passes 1/delta.
 
 Proof.  Let m*_j be the true means and f(r) = min_j of the dual bounds at them, which the mean over
 the ball does not exceed.  The average of W_j(m*_j) is a supermartingale that starts at 1, so with
@@ -15,9 +15,10 @@ probability 1 - delta it never passes 1/delta.  Bounds rise with the mean and f(
 m_j(f(r), r) <= m*_j for all j and **every r at once**.  Wealth rises with the mean, so f(r) is not
 refused, and the values not refused form a half-line.
 
-For bets that do not depend on delta (all but those of ``wsr_averaged``) the result is never above
-the union over the same grid, which needs one wealth to pass J/delta by itself.  Means are clipped
-to [0, 1], where the true ones lie.
+For bets that do not depend on delta (all but those of ``wsr_averaged``) and equal weights the
+result is never above the union over the same grid, which needs one wealth to pass J/delta by
+itself.  Weight near the points that are best at the radii of interest (``planned_grid``) lowers the
+curve there.  Means are clipped to [0, 1], where the true ones lie.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.held_out.bets import Bets, product_bets
-from latecomer.bounds.held_out.betting import REALISED
+from latecomer.bounds.held_out.betting import REALISED, bet_weights
 from latecomer.bounds.shift.balls import issued
 from latecomer.bounds.shift.duals import DUALS, Dual, points_in
 
@@ -61,7 +62,21 @@ def _bets(bets: Bets | None) -> Bets:
     return bets
 
 
-def _refusals(dual: Dual, scores: Array, failure: Array, grid: Array, bets: Bets) -> Refused:
+def _weights(weights: ArrayLike | None, grid: Array) -> Array:
+    """Return one weight a point, those given or equal ones."""
+    if weights is None:
+        return np.full(grid.size, 1.0 / grid.size)
+    shares = bet_weights(None, weights)
+    if shares.size != grid.size:
+        raise ValueError(f"weights must be one a point ({grid.size}), got {shares.size}")
+    if (shares <= 0).any():
+        raise ValueError(f"weights must be above 0, got {float(shares.min()):g}")
+    return shares
+
+
+def _refusals(
+    dual: Dual, scores: Array, failure: Array, grid: Array, weights: Array, bets: Bets
+) -> Refused:
     """Return a function: (value, radius), of one shape -> whether the average wealth refuses it.
 
     Everything errs towards not refusing: scores are rounded up, the means that are bet against are
@@ -74,14 +89,14 @@ def _refusals(dual: Dual, scores: Array, failure: Array, grid: Array, bets: Bets
 
     def refused(value: Array, radius: Array) -> NDArray[np.bool_]:
         each = []
-        for point, log_wealth in zip(grid, wealths, strict=True):
+        for point, share, log_wealth in zip(grid, weights, wealths, strict=True):
             needed = dual.needed(value - 8.0 * _EPS, radius, point)
             lowered = needed * (1.0 - 64.0 * _EPS) - 16.0 * (k + 8) * _EPS
             with np.errstate(divide="ignore", invalid="ignore"):
                 won = log_wealth(np.clip(lowered, 0.0, 1.0))
             # A score of 1 loses everything, even against a mean of 1.
-            each.append(np.where(np.isnan(won), -np.inf, won))
-        together = np.logaddexp.reduce(np.stack(each), axis=0) - np.log(grid.size)
+            each.append(np.where(np.isnan(won), -np.inf, won) + np.log(share))
+        together = np.logaddexp.reduce(np.stack(each), axis=0)
         return np.asarray(together.max(axis=-1) > mark)
 
     return refused
@@ -107,6 +122,7 @@ def ball_mixture(
     delta: ArrayLike,
     ball: str = "kl",
     points: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     bets: Bets | None = None,
 ) -> Certificate:
     """Smallest v at which the average over points j of the wealth W_j(m_j(v, r)) passes 1/delta.
@@ -124,6 +140,8 @@ def ball_mixture(
     ball : {"kl", "tv", "chi2", "subgroup"}
     points : array_like, optional
         Grid of thresholds (kl: temperatures), fixed beforehand; the ball's default unless given.
+    weights : array_like, optional
+        One above 0 for each of the points, which sum to 1, fixed beforehand; equal unless given.
     bets : Bets, optional
         From :mod:`latecomer.bounds.held_out.bets`, fixed beforehand; the product's unless given.
 
@@ -143,11 +161,12 @@ def ball_mixture(
     reach = dual.radius("radius", radius)
     failure = checks.failure_probability("delta", delta)
     used = _bets(bets)
-    refused = _refusals(dual, scores, failure, points_in(dual, "points", points), used)
+    grid = points_in(dual, "points", points)
+    refused = _refusals(dual, scores, failure, grid, _weights(weights, grid), used)
     shape = np.broadcast_shapes(scores.shape[:-1], failure.shape, reach.shape)
     reach = np.broadcast_to(reach, shape)
     none = np.broadcast_to(dual.radius_at(np.array(0.0)), shape)
-    value, unshifted = _least(refused, reach), _least(refused, none)
+    value, unshifted = _least(refused, np.stack([reach, none]))
     mean = np.broadcast_to(scores.mean(axis=-1), shape)
     assumed = (*_ASSUMED, apart(ball), *((REALISED,) if used.realised else ()))
     return issued("ball_mixture", mean, unshifted, value, failure, used.sampling, assumed)
@@ -188,6 +207,7 @@ def breaking_radius(
     delta: ArrayLike,
     ball: str = "kl",
     points: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     bets: Bets | None = None,
 ) -> Array:
     """Largest r at which :func:`ball_mixture` refuses the target; for ``subgroup`` the least share.
@@ -198,7 +218,7 @@ def breaking_radius(
 
     Parameters
     ----------
-    losses, delta, ball, points, bets
+    losses, delta, ball, points, weights, bets
         As for :func:`ball_mixture`.
     target : array_like, in (0, 1)
         Mean loss.
@@ -218,7 +238,8 @@ def breaking_radius(
     scores = checks.losses_in("losses", losses)
     aim = checks.between("target", target, 0.0, 1.0)
     failure = checks.failure_probability("delta", delta)
-    refused = _refusals(dual, scores, failure, points_in(dual, "points", points), _bets(bets))
+    grid = points_in(dual, "points", points)
+    refused = _refusals(dual, scores, failure, grid, _weights(weights, grid), _bets(bets))
     shape = np.broadcast_shapes(scores.shape[:-1], failure.shape, aim.shape)
     aim = np.broadcast_to(aim, shape)
     return widest(lambda reach: refused(aim, reach), dual.radius_at, shape)

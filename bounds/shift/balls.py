@@ -10,10 +10,11 @@ given as an array are one certified curve, and any of them may be picked afterwa
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import CATALOGUE, Array, Certificate, catalogued, certificate
@@ -85,6 +86,26 @@ def issued(
         sampling=sampling,
         assumptions=tuple(dict.fromkeys(assumed)),
     )
+
+
+def started_at(curve: Certificate, unshifted: NDArray[np.bool_], own: float) -> Certificate:
+    """Start a certificate along radii from the mean's own, below which no shift takes it.
+
+    Where ``unshifted`` is true, the population is the scored one and the value becomes ``own``, a
+    certificate of its mean at the same delta: a statement of its own.  The others still hold
+    together, since none is lowered.
+
+    Examples
+    --------
+    >>> curve = kl_ball(losses=[0.1] * 40, radius=[0.0, 0.1], delta=0.05)
+    >>> found = started_at(curve, np.array([True, False]), 0.17)
+    >>> found.value.round(3).tolist(), found.terms["shift"].round(3).tolist()
+    ([0.17, 0.347], [0.0, 0.177])
+    """
+    value = np.where(unshifted, own, np.maximum(curve.value, own))
+    mean = np.broadcast_to(curve.terms["empirical_risk"], value.shape)
+    terms = {"empirical_risk": mean, "price": own - mean, "shift": value - own}
+    return replace(curve, value=value, terms=MappingProxyType(terms))
 
 
 @catalogued(

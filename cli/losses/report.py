@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from latecomer.eval.certificates.from_losses import LossCertificate
-from latecomer.eval.certificates.shifted_losses import certify_shifted
+from latecomer.eval.certificates.shifted_losses import certify_shifted, no_shift
 from latecomer.eval.checks import output_file
 from latecomer.eval.files import write_atomic
 from latecomer.losses.certificate_lines import loss_certificate_lines
@@ -83,12 +83,15 @@ def _page(certified: CertifiedLosses, source: str) -> LossPage:
 
 
 def _along_radii(certified: CertifiedLosses, ball: str) -> list[tuple[float, float]]:
-    """Return radii and the certified means at them: certificates hold for all radii at once."""
-    radii = _radii(certified, ball)
+    """Return radii and the certified means at them, from the mean's own certificate outwards."""
+    radii, none = _radii(certified, ball), no_shift(ball)
+    beyond = [radius for radius in radii if radius != none]
+    start = math.nan if certified.certificate is None else float(certified.certificate)
     curve = certify_shifted(
         dict(enumerate(certified.losses)),
         ball=ball,
-        radii=radii,
+        radii=beyond,
+        near=certified.radii[ball],
         rule=certified.rule,
         best_of=certified.best_of,
         delta=certified.delta,
@@ -97,7 +100,8 @@ def _along_radii(certified: CertifiedLosses, ball: str) -> list[tuple[float, flo
         seed=certified.seed,
         order=dict(enumerate(certified.places)) if certified.places else None,
     )
-    return list(zip(radii, curve.certificate.value.ravel().tolist(), strict=True))
+    values = dict(zip(beyond, curve.certificate.value.ravel().tolist(), strict=True))
+    return [(radius, max(start, values.get(radius, start))) for radius in radii]
 
 
 def _radii(certified: CertifiedLosses, ball: str) -> list[float]:

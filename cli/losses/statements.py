@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate
 from latecomer.eval.certificates.further_losses import GROUPS_OWN
-from latecomer.eval.certificates.shifted_losses import Shifted
+from latecomer.eval.certificates.shifted_losses import Shifted, no_shift
 from latecomer.render import number
 from latecomer.reports.statements.parts import FILE
 from latecomer.reports.statements.sentence import statement
@@ -185,8 +185,9 @@ def of_ball(certified: "CertifiedLosses", ball: str) -> Iterator[Said]:
     """Yield the statements on populations within the radii of a ball, and where a target breaks."""
     shifted = certified.shifts[ball]
 
-    def sentence(radius: str, value: str) -> str:
-        bound = f"{certified.rule}@{ball}={radius}"
+    def sentence(radius: str, value: str, *, shift: bool = True) -> str:
+        # Without a shift it is the mean's own certificate.
+        bound = f"{shifted.rule}@{ball}={radius}" if shift else certified.rule
         sizes = (certified.n_clients, certified.pool_size)
         return _sentence(shifted.certificate, bound, value, *sizes, **_orders(certified))
 
@@ -197,7 +198,8 @@ def of_ball(certified: "CertifiedLosses", ball: str) -> Iterator[Said]:
             shown = shown_up(value)
             empty = "says nothing" if value >= shifted.certificate.loss_max else ""
             about = _ABOUT[ball].format(f"{radius:g}")
-            yield Said(about, value, shown, empty, sentence(f"{radius:g}", shown))
+            full = sentence(f"{radius:g}", shown, shift=radius != no_shift(ball))
+            yield Said(about, value, shown, empty, full)
     if shifted.breaking is not None and shifted.target is not None:
         yield from _breaking(shifted, shifted.breaking, f"{shifted.target:g}", sentence)
 
@@ -210,7 +212,9 @@ def _breaking(
         "smallest share of any group" if group else f"breaking radius, {_DISTANCES[shifted.ball]}"
     )
     if math.isnan(radius):
-        yield Said(about, radius, "none ", f"above {target} without any shift", sign="  ")
+        yield Said(
+            about, radius, "none ", f"not certified below {target} under any shift", sign="  "
+        )
         return
     shown = inward(radius, up=group)
     note = f"so far the mean loss is certified to stay below {target}"

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Certificate, certificate
+from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.checks import failure_probability, real
 from latecomer.bounds.held_out.betting import wsr_wor
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
-from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
-from latecomer.bounds.held_out.pool_curve import pool_band
+from latecomer.bounds.held_out.counting import clopper_pearson, pool_fraction
 from latecomer.eval.certificates.from_losses import LossCertificate, certify_losses
 from latecomer.eval.certificates.loss_sample import (
     Sample,
@@ -23,6 +22,7 @@ from latecomer.eval.certificates.loss_sample import (
 )
 from latecomer.eval.certificates.loss_table import LossTable, Order, Source, read_losses
 from latecomer.eval.certificates.rules import RULES
+from latecomer.eval.certificates.tails import share_band
 from latecomer.eval.errors import InputError
 
 Step = tuple[float, float, float]
@@ -106,6 +106,9 @@ def certify_curve(
 ) -> tuple[Certificate, list[Step]]:
     """Bound the share of clients above every threshold at once.
 
+    Independent clients by equal local levels, which leave little above the largest loss; a pool by
+    the exact width of one for all thresholds.
+
     Parameters
     ----------
     losses, pool_size, loss_max
@@ -116,7 +119,7 @@ def certify_curve(
     Returns
     -------
     Certificate
-        Its ``value`` is the width added to every sampled share.
+        Its ``value`` is the largest excess of a bound over the sampled share.
     list of (threshold, sampled share above, bound)
         Steps by rising threshold: each holds from it up to the next.
 
@@ -124,23 +127,20 @@ def certify_curve(
     --------
     >>> width, steps = certify_curve({i: 0.1 * (i % 2) for i in range(40)})
     >>> [(t, share, round(bound, 3)) for t, share, bound in steps]
-    [(0.0, 0.5, 0.694), (0.1, 0.0, 0.194)]
+    [(0.0, 0.5, 0.713), (0.1, 0.0, 0.131)]
     """
     given = _sample(losses, delta, pool_size, loss_max)
     k = given.n_clients
     if delta > 0.5:
         raise InputError(f"delta must be at most 1/2 for a curve, got {delta:g}")
-    if given.pool_size is None:
-        name, width = "dkw_band", float(dkw_band(n_clients=k, delta=delta))
-    else:
-        name = "pool_band"
-        width = float(pool_band(n_sampled=k, pool_size=given.pool_size, delta=delta))
-    made = certificate(name, terms={"width": width}, delta={"clients": delta})
-    # The losses are sorted: one call counts the clients above every threshold.
+    band = share_band(k, delta=delta, pool_size=given.pool_size)
+    # The losses are sorted: one call counts the clients up to every threshold.
     thresholds = np.unique(np.append(given.losses, 0.0))
-    sampled = (k - np.searchsorted(given.losses, thresholds, side="right")) / k
-    upper = np.where(thresholds < given.loss_max, np.minimum(1.0, sampled + width), 0.0)
+    below = np.searchsorted(given.losses, thresholds, side="right")
+    sampled = (k - below) / k
+    upper = np.where(thresholds < given.loss_max, band.limits[below], 0.0)
     steps = list(zip(thresholds.tolist(), sampled.tolist(), upper.tolist(), strict=True))
+    made = band.certificate(delta)
     return _counted(replace(made, population="unseen-client"), given), steps
 
 

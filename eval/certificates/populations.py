@@ -3,8 +3,13 @@
 Future clients need not be drawn as the certified ones were.  One certificate bounds the mean error
 over every population within a radius of the scored one, for all radii at once.  It is therefore a
 curve, and a target has a breaking radius.  :mod:`latecomer.bounds.shift.duals` has the proofs.  The
-bets are those of the product rule: the scores Z of a grid point are convex in the error, so that a
-bound that covers the mean of Z as measured covers the clients' expected errors as well.
+bets are products: the scores Z of a grid point are convex in the error, so that a bound that covers
+the mean of Z as measured covers the clients' expected errors as well.
+
+Unless a study asks for bets ``product``, whose curve is 1 as soon as one client's error is 1, they
+are a mixture of products with weights, and the grid's weight lies near the radii that the study
+declares.  That curve starts from the mean's own certificate by the same mixture: without a shift it
+is the statement about clients like the scored ones, which holds at the same delta by itself.
 """
 
 from dataclasses import dataclass, replace
@@ -13,12 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.certificate import Array, Certificate
+from latecomer.bounds.held_out.bets import product_mixture_bets
+from latecomer.bounds.held_out.betting import BET_WEIGHTS, product_mixture
 from latecomer.bounds.shift.ball_mixture import ball_mixture, breaking_radius
+from latecomer.bounds.shift.balls import started_at
 from latecomer.bounds.shift.duals import DUALS
+from latecomer.bounds.shift.planned_grid import planned_grid
 from latecomer.eval.certificates.held_out import Scored
 from latecomer.eval.certificates.rules import RULES
 
+BETS = ("product_mixture", "product")
+"""Rules that bet on populations, the default first."""
 # Where a curve's radii lie between no shift (0) and any shift (1); each ball has its own scale.
 _PLACES = np.arange(46) / 50
 
@@ -34,8 +45,8 @@ class Populations:
     curve : list of dict
         Records ``radius value``, from no shift outwards until nothing is certified any more.
     breaking : float or None
-        Largest radius (smallest share) at which the target holds; NaN where it does not hold even
-        without a shift, None without a target.
+        Largest radius (smallest share) at which the target holds; NaN where there is none, None
+        without a target.
     """
 
     at: dict[float, Certificate]
@@ -61,8 +72,12 @@ def certify_populations(
     radii: tuple[float, ...],
     delta: float,
     target: float | None = None,
+    bets: str = BETS[0],
 ) -> Populations:
     """Bound the mean error over every population within each radius, all with probability 1-delta.
+
+    Without a shift the value of ``product_mixture`` is the mean's own certificate, a statement by
+    itself at the same delta.
 
     Parameters
     ----------
@@ -71,9 +86,11 @@ def certify_populations(
     radii : tuple of float
         Radii of the ball; for ``subgroup``, shares of clients.
     delta : float
-        Failure probability of the whole curve and of every breaking radius.
+        Failure probability of the whole curve beyond no shift and of every breaking radius.
     target : float, optional
         Mean error to stay below.
+    bets : {"product_mixture", "product"}
+        Fixed beforehand; ``product`` by equal weights of the grid.
 
     Returns
     -------
@@ -87,24 +104,40 @@ def certify_populations(
     >>> certified = certify_populations(scored, rule="kl_ball", radii=(0.0, 0.1), delta=.05,
     ...                                 target=.3)
     >>> [round(float(one), 3) for one in certified.at.values()], round(certified.breaking, 3)
-    ([0.25, 0.357], 0.04)
+    ([0.216, 0.342], 0.043)
     """
     scored.check(RULES[rule])
     ball = ball_of(rule)
     asked: dict[str, Any] = {"losses": scored.losses, "ball": ball, "delta": delta}
     grid = np.union1d(DUALS[ball].radius_at(_PLACES), radii)
-    whole = ball_mixture(radius=grid, **asked)
-    outwards = np.argsort(-grid if ball == "subgroup" else grid)
+    if bets == "product":
+        whole = ball_mixture(radius=grid, **asked)
+    else:
+        plan = planned_grid(ball=ball, radii=radii, n_clients=len(scored.scores), delta=delta)
+        asked |= {"points": plan.points, "weights": plan.weights}
+        asked |= {"bets": product_mixture_bets(weights=BET_WEIGHTS)}
+        own = product_mixture(losses=scored.losses, delta=delta, weights=BET_WEIGHTS)
+        unshifted = grid == DUALS[ball].radius_at(np.array(0.0))
+        whole = started_at(ball_mixture(radius=grid, **asked), unshifted, float(own))
+    breaking = None if target is None else float(breaking_radius(target=target, **asked))
+    at, curve = _told(whole, grid, radii, rising=ball != "subgroup")
+    tagged = {radius: scored.tagged(one, RULES[rule]) for radius, one in at.items()}
+    return Populations(tagged, curve, breaking)
+
+
+def _told(
+    whole: Certificate, grid: Array, radii: tuple[float, ...], *, rising: bool
+) -> tuple[dict[float, Certificate], list[dict[str, Any]]]:
+    """Return the certificates at the radii asked for, and the curve from no shift outwards."""
+    outwards = np.argsort(grid if rising else -grid)
     values = whole.value[outwards].tolist()
     curve = [
         {"radius": radius, "value": value}
         for i, (radius, value) in enumerate(zip(grid[outwards].tolist(), values, strict=True))
         if radius in radii or not i or values[i - 1] < 1
     ]
-    breaking = None if target is None else float(breaking_radius(target=target, **asked))
     at = {radius: _one(whole, int(np.flatnonzero(grid == radius)[0])) for radius in radii}
-    tagged = {radius: scored.tagged(one, RULES[rule]) for radius, one in at.items()}
-    return Populations(tagged, curve, breaking)
+    return at, curve
 
 
 def _one(curve: Certificate, place: int) -> Certificate:

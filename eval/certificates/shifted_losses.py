@@ -2,7 +2,13 @@
 
 One certificate is a curve: it holds for all radii at once, so that the radius at which a target
 breaks may be read off it afterwards.  Rules that bet put all points of the grid into one bet; the
-other rules give each point its share of delta.
+other rules give each point its share of delta.  The default, a mixture of products in place of
+``blend``, has most of its bet near the radii that were asked for, which must be settled beforehand;
+rules by name spread theirs over the ball's own grid.
+
+The curve starts from the mean's own certificate.  Without a shift the only population in the ball
+is the one that was scored, so the statement there is that certificate, at its own delta; the
+statements at all radii beyond hold together at theirs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +33,16 @@ from latecomer.bounds.held_out.bets import (
 )
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.bounds.shift.ball_mixture import apart, ball_mixture, breaking_radius, widest
-from latecomer.bounds.shift.balls import MeanRule, chi2_ball, kl_ball, subgroup, tv_ball
+from latecomer.bounds.shift.balls import (
+    MeanRule,
+    chi2_ball,
+    kl_ball,
+    started_at,
+    subgroup,
+    tv_ball,
+)
 from latecomer.bounds.shift.duals import DUALS
+from latecomer.bounds.shift.planned_grid import Grid, planned_grid
 from latecomer.eval.certificates.loss_sample import (
     Sample,
     checked,
@@ -37,7 +51,7 @@ from latecomer.eval.certificates.loss_sample import (
     tagged,
 )
 from latecomer.eval.certificates.loss_table import Order, Source
-from latecomer.eval.certificates.rules import Rule
+from latecomer.eval.certificates.rules import RULES, Rule
 from latecomer.eval.errors import InputError, nearest
 
 _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
@@ -56,6 +70,9 @@ _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
         ),
     }
 )
+_IN_PLACE_OF = MappingProxyType({"blend": "product_mixture"})
+"""Rules whose wealth is not monotone in the mean, and what bets for them near the radii asked."""
+_NEAR = "so were the radii asked for, near which most of the bets lie"
 _UNION: Mapping[str, tuple[Callable[..., Certificate], str, str]] = MappingProxyType(
     {
         "tv": (tv_ball, "radius", "thresholds"),
@@ -80,16 +97,20 @@ class Shifted:
         How populations are compared; for ``subgroup`` a radius is a share of clients.
     radii : tuple of float
     certificate : Certificate
-        One value per radius; all hold together.
+        One value per radius.  All beyond no shift hold together; without a shift it is the mean's
+        own certificate, which holds at the same delta by itself.
+    rule : str
+        The rule by which populations beyond no shift are certified.
     target : float or None
     breaking : float or None
-        Largest radius (smallest share) at which the certificate is below the target; NaN where it
-        is not below it even without a shift, None without a target.
+        Largest radius (smallest share) at which the certificate is below the target; NaN where
+        there is none, None without a target.
     """
 
     ball: str
     radii: tuple[float, ...]
     certificate: Certificate
+    rule: str
     target: float | None = None
     breaking: float | None = None
 
@@ -100,7 +121,8 @@ def certify_shifted(
     ball: str = "kl",
     radii: Sequence[float] = (),
     target: float | None = None,
-    rule: str = "product",
+    near: Sequence[float] | None = None,
+    rule: str = "blend",
     delta: float = 0.05,
     pool_size: int | None = None,
     loss_max: float = 1.0,
@@ -110,19 +132,20 @@ def certify_shifted(
 ) -> Shifted:
     """Bound the mean loss of every population of clients within a radius of the scored one.
 
-    With probability at least ``1 - delta`` over the draw of the clients all values hold, at all
-    radii, and so does the breaking radius, whichever target is asked about.
+    With probability at least ``1 - delta`` the values at all radii beyond no shift hold, and the
+    breaking radius for any target.  Without a shift it is the mean's own certificate, by itself.
 
     Parameters
     ----------
     losses, rule, delta, pool_size, loss_max, seed, order, best_of
-        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
+        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`; beyond no shift
+        ``product_mixture`` stands in for ``blend``.
     ball : {"kl", "tv", "chi2", "subgroup"}
-        KL(Q || P) in nats, TV(Q, P) or chi2(Q || P) of another population Q from this one, P: the
-        first and the last only if Q has no kinds of clients that P lacks; ``subgroup`` stands for
+        KL(Q || P) in nats, TV(Q, P) or chi2(Q || P) of another population Q from this one, P; or
         every group of clients that makes up at least a share.
-    radii : sequence of float
-        Radii, or shares; no shift unless given.
+    radii, near : sequence of float
+        Radii, or shares; no shift unless given.  The default bets near ``near``, which must be
+        settled before the losses: ``radii`` unless given.
     target : float, optional
         Mean loss to stay below.
 
@@ -132,25 +155,56 @@ def certify_shifted(
 
     Examples
     --------
-    >>> losses = {f"client {i}": 0.1 + 0.1 * (i % 2) for i in range(40)}
-    >>> shifted = certify_shifted(losses, ball="kl", radii=[0.0, 0.1], target=0.3)
+    >>> losses = {f"client {i}": 0.1 + 0.1 * (i % 2) for i in range(40)} | {"lost": 1.0}
+    >>> shifted = certify_shifted(losses, ball="kl", radii=[0.1], target=0.45)
     >>> shifted.certificate.value.round(3).tolist(), round(shifted.breaking, 3)
-    ([0.25, 0.357], 0.04)
+    ([0.503], 0.033)
     """
     reach = _reach(ball, radii)
-    drawn: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max}
-    drawn |= {"seed": seed, "order": order}
-    given = sample_of(losses, rule=rule, best_of=best_of, delta=delta, **drawn)
+    drawn: dict[str, Any] = {"pool_size": pool_size, "seed": seed, "order": order}
+    given = sample_of(losses, rule, best_of, delta=delta, loss_max=loss_max, **drawn)
     aim = None if target is None else _aim(target, given.loss_max)
-    issue, breaks = _functions(given, ball, delta)
-    certificate = tagged(scaled_to(issue(reach), given.loss_max), given.rule, given)
+    issued, rule_of_ball, breaks = _issued(
+        given, ball, delta, reach, reach if near is None else near
+    )
     return Shifted(
         ball,
         tuple(float(radius) for radius in reach),
-        replace(certificate, assumptions=(*certificate.assumptions, apart(ball))),
+        issued,
+        rule_of_ball,
         target,
         None if aim is None else float(breaks(np.asarray(aim))),
     )
+
+
+def _issued(
+    given: Sample, ball: str, delta: float, reach: Array, near: Sequence[float] | Array
+) -> tuple[Certificate, str, Callable[[Array], Array]]:
+    """Return the certificate at all radii, who bet for it, and target -> breaking radius."""
+    betting, grid, told = _betting(given, ball, delta, near)
+    issue, breaks = _functions(betting, ball, delta, grid)
+    whole, unshifted = issue(reach), reach == no_shift(ball)
+    if unshifted.any():
+        whole = started_at(whole, unshifted, float(given.bounded(delta)))
+    tags = given.rule if unshifted.any() else betting.rule
+    made = tagged(scaled_to(whole, given.loss_max), tags, given)
+    assumed = (*made.assumptions, *told, apart(ball))
+    return replace(made, assumptions=assumed), betting.rule.name, breaks
+
+
+def _betting(
+    given: Sample, ball: str, delta: float, near: Sequence[float] | Array
+) -> tuple[Sample, Grid, tuple[str, ...]]:
+    """Return who bets on populations, on which points of the grid, and what that assumes."""
+    if given.rule.states != "mean":
+        raise InputError(f"rule {given.rule.name} bounds no mean: a shift needs a rule that does")
+    name, own = _IN_PLACE_OF.get(given.rule.name), DUALS[ball].points
+    grid = Grid(own, (1.0 / len(own),) * len(own))
+    if name is None:
+        return given, grid, ()
+    radii = _reach(ball, list(near))
+    planned = planned_grid(ball=ball, radii=radii, n_clients=given.n_clients, delta=delta)
+    return replace(given, rule=RULES[name]), planned, () if planned == grid else (_NEAR,)
 
 
 def _reach(ball: str, radii: Sequence[float]) -> Array:
@@ -159,7 +213,7 @@ def _reach(ball: str, radii: Sequence[float]) -> Array:
             f"shift must be one of {', '.join(DUALS)}, got {ball!r}{nearest(str(ball), DUALS)}"
         )
     try:
-        return np.atleast_1d(DUALS[ball].radius(ball, list(radii) or [_none(ball)]))
+        return np.atleast_1d(DUALS[ball].radius(ball, list(radii) or [no_shift(ball)]))
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
 
@@ -172,24 +226,29 @@ def _aim(target: float, loss_max: float) -> float:
     return aim
 
 
-def _none(ball: str) -> float:
-    """Radius of no shift at all."""
+def no_shift(ball: str) -> float:
+    """Radius of no shift at all; for ``subgroup`` the share of all clients.
+
+    Examples
+    --------
+    >>> no_shift("kl"), no_shift("subgroup")
+    (0.0, 1.0)
+    """
     return float(DUALS[ball].radius_at(np.array(0.0)))
 
 
 def _functions(
-    given: Sample, ball: str, delta: float
+    given: Sample, ball: str, delta: float, grid: Grid
 ) -> tuple[Callable[[Array], Certificate], Callable[[Array], Array]]:
     """Return functions radii -> certificate, target -> breaking radius, by one bet or a union."""
     rule = given.rule
-    if rule.states != "mean":
-        raise InputError(f"rule {rule.name} bounds no mean: a shift needs a rule that does")
     asked: dict[str, Any] = {"losses": given.unit(), "delta": delta}
     if rule.name in _BETS:
-        bets = _BETS[rule.name](given)
+        asked |= {"bets": _BETS[rule.name](given), "ball": ball}
+        asked |= {"points": grid.points, "weights": grid.weights}
         return (
-            lambda radii: ball_mixture(radius=radii, ball=ball, bets=bets, **asked),
-            lambda aim: breaking_radius(target=aim, ball=ball, bets=bets, **asked),
+            lambda radii: ball_mixture(radius=radii, **asked),
+            lambda aim: breaking_radius(target=aim, **asked),
         )
     calculator, radius, points = _UNION[ball]
     asked |= {points: DUALS[ball].points, "rule": _each_point(rule, given)}

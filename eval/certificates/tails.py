@@ -7,17 +7,68 @@ shares.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Certificate, certificate
+from latecomer.bounds.certificate import Array, Certificate, certificate
 from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
+from latecomer.bounds.held_out.local_levels import local_level_band
 from latecomer.bounds.held_out.pool_curve import pool_band
 from latecomer.eval.certificates.held_out import Scored
 from latecomer.eval.certificates.rules import RULES
+
+BANDS = ("local_levels", "dkw")
+"""Bands of independent clients' shares, the default first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """How far the share of clients above a threshold may lie above that of the sampled ones.
+
+    Attributes
+    ----------
+    name : str
+        The calculator.
+    width : float
+        The largest excess over the sampled share, whatever the threshold.
+    limits : ndarray, shape [k + 1]
+        Limit of the share above a threshold that j of k sampled clients do not exceed.
+    """
+
+    name: str
+    width: float
+    limits: Array
+
+    def certificate(self, delta: float) -> Certificate:
+        """Return the certificate of all shares at once, whose value is the width."""
+        return certificate(self.name, terms={"width": self.width}, delta={"clients": delta})
+
+
+def share_band(
+    n_clients: int, *, delta: float, pool_size: int | None = None, band: str = BANDS[0]
+) -> Band:
+    """Return the band of k clients: exact in a pool, by equal local levels (or DKW) otherwise.
+
+    Examples
+    --------
+    >>> band = share_band(100, delta=0.05)
+    >>> round(band.width, 3), round(float(band.limits[100]), 3)
+    (0.145, 0.058)
+    >>> round(share_band(100, delta=0.05, band="dkw").width, 3)
+    0.122
+    """
+    above = 1.0 - np.arange(n_clients + 1) / n_clients
+    if pool_size is not None:
+        width = float(pool_band(n_sampled=n_clients, pool_size=pool_size, delta=delta))
+        return Band("pool_band", width, np.minimum(1.0, above + width))
+    if band == "dkw":
+        width = float(dkw_band(n_clients=n_clients, delta=delta))
+        return Band("dkw_band", width, np.minimum(1.0, above + width))
+    limits = local_level_band(n_clients=n_clients, delta=delta)
+    return Band("local_level_band", float((limits - above).max()), limits)
 
 
 def fractions_above(
@@ -81,23 +132,27 @@ def fractions_above(
     return fractions
 
 
-def error_curve(scored: Scored, *, delta: float) -> tuple[Certificate, list[dict[str, Any]]]:
+def error_curve(
+    scored: Scored, *, delta: float, band: str = BANDS[0]
+) -> tuple[Certificate, list[dict[str, Any]]]:
     """Bound the share of clients above every threshold at once.
 
-    The same width is added to every sampled share: that of Dvoretzky, Kiefer and Wolfowitz with
-    Massart's constant for independent clients, the exact one for sampling without replacement in
-    a finite pool.
+    Independent clients: by equal local levels, narrow where few or nearly all clients are above, or
+    one width everywhere (Dvoretzky, Kiefer and Wolfowitz with Massart's constant).  In a finite
+    pool: the exact width for sampling without replacement.
 
     Parameters
     ----------
     scored : Scored
     delta : float
         Failure probability of the whole curve, at most 1/2.
+    band : {"local_levels", "dkw"}
+        Of independent clients; fixed beforehand.
 
     Returns
     -------
     Certificate
-        Its ``value`` is the width.
+        Its ``value`` is the largest excess over a sampled share.
     list of dict
         Steps of the curve by rising ``threshold``: from this threshold up to the next, ``sampled``
         is the share of sampled clients with a larger error, and ``upper`` the bound.
@@ -111,19 +166,17 @@ def error_curve(scored: Scored, *, delta: float) -> tuple[Certificate, list[dict
     (0.1083, [(0.0, 0.5), (0.1, 0.0)])
     """
     scored.check(RULES["error_curve"])
-    k = len(scored.scores)
-    name, width = "dkw_band", 0.0
-    if scored.sampling == "iid":
-        width = float(dkw_band(n_clients=k, delta=delta))
-    else:
-        name = "pool_band"
-        width = float(pool_band(n_sampled=k, pool_size=scored.pool_size or k, delta=delta))
-    made = certificate(name, terms={"width": width}, delta={"clients": delta})
+    k, pool = len(scored.scores), None
+    if scored.sampling != "iid":
+        pool = scored.pool_size or k
+    found = share_band(k, delta=delta, pool_size=pool, band=band)
     losses = np.array(scored.losses)
     steps = []
     for threshold in np.unique(np.append(losses, 0.0)).tolist():
-        sampled = float((losses > threshold).mean())
+        below = int((losses <= threshold).sum())
         # Nobody's error is above 1.
-        upper = min(1.0, sampled + width) if threshold < 1 else 0.0
+        upper = float(found.limits[below]) if threshold < 1 else 0.0
+        sampled = float((losses > threshold).mean())
         steps.append({"threshold": threshold, "sampled": sampled, "upper": upper})
+    made = found.certificate(delta)
     return scored.tagged(made, RULES["error_curve"]), steps

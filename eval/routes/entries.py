@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from latecomer.eval.certificates.populations import BETS
 from latecomer.eval.certificates.rules import (
     BEST_OF,
     MEAN_RULES,
@@ -16,6 +17,7 @@ from latecomer.eval.certificates.rules import (
     rules_for,
     sampling_of,
 )
+from latecomer.eval.certificates.tails import BANDS
 from latecomer.eval.errors import InputError
 from latecomer.eval.routes.r3_personal_cut import check_classes, measured_samples
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES, Compressed, Progressive, Tuned
@@ -59,6 +61,10 @@ _GIVEN_FOR: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "shares": ("subgroup",),
     }
 )
+# Settings that some rules accept and no other rule does.
+_TAKEN_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"target": _BALLS, "bets": _BALLS, "band": ("error_curve",)}
+)
 
 
 def _all_or_names(value: Any) -> Any:
@@ -91,6 +97,12 @@ class HeldOut(RouteSettings):
         least shares of clients that a group makes up, for ``subgroup``.  All bounds hold at once.
     target : float
         Mean error for which these rules report the breaking radius.
+    bets : str
+        What these rules bet by: ``product_mixture``, near the radii declared, unless ``product``
+        is asked for, which a single client with error 1 leaves nothing to say.
+    band : str
+        How ``error_curve`` is bounded for independent clients: ``local_levels`` unless ``dkw`` is
+        asked for; a finite pool has its own band.
     shifts : bool or tuple of str
         The study's shifts under which the certification clients are certified as well.
     orders_seed : int
@@ -120,6 +132,8 @@ class HeldOut(RouteSettings):
         Annotated[tuple[ShareOfClients, ...], BeforeValidator(sequence), Field(min_length=1)] | None
     ) = None
     target: Probability | None = None
+    bets: Annotated[str, BeforeValidator(one_of(BETS))] | None = None
+    band: Annotated[str, BeforeValidator(one_of(BANDS))] | None = None
     shifts: Annotated[bool | tuple[str, ...], BeforeValidator(_all_or_names)] = False
     orders_seed: Seed | None = None
     realised: bool | None = None
@@ -157,6 +171,9 @@ class HeldOut(RouteSettings):
                 check_sampling(key, one, kind)
         default = _ALPHA if level == "alpha" else _DELTA
         averaged = any(RULES[one].orders for one in self._rules)
+        pooled = kind != "frozen" and sampling_of(kind) == "finite-pool"
+        if self.band is not None and pooled:
+            raise InputError(f"{key}.band is no setting of a finite pool, which has its own")
         if self.orders_seed is not None and not averaged:
             raise InputError(
                 f"{key}.orders_seed is no setting of rule {rule}, which draws no order"
@@ -170,6 +187,8 @@ class HeldOut(RouteSettings):
                 "rule": rule,
                 level: getattr(self, level) or default,
                 "orders_seed": self.orders_seed or 0 if averaged else None,
+                "bets": self.bets or BETS[0] if rule in _BALLS else None,
+                "band": self.band or BANDS[0] if rule == "error_curve" and not pooled else None,
                 "shifts": self._shifts(key, study),
             }
         )
@@ -209,8 +228,9 @@ class HeldOut(RouteSettings):
             if given != (rule in rules):
                 why = "is no setting of" if given else "must be given for"
                 raise InputError(f"{key}.{name} {why} rule {rule}")
-        if self.target is not None and rule not in _BALLS:
-            raise InputError(f"{key}.target is no setting of rule {rule}")
+        for name, rules in _TAKEN_BY.items():
+            if getattr(self, name) is not None and rule not in rules:
+                raise InputError(f"{key}.{name} is no setting of rule {rule}")
         if rule == "tv_ball" and max(self.radii or ()) > 1:
             raise InputError(
                 f"{key}.radii must be at most 1 for tv_ball, got {max(self.radii or ()):g}"

@@ -91,15 +91,14 @@ def _fractions(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statem
 
 
 def _curve(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
-    issued, steps = error_curve(scored, delta=level)
+    issued, steps = error_curve(scored, delta=level, band=entry.band or "dkw")
     yield _Statement("", issued, "error_curve_width", curve=tuple(steps))
 
 
 def _populations(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
     rule, radii = str(entry.rule), entry.radii or entry.shares or ()
-    certified = certify_populations(
-        scored, rule=rule, radii=radii, delta=level, target=entry.target
-    )
+    how: dict[str, Any] = {"rule": rule, "radii": radii, "bets": entry.bets or "product"}
+    certified = certify_populations(scored, delta=level, target=entry.target, **how)
     for place, (radius, issued) in enumerate(certified.at.items()):
         once: dict[str, Any] = {}
         if not place:
@@ -324,7 +323,7 @@ def _write_curve(
             "rigorous": issued.rigorous,
             **tags,
             "value": "" if none else radius,
-            "message": "not below the target without any shift" if none else "",
+            "message": "not certified below the target under any shift" if none else "",
         }
     )
 

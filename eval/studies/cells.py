@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from latecomer.eval.certificates.rules import IID_SPLITS
@@ -31,6 +32,8 @@ HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
 POOL_VERSION: Mapping[str, int] = {"r0": 2, "r3": 3}
 # For certificates that average over orders of the clients.
 ORDERS_VERSION: Mapping[str, int] = {"orders": 2}
+# What cells do not record: a setting's value from the time when there was no such setting.
+_UNRECORDED: Mapping[str, str] = MappingProxyType({"bets": "product", "band": "dkw"})
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
 # The same for measures of ``evaluation.measures``.
@@ -122,7 +125,8 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     given_up = evaluation.pop("given_up", False)
     split = _split(shared, evaluation.pop("domain_classifier"))
     n_seeds = len(resolved["seeds"])
-    certificates = [_with_seeds(entry, n_seeds) for entry in resolved["certificates"]]
+    entries = [_as_recorded(entry) for entry in resolved["certificates"]]
+    certificates = [_with_seeds(entry, n_seeds) for entry in entries]
     held = [entry for entry in certificates if entry["route"] not in TRAINING_ROUTES]
     routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
     independent = resolved["split"]["kind"] in IID_SPLITS
@@ -268,6 +272,11 @@ def _train_of(method: Mapping[str, Any], train: Mapping[str, Any]) -> dict[str, 
 def _own_label(method: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     """Name a model that a route trains, as distinct from the model with the method's label."""
     return f"{method['label']} {entry['route']}:{entry['rule']}"
+
+
+def _as_recorded(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out of a certificate how it was made before there was a choice: cells keep their id."""
+    return {key: value for key, value in entry.items() if _UNRECORDED.get(key) != value}
 
 
 def _with_seeds(entry: Mapping[str, Any], n_seeds: int) -> dict[str, Any]:

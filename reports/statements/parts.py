@@ -199,13 +199,15 @@ def _curve(certificate: Certificate, rule: str, which: str) -> Parts:
 
 def _populations(certificate: Certificate, rule: str, which: str) -> Parts:
     radius, ball = which.partition("@")[0], rule.removesuffix("_ball")
+    # Without a shift it is the mean's own certificate, and says nothing of radii.
+    beyond = radius != ("1" if ball == "subgroup" else "0")
     whose = _whose(certificate, "the environment that these clients were drawn from")
     return Parts(
         _over(certificate, rule),
         f"the mean error over {BALLS[ball].format(radius or 'a radius', whose)}",
         _served(certificate),
         _scores(certificate, rule),
-        _HOW_FAR.get(ball, _ALL_RADII),
+        _HOW_FAR.get(ball, _ALL_RADII) if beyond else "",
     )
 
 

@@ -12,13 +12,16 @@ from latecomer.bounds import (
     breaking_radius,
     chernoff_kl,
     clopper_pearson,
+    dkw_band,
     kl_ball,
+    local_level_band,
     pool_fraction,
     product,
 )
 from latecomer.bounds.held_out.bets import product_mixture_bets
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.bounds.shift.ball_mixture import apart
+from latecomer.bounds.shift.planned_grid import planned_grid
 from latecomer.eval import (
     certify_above,
     certify_against,
@@ -55,17 +58,54 @@ def test_every_rule_reaches_every_ball(ball: str, rule: str) -> None:
     pooled = "finite-pool" if "pool_size" in pool else found.certificate.sampling
     assert found.certificate.sampling == pooled
     assert found.certificate.assumptions.count(apart(ball)) == 1
-    at = certify_shifted(LOSSES, ball=ball, radii=[found.breaking], rule=rule, **pool)
+    near = {"near": BALLS[ball], **pool}
+    at = certify_shifted(LOSSES, ball=ball, radii=[found.breaking], rule=rule, **near)
     assert float(at.certificate.value[0]) == pytest.approx(0.6, abs=1e-6)
     assert float(at.certificate.value[0]) <= 0.6 + 1e-12
 
 
+@pytest.mark.parametrize("ball", BALLS)
+def test_the_default_bets_near_the_radii_asked_and_starts_from_the_mean(ball: str) -> None:
+    hopeless = {**LOSSES, "c0": 1.0}
+    mean = certify_losses(hopeless, rule="blend", seed=5).certificate
+    assert mean is not None
+    for pool in ({}, {"pool_size": 60}):
+        asked = {"ball": ball, "seed": 5, **pool}
+        found = certify_shifted(hopeless, radii=BALLS[ball], target=0.7, **asked)
+        values = found.certificate.value
+        own = certify_losses(hopeless, rule="blend", seed=5, **pool).certificate
+        assert own is not None
+        # Exactly the mean's own, and no ball is 1 because of one client.
+        assert values[0] == float(own) < values[1] < 1
+        assert found.rule == "product_mixture"
+        assert found.certificate.assumptions[-2].startswith("so were the radii asked for")
+        scores = np.sort(list(hopeless.values()))
+        grid = planned_grid(ball=ball, radii=BALLS[ball], n_clients=42, delta=0.05)
+        how = {"losses": scores, "ball": ball, "delta": 0.05, "points": grid.points}
+        how |= {"weights": grid.weights, "bets": product_mixture_bets(weights=BET_WEIGHTS)}
+        assert values[1] == float(ball_mixture(radius=BALLS[ball][1], **how))
+        assert found.breaking == float(breaking_radius(target=0.7, **how))
+        # The same curve at other radii: the plan stays.
+        alone = certify_shifted(hopeless, radii=BALLS[ball][1:], near=BALLS[ball], **asked)
+        assert alone.certificate.value[0] == values[1]
+        assert sum(found.certificate.terms.values()) == pytest.approx(values)
+
+
+def test_without_a_radius_the_default_spreads_its_bets() -> None:
+    found = certify_shifted(LOSSES, ball="tv", target=0.4, seed=5)
+    how = {"bets": product_mixture_bets(weights=BET_WEIGHTS), "delta": 0.05, "ball": "tv"}
+    assert found.breaking == float(breaking_radius(losses=VALUES, target=0.4, **how))
+    assert not [text for text in found.certificate.assumptions if "radii asked" in text]
+
+
 def test_values_are_those_of_the_calculators() -> None:
-    found = certify_shifted(LOSSES, ball="kl", radii=[0.05], target=0.4)
+    found = certify_shifted(LOSSES, ball="kl", radii=[0.05], target=0.4, rule="product")
     assert float(found.certificate.value[0]) == float(
         ball_mixture(losses=VALUES, radius=0.05, delta=0.05)
     )
     assert found.breaking == float(breaking_radius(losses=VALUES, target=0.4, delta=0.05))
+    none = certify_shifted(LOSSES, ball="kl", rule="product").certificate
+    assert float(none.value[0]) == float(product(losses=VALUES, delta=0.05))
     mixed = certify_shifted(LOSSES, ball="kl", radii=[0.05], rule="product_mixture")
     weighted = product_mixture_bets(weights=BET_WEIGHTS)
     assert float(mixed.certificate.value[0]) == float(
@@ -83,8 +123,8 @@ def test_values_are_those_of_the_calculators() -> None:
 
 def test_a_scale_of_losses_moves_values_and_no_radius() -> None:
     scaled = {client: 4 * loss for client, loss in LOSSES.items()}
-    plain = certify_shifted(LOSSES, radii=[0.1], target=0.4)
-    found = certify_shifted(scaled, radii=[0.1], target=1.6, loss_max=4.0)
+    plain = certify_shifted(LOSSES, radii=[0.0, 0.1], target=0.4, seed=3)
+    found = certify_shifted(scaled, radii=[0.0, 0.1], target=1.6, loss_max=4.0, seed=3)
     assert found.certificate.value == pytest.approx(4 * plain.certificate.value)
     assert found.breaking == pytest.approx(plain.breaking)
     assert sum(found.certificate.terms.values()) == pytest.approx(found.certificate.value)
@@ -109,7 +149,24 @@ def test_the_curve_is_above_the_sampled_shares(pool_size: int | None) -> None:
     assert [t for t, _, _ in steps] == sorted({0.0, *VALUES.tolist()})
     for threshold, sampled, upper in steps:
         assert sampled == np.mean(threshold < VALUES)
-        assert upper == pytest.approx(min(1.0, sampled + float(width)))
+        assert sampled < upper <= min(1.0, sampled + float(width)) + 1e-12
+    if pool_size is not None:
+        for _, sampled, upper in steps:
+            assert upper == pytest.approx(min(1.0, sampled + float(width)))
+        return
+    # Equal local levels: tied clients count, and above the largest loss little is left.
+    limits = local_level_band(n_clients=42, delta=0.05)
+    assert [u for _, _, u in steps] == [limits[(t >= VALUES).sum()] for t, _, _ in steps]
+    assert steps[-1][2] < 0.7 * float(dkw_band(n_clients=42, delta=0.05))
+    assert width.name == "local_level_band"
+
+
+def test_above_2000_clients_the_curve_is_of_one_width() -> None:
+    width, steps = certify_curve([0.1, 0.2] * 1001)
+    assert float(width) == pytest.approx(float(dkw_band(n_clients=2002, delta=0.05)))
+    assert [round(upper - sampled, 9) for _, sampled, upper in steps[1:]] == [
+        pytest.approx(float(width))
+    ] * 2
 
 
 def test_groups_share_delta() -> None:

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from latecomer.bounds.held_out.bets import product_mixture_bets
+from latecomer.bounds.held_out.betting import BET_WEIGHTS, product_mixture
 from latecomer.bounds.held_out.losses import product
 from latecomer.bounds.shift.ball_mixture import apart, ball_mixture
+from latecomer.bounds.shift.planned_grid import planned_grid
 from latecomer.eval.certificates.held_out import Scored
 from latecomer.eval.certificates.populations import ball_of, certify_populations
 from latecomer.eval.errors import InputError
@@ -21,6 +24,7 @@ def scored(wrong, *, sampling="iid", pool=None) -> Scored:
 
 
 @pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=20, deadline=None)
 @given(wrong=st.lists(st.integers(0, 20), min_size=3, max_size=40))
 def test_the_certificate_rises_outwards_and_is_above_the_mean(rule: str, wrong: list) -> None:
     found = certify_populations(scored(wrong), rule=rule, radii=(0.2, 0.7), delta=0.05)
@@ -50,19 +54,49 @@ def test_without_a_shift_a_grid_of_one_point_is_the_plain_rule(ball: str, wrong:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_without_a_shift_the_grid_costs_little_on_top_of_the_plain_rule(rule: str) -> None:
-    wrong = [2, 3, 4, 5, 6] * 10
-    plain = float(product(losses=np.array(wrong) / 20, delta=0.05))
-    found = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05)
-    assert plain - 0.01 < found.curve[0]["value"] < plain + 0.06
+def test_the_curve_starts_from_the_means_own_certificate(rule: str) -> None:
+    for wrong in ([2, 3, 4, 5, 6] * 10, [20, 3, 4, 5, 6] + [2, 3, 4, 5, 6] * 9):
+        losses = np.array(wrong) / 20
+        own = float(product_mixture(losses=losses, delta=0.05, weights=BET_WEIGHTS))
+        found = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05)
+        assert found.curve[0]["value"] == own
+        # One client at 1 leaves the product nothing to say, and the default something.
+        plain = certify_populations(
+            scored(wrong), rule=rule, radii=(0.5,), delta=0.05, bets="product"
+        )
+        assert (plain.curve[0]["value"] == 1) == (20 in wrong)
+        assert float(found.at[0.5]) < 1
+        kept = ball_mixture(losses=losses, radius=0.5, delta=0.05, ball=ball_of(rule))
+        assert float(plain.at[0.5]) == pytest.approx(float(kept), abs=1e-15)
+
+
+def test_radii_that_are_declared_get_lower_values() -> None:
+    wrong = [2, 3, 4, 5, 6] * 8
+    near = certify_populations(scored(wrong), rule="kl_ball", radii=(0.1,), delta=0.05)
+    away = certify_populations(scored(wrong), rule="kl_ball", radii=(0.1, 2.0), delta=0.05)
+    assert float(near.at[0.1]) < float(away.at[0.1])
+    assert any("bets, the grid" in text for text in near.at[0.1].assumptions)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_target_breaks_where_the_curve_meets_it(rule: str) -> None:
     wrong = [1, 2, 3, 2] * 15
-    found = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05, target=0.3)
-    at = certify_populations(scored(wrong), rule=rule, radii=(found.breaking,), delta=0.05)
+    asked = {"rule": rule, "delta": 0.05, "bets": "product"}
+    found = certify_populations(scored(wrong), radii=(0.5,), target=0.3, **asked)
+    at = certify_populations(scored(wrong), radii=(found.breaking,), **asked)
     assert float(at.at[found.breaking]) == pytest.approx(0.3, abs=1e-6)
+    planned = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05, target=0.3)
+    grid = planned_grid(ball=ball_of(rule), radii=[0.5], n_clients=60, delta=0.05)
+    value = ball_mixture(
+        losses=np.array(wrong) / 20,
+        radius=planned.breaking,
+        delta=0.05,
+        ball=ball_of(rule),
+        points=grid.points,
+        weights=grid.weights,
+        bets=product_mixture_bets(weights=BET_WEIGHTS),
+    )
+    assert float(value) == pytest.approx(0.3, abs=1e-6)
     never = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05, target=0.05)
     assert np.isnan(never.breaking)
 

@@ -231,7 +231,7 @@ def test_other_populations_have_a_row_a_radius_and_a_curve(kind: str) -> None:
     assert broken.value["r0:kl_ball"] == float(reach)
     assert broken.term["r0:kl_ball"] == "target=0.9"
     assert broken.value["r0:subgroup"] == ""
-    assert broken.message["r0:subgroup"] == "not below the target without any shift"
+    assert broken.message["r0:subgroup"] == "not certified below the target under any shift"
     curve = pd.DataFrame(artifacts["population_curve"].table)
     assert set(curve.bound) == {"r0:kl_ball", "r0:subgroup"}
     own = curve[(curve.ball == "kl") & (curve.predictor == "gibbs")].set_index("radius").value
