@@ -234,40 +234,46 @@ def certify_losses(
     >>> round(float(certified.certificate), 3), round(float(certified.above[0.2]), 3)
     (0.186, 0.095)
     """
-    return _read_and_certified(locals())
+    drawn = {"pool_size": pool_size, "loss_max": loss_max, "delta": delta}
+    betting = {"rule": rule, "best_of": best_of, "seed": seed}
+    further: dict[str, Any] = {"target": target, "above": above, "curve": curve}
+    further |= {"by": by, "against": against, "balls": asked_balls(shifts, target)}
+    holding: dict[str, Any] = {"alpha": alpha, "independent": independent, "joint": joint}
+    return _read_and_certified(losses, order, drawn, betting, further, **holding)
 
 
-def _read_and_certified(given: Mapping[str, Any]) -> CertifiedLosses:
+def _read_and_certified(
+    losses: Source,
+    order: Order | None,
+    drawn: dict[str, Any],
+    betting: dict[str, Any],
+    further: dict[str, Any],
+    *,
+    alpha: float | None,
+    independent: bool,
+    joint: bool,
+) -> CertifiedLosses:
     """Check what is asked, by the names of `certify_losses`, read the losses and certify them."""
-    drawn = {name: given[name] for name in ("pool_size", "loss_max", "delta")}
-    ordered, order = given["order"] is not None, given["order"]
-    betting = {name: given[name] for name in ("rule", "best_of", "seed")}
-    alpha = 0.1 if given["alpha"] is None else given["alpha"]
-    chosen = check_options(alpha=alpha, ordered=ordered, **drawn, **betting)
+    ordered, at_alpha = order is not None, 0.1 if alpha is None else alpha
+    chosen = check_options(alpha=at_alpha, ordered=ordered, **drawn, **betting)
     # One draw of orders for all that is asked of these losses.
-    betting["seed"] = drawn_seed(given["seed"], ordered=ordered)
-    _check_together(**{name: given[name] for name in _TOGETHER})
-    further = {name: given[name] for name in ("target", "above", "curve", "by", "against")}
-    further["balls"] = asked_balls(given["shifts"], given["target"])
-    columns = {name: given[name] for name in ("by", "order")}
-    table = read_losses(given["losses"], loss_max=float(given["loss_max"]), **columns)
-    if given["joint"]:
-        whole_pool = given["pool_size"] == len(table.clients)
-        alpha = float(given["delta"]) / n_statements(chosen, further, whole_pool=whole_pool)
-        drawn["delta"] = alpha
-    found = _certified(table, alpha, drawn, betting, **further)
+    betting = {**betting, "seed": drawn_seed(betting["seed"], ordered=ordered)}
+    _check_together(drawn["pool_size"], alpha, independent=independent, joint=joint)
+    loss_max, by = float(drawn["loss_max"]), further["by"]
+    table = read_losses(losses, loss_max=loss_max, by=by, order=order)
+    if joint:
+        whole_pool = drawn["pool_size"] == len(table.clients)
+        at_alpha = float(drawn["delta"]) / n_statements(chosen, further, whole_pool=whole_pool)
+        drawn = {**drawn, "delta": at_alpha}
+    found = _certified(table, at_alpha, drawn, betting, **further)
     named = order if isinstance(order, str) else "order" if ordered else ""
-    said = {"independent": given["independent"], "order": named, "places": table.order}
-    files = (given[name] for name in ("losses", "against"))
+    files = (losses, further["against"])
     read = tuple(str(fspath(one)) for one in files if isinstance(one, str | PathLike))
-    return replace(found, **said, sources=read)
-
-
-_TOGETHER = ("pool_size", "alpha", "independent", "joint")
+    return replace(found, independent=independent, order=named, places=table.order, sources=read)
 
 
 def _check_together(
-    *, pool_size: int | None, alpha: float | None, independent: bool, joint: bool
+    pool_size: int | None, alpha: float | None, *, independent: bool, joint: bool
 ) -> None:
     if independent and pool_size is not None:
         raise InputError(
