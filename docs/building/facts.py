@@ -6,19 +6,20 @@ from importlib import import_module
 from inspect import getmodule
 from types import ModuleType
 
+from departures import deviation_table
 from gallery import entry_list
 from published import published_table
 
 from latecomer.bounds import CATALOGUE
-from latecomer.eval.names import method_facts
 from latecomer.eval.studies.shipped import shipped_studies
 from latecomer.reports.statements.every_kind import examples
 from latecomer.reports.statements.sentence import statement
 
-__all__ = ["deviation_table", "expanded", "fact_table", "homes", "statement_list", "study_list"]
+__all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
 
 DIRECTIVE = re.compile(
-    r"^\{\{ (deviations|facts|gallery|members|published|studies|statements) ([\w. -]+) \}\}$",
+    r"^\{\{ (deviations|facts|gallery|members|published|studies|statements)"
+    r" ([\w. -]+) \}\}$",
     flags=re.MULTILINE,
 )
 
@@ -52,23 +53,6 @@ def fact_table(names: list[str]) -> str:
     ]
     if assumed:
         lines += ["", "Assumptions, function by function:", "", *assumed]
-    return "\n".join(lines)
-
-
-def deviation_table(which: str) -> str:
-    """Return the departures of methods, ``all`` or one, from what is published, as a table.
-
-    Examples
-    --------
-    >>> "| code | " in deviation_table("pefll")
-    True
-    """
-    lines = ["| method | differs from | what differs | moves a number |", "|---|---|---|---|"]
-    for name, told in method_facts().items():
-        if which not in ("all", name):
-            continue
-        called = f"{told.get('called', name)} (`{name}`)"
-        lines += [f"| {called} | {' | '.join(record)} |" for record in told["deviations"]]
     return "\n".join(lines)
 
 

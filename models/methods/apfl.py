@@ -90,7 +90,7 @@ class APFL(PersonalWeights):
         (
             "paper and code",
             "A newcomer, whom neither covers, trains v from v = w with w fixed.",
-            "yes: it alone makes a newcomer's model",
+            "yes, by how much is not known: it alone makes a newcomer's model",
         ),
     )
 

@@ -58,7 +58,7 @@ class Ditto(PersonalWeights):
         (
             "paper and code",
             "A newcomer, whom neither covers, takes finetune_steps steps from v = w.",
-            "yes: it alone makes a newcomer's model",
+            "yes, by how much is not known: it alone makes a newcomer's model",
         ),
     )
 

@@ -72,8 +72,7 @@ class FedMA(AveragedWeights):
             "The global net never grows, a squared distance takes the place of the posterior of a "
             "Beta-Bernoulli process, cohorts are matched round by round and not all clients once, "
             "the last layer is averaged by sizes and not by class counts.",
-            "yes, by how much is not known; newcomers of OD-PFL's Table 1 are served 9 points "
-            "better than published",
+            "yes, by how much is not known: {published odpfl-table1-500-rounds}",
         ),
         (
             "code",

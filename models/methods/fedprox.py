@@ -48,7 +48,7 @@ class FedProx(AveragedWeights):
             "code",
             "mu is .01; the settings that OD-PFL's supplement names are mu .001, rate .01, batches "
             "of 64, 20 epochs, momentum .9 and decay 1e-4 (variant supplement of odpfl-table1).",
-            "yes, by how much is not known: 13 points below OD-PFL's table with ours",
+            "yes, by how much is not known: {published odpfl-table1-500-rounds}",
         ),
     )
 

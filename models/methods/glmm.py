@@ -58,7 +58,8 @@ class GLMM(SummedBounds):
             "Laplace's approximation of the marginal likelihood itself is maximised, where "
             "penalised quasi-likelihood takes working weights as given; several classes; a small "
             "ridge.",
-            "yes: variances are less biased, most with few samples a client",
+            "yes, by how much is not known: variances are less biased, most with few samples a "
+            "client",
         ),
         (
             "paper",

@@ -69,9 +69,9 @@ class KNNPer(AveragedWeights):
             "training does not see, a newcomer by leaving one out. The paper chooses on validation "
             "data, the code scans the weight on test data, PeFLL's baselines choose by "
             "cross-validation.",
-            "yes: chosen on samples trained on, .671 of seen clients' samples are right in PeFLL's "
-            "Table 1 after 5,000 rounds, and .886 at the round that validation picks; held back "
-            "they are not known yet",
+            "yes, by how much is not known: chosen on samples that a net was trained on, a weight "
+            "of 0 wins once the net fits them, and seen clients get FedAvg's. "
+            "{checks pefll-table1-knn-per}; {published pefll-table1-knn-per}",
         ),
     )
 

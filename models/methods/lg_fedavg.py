@@ -60,7 +60,7 @@ class LGFedAvg(FineTuned, AveragedWeights):
             "code",
             "A newcomer trains the mean of the seen clients' bodies under the frozen head (there "
             "unknown clients are served by an ensemble of local models).",
-            "yes: it alone makes a newcomer's model",
+            "yes, by how much is not known: it alone makes a newcomer's model",
         ),
         (
             "code",
@@ -72,7 +72,7 @@ class LGFedAvg(FineTuned, AveragedWeights):
             "code",
             "One model a client is served; the authors keep each client's best net by test "
             "accuracy.",
-            "yes: theirs is optimistic, by how much is not known",
+            "yes, by how much is not known: theirs is optimistic",
         ),
     )
 

@@ -77,14 +77,14 @@ class PFedMe(FineTuned, GlobalWeights):
             "code",
             "Only the cohort trains; in the code all clients do, and the mean is over the selected "
             "ones. A client that a round does not draw keeps its theta, on average as many rounds "
-            "old as there are cohorts, tied to global weights that have moved on. Refitting them "
-            "all at every check would take more steps than training.",
-            "yes: seen clients are understated, by how much is not known",
+            "old as there are cohorts, tied to global weights that have moved on (thetas refit "
+            "fits it to the present ones, which takes more steps than training does).",
+            "yes, by how much is not known: seen clients are understated",
         ),
         (
             "paper and code",
             "A newcomer's theta takes finetune_steps plain steps on its whole support.",
-            "yes: it alone makes a newcomer's model",
+            "yes, by how much is not known: it alone makes a newcomer's model",
         ),
     )
 

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import latecomer.bounds
 from latecomer.eval.names import method_facts
 from latecomer.eval.studies.shipped import shipped_studies
+from latecomer.models.methods import METHODS
 from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +27,7 @@ def loaded(name):
     return module
 
 
-@pytest.mark.parametrize("name", ["facts", "gallery", "published", "resources"])
+@pytest.mark.parametrize("name", ["departures", "facts", "gallery", "published", "resources"])
 def test_examples_of_docstrings(name):
     assert doctest.testmod(loaded(name)).failed == 0
 
@@ -122,8 +124,39 @@ def test_the_kept_table_of_published_numbers_is_what_the_kept_runs_give():
 
 
 def test_the_page_of_departures_has_a_row_for_every_record_of_every_method():
-    facts = loaded("facts")
+    facts, departures = loaded("facts"), loaded("departures")
     page = facts.expanded((ROOT / "docs" / "pages" / "deviations.md").read_text("utf-8"))
+    assert not departures.FIGURE.search(page)
     for name, told in method_facts().items():
-        for record in told["deviations"]:
-            assert f"(`{name}`) | {' | '.join(record)} |" in page
+        for where, what, moves in told["deviations"]:
+            assert f"(`{name}`) | {where} | {what} | {departures.filled(moves, name)} |" in page
+    for name in METHODS:
+        rows = [line.split(" | ") for line in page.splitlines() if f"(`{name}`) |" in line]
+        for source in ("paper", "code"):
+            assert any(source in where for _, where, *_ in rows), (name, source)
+        assert all(re.match(r"(yes[:,] |no\b|not known)", row[-1]) for row in rows), name
+
+
+def test_a_number_that_moves_is_measured_on_kept_rows_or_said_to_be_unknown():
+    departures = loaded("departures")
+    for name, told in method_facts().items():
+        for *_, moves in told["deviations"]:
+            typed = departures.FIGURE.sub("", moves)
+            assert not re.search(r"\d\.\d|\.\d|%|\d points", typed), (name, moves)
+            if moves.startswith("yes"):
+                measured = "{moved " in moves or "{rates " in moves
+                assert measured or moves.startswith("yes, by how much is not known"), (name, moves)
+
+
+def test_the_figures_of_departures_are_those_of_the_rows():
+    departures = loaded("departures")
+    told = departures.filled("{published odpfl-table1-500-rounds}", "pfl_nearest")
+    assert told == (
+        "77.0% of new clients' samples are right, 24.4% published (`odpfl-table1-500-rounds`)"
+    )
+    with pytest.raises(ValueError, match="no figure of pfl_nearest with the run digits"):
+        departures.filled("{published digits-all-methods}", "pfl_nearest")
+    assert departures.filled("{moved digits-all-methods digits-all-methods}", "pefll") == (
+        "+0.0 points on seen clients and +0.0 points on new clients, mean of 3 seeds "
+        "(`digits-all-methods` less `digits-all-methods`)"
+    )
