@@ -6,7 +6,7 @@ Everything is computed from seeds and kept scores, so that the same page comes o
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
