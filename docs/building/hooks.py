@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from facts import expanded
-from gallery import gallery_pages
+from gallery import REFERENCE, gallery_pages
 from mathematics import Mathematics
 from mkdocs.structure.files import File
 from pygments.formatters import HtmlFormatter
@@ -25,14 +25,17 @@ def on_files(files: Any, config: Any) -> Any:
     light = HtmlFormatter(style="default").get_style_defs(".highlight")
     dark = HtmlFormatter(style="github-dark").get_style_defs("[data-bs-theme=dark] .highlight")
     files.append(File.generated(config, "code.css", content=f"{light}\n{dark}\n"))
+    for path in REFERENCE.glob("*/figures/*.svg"):
+        name = path.relative_to(REFERENCE).as_posix()
+        files.append(File.generated(config, f"kept/{name}", content=path.read_text("utf-8")))
     for name, page in gallery_pages():
         files.append(File.generated(config, f"gallery/{name}.html", content=page))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Insert the facts taken from the code."""
-    return expanded(markdown)
+    """Insert the facts taken from the code; figures of kept runs are files of the site."""
+    return expanded(markdown.replace("../../reports/reference/", "kept/"))
 
 
 def on_post_build(config: Any) -> None:

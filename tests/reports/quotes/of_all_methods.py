@@ -1,4 +1,4 @@
-"""What the README quotes of the runs of all methods, made from rows."""
+"""What the page of experiments quotes of the runs of all methods, made from rows."""
 
 from kept_rows import errors, rate, rates, read, right
 

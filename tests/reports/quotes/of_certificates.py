@@ -1,4 +1,4 @@
-"""What the README quotes of certificates, made from rows."""
+"""What the page of experiments quotes of certificates, made from rows."""
 
 from functools import cache
 

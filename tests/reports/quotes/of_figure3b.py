@@ -1,4 +1,4 @@
-"""What the README quotes of OD-PFL's Figure 3b, made from rows."""
+"""What the page of experiments quotes of OD-PFL's Figure 3b, made from rows."""
 
 from kept_rows import error, minutes, rate, rates, read, right
 

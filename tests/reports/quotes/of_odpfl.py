@@ -1,4 +1,4 @@
-"""What the README quotes of OD-PFL's tables and of newcomers without labels, made from rows."""
+"""What the page of experiments quotes of OD-PFL's tables and of newcomers without labels, made from rows."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""What the README quotes of the tables of PeFLL and pFedHN, made from rows."""
+"""What the page of experiments quotes of the tables of PeFLL and pFedHN, made from rows."""
 
 import csv
 

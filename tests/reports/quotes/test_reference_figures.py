@@ -1,6 +1,6 @@
-"""Every figure that the README quotes of finished runs is what their rows hold.
+"""Every figure that README and the page of experiments quote of runs is what their rows hold.
 
-A quote is the README's own words with the numbers made from the rows.  What is left of a passage
+A quote is the page's own words with the numbers made from the rows.  What is left of a passage
 without its quotes may hold no number that is not a setting.
 """
 
@@ -46,9 +46,10 @@ from latecomer.eval.results.rows import load_run
 from latecomer.reports.answers import ASKS
 from latecomer.reports.display.section import Material
 
-PAGE = (ROOT / "README.md").read_text("utf-8")
+EXPERIMENTS = (ROOT / "docs" / "pages" / "experiments.md").read_text("utf-8")
+PAGE = (ROOT / "README.md").read_text("utf-8") + EXPERIMENTS
 NUMBER = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.]*\w)")
-# Answers that README tells without their figures.
+# Answers that the pages tell without their figures.
 UNDRAWN = {("newcomers-cifar10", "shift"), ("newcomers-cifar10", "gap")}
 # Numbers of a passage that no row of ours holds: settings, and what the rows before a change held.
 SETTINGS = {
@@ -62,7 +63,7 @@ SETTINGS = {
 }
 
 
-# Passages in the README's order, by their beginnings; each ends where the next begins.
+# Passages in the page's order, by their beginnings; each ends where the next begins.
 QUOTES = {
     "- **pFedHN's newcomers**": newcomers_of_pfedhn,
     "- **ODPFL-HN** (": odpfl_without_labels,
@@ -100,15 +101,15 @@ QUOTES = {
 
 
 def passage(begin):
-    places = sorted(PAGE.index(each) for each in (*QUOTES, "\n## When something goes wrong"))
-    start = PAGE.index(begin)
-    text = PAGE[start : next(place for place in places if place > start)]
+    places = [*sorted(EXPERIMENTS.index(each) for each in QUOTES), len(EXPERIMENTS)]
+    start = EXPERIMENTS.index(begin)
+    text = EXPERIMENTS[start : next(place for place in places if place > start)]
     shown = re.sub(r"<img [^>]*>|^\[.*\]: .*$", "", text, flags=re.MULTILINE)
     return " ".join(shown.split())
 
 
 @pytest.mark.parametrize("begin", QUOTES)
-def test_readme_quotes_what_the_rows_hold_and_nothing_else(begin):
+def test_the_page_quotes_what_the_rows_hold_and_nothing_else(begin):
     told = passage(begin)
     for quote in QUOTES[begin]():
         assert quote in told
@@ -117,10 +118,10 @@ def test_readme_quotes_what_the_rows_hold_and_nothing_else(begin):
 
 
 def test_no_passage_is_left_out():
-    begin = PAGE.index("\n## Beside the papers")
-    first = PAGE.index(next(iter(QUOTES)))
-    assert list(QUOTES) == sorted(QUOTES, key=PAGE.index)
-    assert not NUMBER.findall(PAGE[begin:first])
+    begin = EXPERIMENTS.index("\n## Beside the papers")
+    first = EXPERIMENTS.index(next(iter(QUOTES)))
+    assert list(QUOTES) == sorted(QUOTES, key=EXPERIMENTS.index)
+    assert not NUMBER.findall(EXPERIMENTS[begin:first])
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_no_passage_is_left_out():
         ("newcomers-cifar10", "gap"),
     ],
 )
-def test_the_readme_says_what_reports_answer(run: str, asks: str) -> None:
+def test_the_pages_say_what_reports_answer(run: str, asks: str) -> None:
     """Answers themselves are recomputed from rows by plain pandas in ``answers/``."""
     answer = ASKS[asks](Material.of(load_run(REFERENCE / run)))
     assert answer is not None
