@@ -1,4 +1,4 @@
-"""What the page of experiments quotes of OD-PFL's tables and of newcomers without labels, made from rows."""
+"""What the page of experiments quotes of OD-PFL and of newcomers without labels, from rows."""
 
 import csv
 
