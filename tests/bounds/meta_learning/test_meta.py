@@ -61,7 +61,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "monte_carlo_neg_log1m": st.floats(0.0, 2.9),
     "gamma": st.floats(1e-6, 0.05),
     "delta": DELTA,
-    "delta_draws": st.floats(1e-9, 1e-3),
+    "delta_draws": st.floats(1e-9, 9e-4),  # with delta at most .999
     "client_share": st.floats(0.05, 0.95),
 }
 LISTS: dict[str, st.SearchStrategy[Any]] = {
@@ -215,6 +215,8 @@ def test_scaling_the_loss_scales_the_bound(name: str) -> None:
     @SETTINGS
     @given(inputs(name), st.floats(0.1, 20.0))
     def check(call: dict[str, Any], top: float) -> None:
+        if "losses" in call:  # so close to 1, what is left of 1 is lost in the product with top
+            call = {**call, "losses": np.round(np.asarray(call["losses"]) * 2**20) / 2**20}
         scaled = dict(call)
         for risk in {"empirical_risk", "monte_carlo_risk", "empirical_risks", "losses"} & set(call):
             scaled[risk] = np.minimum(np.asarray(call[risk]) * top, top)
