@@ -14,6 +14,7 @@ is not monotone in g, so that risks are refused on a grid (:mod:`latecomer.bound
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,13 +27,15 @@ from latecomer.bounds.held_out.grid import STEPS, allowance, each_sample, last_k
 __all__ = ["star", "star_wor"]
 
 _EPS = float(np.finfo(np.float64).eps)
-_TINY = float(np.finfo(np.float64).tiny)
 # So many clients are bet on between two looks at which risks are settled.
 _STRIDE = 8
 # Blocks of so few wealths cost their steps, whatever they hold.
 _SMALL = 2**12
 # Part of the orders that goes first, over the least that can be enough.
 _MARGIN = 1.125
+# Single precision settles a risk whose average wealth is so much above what is enough, over so many
+# orders: two of them may then be wrong.  A mean below the last would be too near to its error.
+_TO_SPARE, _MANY, _LEAST_MEAN = float(np.log(1.02)), 64, 0.02
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class Ordered:
         """Return the sample along some of the orders."""
         shift = self.shift if self.shift.shape[1] == 1 else self.shift[:, orders]
         return replace(self, good=self.good[:, orders], shift=shift)
+
+    def in_single(self) -> "Ordered":
+        """Return the sample in single precision, in which a step costs a third."""
+        given: dict[str, Any] = {"good": self.good, "scale": self.scale, "shift": self.shift}
+        return replace(self, **{name: one.astype(np.float32) for name, one in given.items()})
 
 
 def along(ordered: Array, pool: float | None = None) -> Ordered:
@@ -109,12 +117,14 @@ class _Bets:
 
     def __init__(self, sample: Ordered, risks: Array) -> None:
         self.sample, self.k = sample, len(sample.scale)
-        self.one_minus_risk = 1.0 - risks[:, None]
+        kind = sample.good.dtype
+        self.least = float(np.finfo(kind).tiny)
+        self.one_minus_risk = (1.0 - risks[:, None]).astype(kind)
         self.near = float(self.one_minus_risk.mean())
         away = self.one_minus_risk - self.near
         self.powers = np.concatenate([np.ones_like(away), away, away * away], axis=1)
-        self.sums = np.zeros((3, sample.good.shape[1]))
-        self.memory = np.empty((3, len(risks), sample.good.shape[1]))
+        self.sums = np.zeros((3, sample.good.shape[1]), kind)
+        self.memory = np.empty((3, len(risks), sample.good.shape[1]), kind)
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
         """Go on with some of the risks."""
@@ -146,7 +156,7 @@ class _Bets:
         mean, idle = _betted(mean, self.k)
         np.subtract(1.0, mean, out=limit)
         limit *= mean
-        np.maximum(limit, _TINY, out=limit)
+        np.maximum(limit, self.least, out=limit)
         np.matmul(self.powers, self.spread(place), out=share)
         np.minimum(share, limit, out=share)
         np.divide(missing, share, out=share)
@@ -169,7 +179,7 @@ class _IndependentBets(_Bets):
         mean = self.one_minus_risk
         squared = 0.5 / (mean * mean)
         self.powers = self.powers * squared
-        self.limit = np.maximum(mean * (1.0 - mean), _TINY) * squared
+        self.limit = np.maximum(mean * (1.0 - mean), self.least) * squared
         self.excess = np.concatenate([1.0 / mean, np.full_like(mean, -1.0)], axis=1)
         self.good = np.stack([sample.good, np.ones_like(sample.good)], axis=1)
 
@@ -231,6 +241,28 @@ def star_wealth(sample: Ordered, risks: Array, aim: float, enough: float) -> Arr
         return np.asarray(np.log(won / n_orders))
 
 
+def surely_enough(
+    sample: Ordered, aim: float, enough: float
+) -> Callable[[Array], NDArray[np.bool_]]:
+    """Return risks -> whether their average wealth is above e^``enough`` beyond any rounding.
+
+    Far above the bound single precision settles that, at a third of the price of
+    :func:`star_wealth`; it never says that a wealth is not enough.
+    """
+    many = sample.good.shape[1] >= _MANY
+    single = sample.in_single() if many else sample
+    taken = float((sample.shift / sample.scale[:, None]).max())
+
+    def sure(risks: Array) -> NDArray[np.bool_]:
+        result: NDArray[np.bool_] = np.full(len(risks), many) & (1.0 - risks - taken >= _LEAST_MEAN)
+        if result.any():
+            won = star_wealth(single, risks[result], aim, enough + _TO_SPARE)
+            result[result] = won >= enough + _TO_SPARE
+        return result
+
+    return sure
+
+
 def star_ends(sample: Ordered, risks: Array, aim: float) -> Array:
     """Log wealth at the end along every order, [G, M]."""
     missing = np.full((len(risks), sample.good.shape[1]), aim)
@@ -245,7 +277,7 @@ def _wealth(sample: Ordered, risks: Array, aim: float, goal: Array) -> Array:
     """Sum over the orders of the wealth at the end, or of those at their aim if that is enough."""
     result, alive = np.empty(len(risks)), np.arange(len(risks))
     bets = _bets(sample, risks)
-    missing = np.full((len(risks), sample.good.shape[1]), aim)
+    missing = np.full((len(risks), sample.good.shape[1]), aim, sample.good.dtype)
     with np.errstate(divide="ignore", over="ignore"):
         for place in range(bets.k):
             bets.win(place, missing)

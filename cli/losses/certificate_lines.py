@@ -4,7 +4,7 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate
 from latecomer.eval.certificates.rules import RULES, best_of_rule
 from latecomer.losses.certified import CertifiedLosses
-from latecomer.losses.statements import loss_statements, shown_up, topics
+from latecomer.losses.statements import loss_statements, shown_up, topics, voided_sentence
 from latecomer.render import ledger, number
 
 
@@ -35,6 +35,8 @@ def loss_certificate_lines(proved: LossCertificate) -> list[str]:
         lines.append(_next_line(proved, proved.next_client))
         spent.append(f"{proved.alpha:g} on the next client (alpha), a statement of its own")
     lines += loss_statements(proved)
+    if proved.voided is not None:
+        lines.append(voided_sentence(proved.voided))
     held = [one for one in (proved.certificate, proved.next_client) if one is not None]
     assumed = dict.fromkeys(a for c in held for a in c.assumptions)
     return [
@@ -89,7 +91,11 @@ def _mean_lines(proved: LossCertificate, issued: Certificate) -> list[str]:
         f" for equal scores {least}{empty}"
     ]
     if proved.seed is not None and not proved.in_order:
-        sd = "" if proved.orders_sd is None else f", sd {proved.orders_sd:.1g} over such draws"
+        sd = (
+            ""
+            if proved.orders_sd is None
+            else f", sd {round(proved.orders_sd, 6):.1g} over such draws"
+        )
         lines.append(f"  by {proved.orders} orders drawn with --seed {proved.seed}{sd}")
     if proved.others is not None:
         whose = f"mean loss of the {(pool or 0) - proved.n_clients} not scored"

@@ -21,6 +21,7 @@ from latecomer.eval.certificates.further_losses import (
 )
 from latecomer.eval.certificates.loss_sample import check_options, drawn_seed
 from latecomer.eval.certificates.loss_table import LossTable, Order, Source, read_losses
+from latecomer.eval.certificates.rules import DEFAULT_RULE
 from latecomer.eval.certificates.shifted_losses import Shifted, certify_shifted
 from latecomer.eval.errors import InputError
 from latecomer.losses.shown import Shown
@@ -184,7 +185,7 @@ def certify_losses(
     losses: Source,
     *,
     delta: float = 0.05,
-    rule: str = "product",
+    rule: str = DEFAULT_RULE,
     alpha: float | None = None,
     pool_size: int | None = None,
     loss_max: float = 1.0,
@@ -313,7 +314,7 @@ def _certified(
         curve=certify_curve(table, **drawn) if curve else None,
         by=by or "",
         groups=_groups(table, by, alpha, **drawn, **betting),
-        **_other(table, against, seed=betting["seed"], **drawn),
+        **_other(table, against, **drawn),
     )
 
 

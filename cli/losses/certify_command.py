@@ -22,9 +22,7 @@ File = Annotated[
     ),
 ]
 Delta = Annotated[float, real_option("--delta", "Failure probability for the mean loss.")]
-RuleName = Annotated[
-    str, typer.Option("--rule", help="How the mean is bounded. Choose beforehand.")
-]
+RuleName = Annotated[str, typer.Option("--rule", help="How means are bounded. Choose beforehand.")]
 BestOf = Annotated[
     str | None,
     typer.Option(metavar="RULES", help="Of which best_of takes the tightest, with commas."),
@@ -94,7 +92,7 @@ Gamma = Annotated[float | None, real_option("--gamma", "The one that --log-sum w
 def certify_file(
     file: File = None,
     delta: Delta = 0.05,
-    rule: RuleName = "product",
+    rule: RuleName = "blend",
     best_of: BestOf = None,
     alpha: Alpha = None,
     pool_size: PoolSize = None,

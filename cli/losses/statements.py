@@ -9,6 +9,7 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate
 from latecomer.eval.certificates.further_losses import GROUPS_OWN
 from latecomer.eval.certificates.shifted_losses import Shifted, no_shift
+from latecomer.eval.certificates.voided import Voided
 from latecomer.render import number
 from latecomer.reports.statements.parts import FILE
 from latecomer.reports.statements.sentence import statement
@@ -81,6 +82,11 @@ def shown_up(bound: Certificate | float) -> str:
     return number(float(bound), decimals=3, up=True)
 
 
+def voided_sentence(voided: Voided) -> str:
+    """Name the client that voids the rule asked for, and what the default gives."""
+    return voided.sentence(shown_up(voided.value))
+
+
 def _sentence(
     issued: Certificate,
     bound: str,
@@ -123,14 +129,6 @@ def loss_statements(proved: LossCertificate) -> list[str]:
 
 def _orders(proved: LossCertificate) -> dict[str, Any]:
     return {"in_order": proved.in_order, "orders_seed": proved.seed}
-
-
-def _drawn(issued: Certificate) -> str:
-    """Say which orders a certificate's bets were averaged over, where they were drawn afresh."""
-    orders = issued.orders
-    if orders is None or orders.in_order:
-        return ""
-    return f"; {orders.n} orders drawn with --seed {orders.seed}, sd {float(orders.sd):.1g}"
 
 
 def _left(proved: LossCertificate, others: float) -> str:
@@ -255,7 +253,10 @@ def _groups(certified: "CertifiedLosses") -> Topic:
         f" {100 * (1 - certified.alpha):g}%):"
     )
     said = tuple(_group(name, one) for name, one in certified.groups.items())
-    return Topic("groups", heading, said, f"Holds if: {GROUPS_OWN}." if said else "")
+    ended = {name: one.voided for name, one in certified.groups.items() if one.voided is not None}
+    told = [f"{name}: {voided_sentence(one)}" for name, one in ended.items()]
+    closing = " ".join([f"Holds if: {GROUPS_OWN}.", *told]) if said else ""
+    return Topic("groups", heading, said, closing)
 
 
 def _group(name: str, one: LossCertificate) -> Said:
@@ -283,7 +284,7 @@ def _against(certified: "CertifiedLosses") -> Topic:
             "mean difference of losses",
             float(one.certificate),
             difference,
-            f"sampled {one.difference:+.3f}{_drawn(one.certificate)}",
+            f"sampled {one.difference:+.3f}",
         ),
         Said("share of clients served worse", float(one.worse), worse, f"{one.n_worse} sampled"),
     )

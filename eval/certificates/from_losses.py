@@ -7,7 +7,7 @@ client.  Needs no torch and loads none.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +28,8 @@ from latecomer.eval.certificates.loss_sample import (
 )
 from latecomer.eval.certificates.loss_table import Order, Source
 from latecomer.eval.certificates.rows import left_for_others
-from latecomer.eval.certificates.rules import RULES
+from latecomer.eval.certificates.rules import DEFAULT_RULE, RULES
+from latecomer.eval.certificates.voided import Voided, told_of
 from latecomer.eval.errors import InputError
 
 __all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
@@ -80,6 +81,8 @@ class LossCertificate:
         Whether they are the order in which the clients were sampled, or permutations of it.
     orders_sd : float or None
         Standard deviation of the bound over other draws of as many orders; None without a draw.
+    voided : Voided or None
+        Why the rule asked for says nothing, and what the default gives for the same losses.
     notes : tuple of str
         How the losses were read, where clients and their losses do not show it: rows that were
         averaged, ids in two spellings.
@@ -105,6 +108,7 @@ class LossCertificate:
     seed: int | None
     in_order: bool
     orders_sd: float | None
+    voided: Voided | None = None
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,6 +118,7 @@ class LossCertificate:
         return {name: getattr(self, name) for name in names} | {
             "best_of": list(self.best_of),
             "notes": list(self.notes),
+            "voided": told_of(self.voided),
             "sd": _finite(self.sd),
             "orders_sd": _finite(self.orders_sd),
             "certificate": None if self.certificate is None else certificate_dict(self.certificate),
@@ -127,7 +132,7 @@ def certify_losses(
     losses: Source,
     *,
     delta: float = 0.05,
-    rule: str = "product",
+    rule: str = DEFAULT_RULE,
     alpha: float = 0.1,
     pool_size: int | None = None,
     loss_max: float = 1.0,
@@ -149,10 +154,10 @@ def certify_losses(
     delta : float
         Failure probability of the mean's bound, in (0, 1).
     rule : str
-        Chosen before looking.  One of ``FILE_RULES``: ``product`` for up to about 150 clients with
-        low, even losses, ``product_mixture`` where some may be 1, ``wsr_averaged`` for more or
-        spread ones, ``product_wor_averaged`` for a pool's losses as measured, ``conformal`` for the
-        next alone; or ``best_of`` for the tightest of those in ``best_of``, which share ``delta``.
+        Chosen before looking.  One of ``FILE_RULES``: ``blend`` for any clients, in pools about the
+        losses as measured; ``product_mixture`` without orders, about expected losses in pools too;
+        ``product``, which a single client at ``loss_max`` voids; ``conformal`` for the next alone;
+        or ``best_of`` for the tightest of those in ``best_of``, which share ``delta``.
     alpha : float
         Failure probability of the next client's bound, in (0, 1).
     pool_size : int, optional
@@ -221,8 +226,20 @@ def _certified(
         seed=given.seed if rule.orders else None,
         in_order=given.in_order,
         orders_sd=None if bound is None or bound.orders is None else float(bound.orders.sd),
+        voided=_voided(given, delta),
         notes=given.notes,
     )
+
+
+def _voided(given: Sample, delta: float) -> Voided | None:
+    """Name the client that leaves the rule asked for nothing to say, and ask the default."""
+    if not given.rule.ends_at_largest or given.losses[-1] < given.loss_max:
+        return None
+    first = int(np.searchsorted(given.losses, given.loss_max))
+    unit = replace(given, rule=RULES[DEFAULT_RULE]).bounded(delta)
+    value = float(scaled_up(unit.value, given.loss_max))
+    seed = None if given.in_order else given.seed
+    return Voided(given.clients[first], given.rule.name, DEFAULT_RULE, value, seed)
 
 
 def _next_client(given: Sample, alpha: float) -> Certificate | None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate, certify_losses
-from latecomer.eval.certificates.rules import LEAST_OUTSIDE
+from latecomer.eval.certificates.rules import DEFAULT_RULE, LEAST_OUTSIDE
 from latecomer.eval.errors import InputError
 from latecomer.eval.reading.ids import is_missing, refuse_clients, spelling
 from latecomer.eval.scoring.cross_fitting import client_folds
@@ -27,7 +27,7 @@ def certify_predictor(
     folds: int = 1,
     seed: int | None = None,
     loss: Loss | None = None,
-    rule: str = "product",
+    rule: str = DEFAULT_RULE,
     delta: float = 0.05,
     alpha: float = 0.1,
     pool_size: int | None = None,

@@ -6,22 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.certificate import Array, Certificate
 from latecomer.bounds.checks import failure_probability, real
-from latecomer.bounds.held_out.betting import wsr_wor
-from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.counting import clopper_pearson, pool_fraction
+from latecomer.bounds.held_out.differences import mean_difference
 from latecomer.eval.certificates.from_losses import LossCertificate, certify_losses
 from latecomer.eval.certificates.loss_sample import (
     Sample,
     checked,
     drawn_seed,
-    needs_order,
     sample_of,
     tagged,
 )
 from latecomer.eval.certificates.loss_table import LossTable, Order, Source, read_losses
-from latecomer.eval.certificates.rules import RULES
+from latecomer.eval.certificates.rules import DEFAULT_RULE, RULE_WITHOUT_ORDERS, RULES
 from latecomer.eval.certificates.tails import share_band
 from latecomer.eval.errors import InputError
 
@@ -35,7 +33,7 @@ _THRESHOLDS_FIRST = "so were the thresholds that shares above are asked of"
 
 def _sample(losses: Source, delta: float, pool_size: int | None, loss_max: float) -> Sample:
     asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": 0}
-    return sample_of(losses, "product", delta=delta, **asked)
+    return sample_of(losses, DEFAULT_RULE, delta=delta, **asked)
 
 
 def certify_above(
@@ -149,7 +147,7 @@ def certify_groups(
     by: str,
     *,
     delta: float = 0.05,
-    rule: str = "product",
+    rule: str = DEFAULT_RULE,
     alpha: float = 0.1,
     loss_max: float = 1.0,
     seed: int | None = None,
@@ -245,16 +243,16 @@ def certify_against(
     against: Source,
     *,
     delta: float = 0.05,
+    rule: str = RULE_WITHOUT_ORDERS,
     pool_size: int | None = None,
     loss_max: float = 1.0,
-    seed: int | None = None,
-    order: Order | None = None,
 ) -> Compared:
     """Compare two models on the same clients: their mean difference, and who is served worse.
 
-    (1 + (A - B) / loss_max) / 2 lies in [0, 1] and is certified by adaptive bets; its range is
-    wide, so that thirty clients resolve about .2.  The count of clients that the first model serves
-    worse is exact whatever the losses.  Both statements hold with probability 1 - delta each.
+    The difference is bounded by :func:`latecomer.bounds.held_out.differences.mean_difference`, of
+    independent clients or of a pool, and hangs on no order.  The count of clients that the first
+    model serves worse is exact whatever the losses.  Both statements hold with probability
+    1 - delta each.
 
     Parameters
     ----------
@@ -262,9 +260,11 @@ def certify_against(
         Losses of both models, on the same clients.
     delta : float
         Failure probability of each statement.
-    pool_size, loss_max, seed, order
-        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`; ``order`` is that of
-        the first losses, and a pool needs it.
+    rule : {"product_mixture", "product"}
+        Rule of the mean difference; the second is somewhat tighter, and says nothing once a client
+        is served as badly as can be by the first model and faultlessly by the other.
+    pool_size, loss_max
+        As for :func:`~latecomer.eval.certificates.from_losses.certify_losses`.
 
     Returns
     -------
@@ -280,51 +280,37 @@ def certify_against(
     0.049
     """
     largest = _positive(loss_max)
-    own = read_losses(losses, loss_max=largest, order=order)
-    if pool_size is not None and not own.order:
-        raise InputError(needs_order("against, in a pool,", "or leave against out"))
-    gaps = _gaps(own, read_losses(against, loss_max=largest))
-    unit = {name: min(1.0, max(0.0, (1.0 + gap / largest) / 2.0)) for name, gap in gaps.items()}
-    drawn: dict[str, Any] = {"pool_size": pool_size, "loss_max": 1.0, "seed": seed}
-    drawn["order"] = dict(zip(own.clients, own.order, strict=True)) if own.order else None
-    given = sample_of(unit, "product", delta=delta, **drawn)
-    mean = float(np.mean(list(gaps.values())))
-    shares = {name: float(gap > 0) for name, gap in gaps.items()}
+    own = read_losses(losses, loss_max=largest)
+    theirs = _matched(own, read_losses(against, loss_max=largest))
+    given = _sample(own, delta, pool_size, largest)
+    gaps = given.losses - theirs
+    worse = dict(zip(own.clients, (gaps > 0).astype(float).tolist(), strict=True))
     return Compared(
         len(gaps),
-        mean,
-        _difference(given, mean, largest, delta),
-        certify_above(shares, [0.5], delta=delta, pool_size=pool_size)[0.5],
-        sum(gap > 0 for gap in gaps.values()),
+        float(np.mean(gaps)),
+        _difference(given, theirs, delta, rule),
+        certify_above(worse, [0.5], delta=delta, pool_size=pool_size)[0.5],
+        int((gaps > 0).sum()),
     )
 
 
-def _gaps(first: LossTable, other: LossTable) -> dict[str, float]:
-    """Return each client's first loss minus its second; both tables must have the same clients."""
-    own = dict(zip(first.clients, first.losses, strict=True))
+def _matched(first: LossTable, other: LossTable) -> Array:
+    """Return the other table's losses by client of the first; both must have the same clients."""
     theirs = dict(zip(other.clients, other.losses, strict=True))
-    for name in sorted(own.keys() ^ theirs.keys()):
-        where = "first" if name in own else "second"
+    for name in sorted(set(first.clients) ^ theirs.keys()):
+        where = "second" if name in theirs else "first"
         raise InputError(f"client {name!r} is in the {where} table of losses alone")
-    return {name: own[name] - theirs[name] for name in own}
+    return np.array([theirs[name] for name in first.clients])
 
 
-def _difference(given: Sample, mean: float, largest: float, delta: float) -> Certificate:
-    """Bound the mean of differences that were rescaled to [0, 1]."""
-    if given.pool_size is None:
-        rule = RULES["wsr_averaged"]
-        drawn: dict[str, Any] = {"seed": given.seed, "in_order": given.in_order}
-        made = wsr_averaged(losses=given.unit(), delta=delta, **drawn)
-    else:
-        rule = RULES["wsr_wor"]
-        made = wsr_wor(losses=given.unit(), delta=delta, pool_size=given.pool_size)
-    bound = largest * (2.0 * float(made.value) - 1.0) + 8e-16 * largest
-    orders = made.orders
-    issued = replace(
-        made,
-        orders=None if orders is None else replace(orders, sd=2.0 * largest * orders.sd),
-        value=np.asarray(bound),
-        terms={"difference": np.asarray(mean), "price": np.asarray(bound - mean)},
-        loss_max=largest,
+def _difference(given: Sample, theirs: Array, delta: float, rule: str) -> Certificate:
+    """Bound the mean over clients of the first loss minus the other."""
+    asked: dict[str, Any] = {"losses": given.losses, "other": theirs, "loss_max": given.loss_max}
+    try:
+        made = mean_difference(delta=delta, rule=rule, **asked)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    difference, price = made.terms.values()
+    return tagged(
+        replace(made, terms={"difference": difference, "price": price}), RULES[rule], given
     )
-    return tagged(issued, rule, given)

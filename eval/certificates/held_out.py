@@ -21,9 +21,9 @@ the clients are
   total: they are about the scores as measured, on these points with these draws, and not about the
   clients' expected errors, which the other rules cover too.
 
-Rules that average over orders (``wsr_averaged``, ``product_wor_averaged``,
-``betting_wor_averaged``) take fixed permutations of that uniform order, drawn by a seed of the
-study: each is uniform too.  Sorted scores permuted by a fixed seed would stand in no random order.
+Rules that average over orders (``blend`` and those called averaged) take fixed permutations of that
+uniform order, drawn by a seed of the study: each is uniform too.  Sorted scores permuted by a fixed
+seed would stand in no random order.
 
 The certificate then holds with probability at least 1 - delta for every training side, hence also
 unconditionally.  Held-out and training clients need not be independent, and in a balanced split
@@ -41,6 +41,7 @@ from latecomer.bounds.held_out.orders import orders_for
 from latecomer.eval.certificates.rules import (
     LEAST_OUTSIDE,
     MEAN_RULES,
+    RULE_WITHOUT_ORDERS,
     RULES,
     Asked,
     Rule,
@@ -122,7 +123,7 @@ class Scored:
         if self.sampling == "finite-pool" and not rule.finite_pool:
             raise InputError(
                 f"rule {rule.name} needs clients drawn independently, these are a finite pool; "
-                "use product_wor"
+                "leave the rule out"
             )
         if self.sampling == "iid" and not rule.iid:
             raise InputError(
@@ -137,7 +138,8 @@ class Scored:
         if self._realised(rule) and self.predictor == "gibbs" and not self.realised:
             raise InputError(
                 f"rule {rule.name} is about the scores of a pool as measured, not about the "
-                "expected errors of a gibbs predictor: say realised: true, or use product"
+                "expected errors of a gibbs predictor: say realised: true, or use "
+                f"{RULE_WITHOUT_ORDERS}"
             )
         if k < rule.least:
             raise InputError(f"rule {rule.name} needs at least {rule.least} clients, got {k}")

@@ -56,6 +56,7 @@ class Sample:
     Attributes
     ----------
     rule : Rule
+    clients : tuple of str
     losses : ndarray
     sampled : ndarray or None
         The same losses in the random order in which the clients were drawn, where that is known.
@@ -70,6 +71,7 @@ class Sample:
     """
 
     rule: Rule
+    clients: tuple[str, ...]
     losses: Array
     sampled: Array | None
     mean: float
@@ -136,6 +138,7 @@ def sample_of(
     sorted_losses = np.array(table.losses)
     return Sample(
         rule=chosen,
+        clients=table.clients,
         losses=sorted_losses,
         sampled=sorted_losses[np.argsort(table.order)] if table.order else None,
         mean=min(math.fsum(table.losses) / k, loss_max),
@@ -216,12 +219,12 @@ def _check_drawn(rule: str, pool_size: int | None) -> None:
     if pool_size is None and not RULES[rule].iid:
         raise InputError(
             f"rule {rule} is for finite pools: say how many untrained clients these were drawn "
-            "from (pool_size), or use wsr_averaged"
+            "from (pool_size), or leave the rule out"
         )
     if pool_size is not None and not RULES[rule].finite_pool:
         raise InputError(
             f"rule {rule} needs clients drawn independently, pool_size={pool_size} makes these a "
-            "finite pool: use product_wor_averaged"
+            "finite pool: leave the rule out"
         )
 
 

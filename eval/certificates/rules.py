@@ -11,10 +11,12 @@ from latecomer.eval.errors import InputError
 
 __all__ = [
     "BEST_OF",
+    "DEFAULT_RULE",
     "IID_SPLITS",
     "LEAST_OUTSIDE",
     "MEAN_RULES",
     "RULES",
+    "RULE_WITHOUT_ORDERS",
     "Asked",
     "Rule",
     "best_of_rule",
@@ -27,6 +29,10 @@ __all__ = [
 
 IID_SPLITS = frozenset({"environment", "client_types", "client_mixtures"})
 BEST_OF = "best_of"
+DEFAULT_RULE = "blend"
+"""The rule of the mean where none is named, for tables of losses and held-out clients' scores."""
+RULE_WITHOUT_ORDERS = "product_mixture"
+"""The same where no order of the clients is known to be random, or where it is not enough."""
 # If nearly all of a pool is certified, a certificate says next to nothing about new clients.
 LEAST_OUTSIDE = 10
 RULES: Mapping[str, Rule] = declared("latecomer.eval.certificates.inequalities", "RULES")
@@ -87,6 +93,7 @@ def best_of_rule(names: Sequence[str]) -> Rule:
         orders=any(rule.orders for rule in parts),
         bound=smallest,
         least=max(rule.least for rule in parts),
+        ends_at_largest=all(rule.ends_at_largest for rule in parts),
     )
 
 
@@ -117,12 +124,12 @@ def check_sampling(key: str, rule: str, split_kind: str) -> None:
     if sampling == "finite-pool" and not RULES[rule].finite_pool:
         raise InputError(
             f"{key}.rule {rule} needs independent clients, and a {split_kind} split is a finite "
-            "pool: use product_wor"
+            "pool: leave the rule out, which is blend then"
         )
     if sampling == "iid" and not RULES[rule].iid:
         raise InputError(
             f"{key}.rule {rule} is for finite pools, and clients of the split {split_kind} are "
-            "independent: use wsr_averaged"
+            "independent: leave the rule out, which is blend then"
         )
 
 

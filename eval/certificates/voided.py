@@ -18,18 +18,22 @@ class Voided:
         The rule of whoever names none.
     value : float
         What it gives for the same losses.
+    seed : int or None
+        Seed of the orders that it averages over, if any.
     """
 
     client: str
     rule: str
     instead: str
     value: float
+    seed: int | None = None
 
     def sentence(self, shown: str) -> str:
         """Say it, with the value as text."""
+        seed = "" if self.seed is None else f" (orders drawn with --seed {self.seed})"
         return (
             f"Client {self.client!r} has the largest loss, with which rule {self.rule} can prove"
-            f" nothing more; {self.instead}, the default, would give at most {shown}."
+            f" nothing more; {self.instead}, the default, would give at most {shown}{seed}."
         )
 
 
@@ -41,4 +45,6 @@ def told_of(voided: Voided | None) -> dict[str, Any] | None:
     >>> told_of(Voided("dee", "product", "product_mixture", 0.4))["client"]
     'dee'
     """
-    return None if voided is None else asdict(voided)
+    if voided is None:
+        return None
+    return {name: value for name, value in asdict(voided).items() if value is not None}

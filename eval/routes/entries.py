@@ -9,7 +9,9 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from latecomer.eval.certificates.populations import BETS
 from latecomer.eval.certificates.rules import (
     BEST_OF,
+    DEFAULT_RULE,
     MEAN_RULES,
+    RULE_WITHOUT_ORDERS,
     RULES,
     check_outside,
     check_sampling,
@@ -81,7 +83,9 @@ class HeldOut(RouteSettings):
     Attributes
     ----------
     rule : str
-        One of the rules for ``r0``, or ``best_of``.
+        One of the rules for ``r0``, or ``best_of``.  Unless given, ``blend``; in a pool, where a
+        predictor is gibbs and ``realised`` is not true, ``product_mixture``, which is about
+        expected errors.
     best_of : tuple of str
         Rules of the mean; the smallest bound is taken, each at its part of ``delta``.
     delta, alpha : float
@@ -106,8 +110,8 @@ class HeldOut(RouteSettings):
     shifts : bool or tuple of str
         The study's shifts under which the certification clients are certified as well.
     orders_seed : int
-        Seed of the permutations of the split's random order of clients that ``wsr_averaged``,
-        ``product_wor_averaged`` and ``betting_wor_averaged`` average over; 0 unless given.
+        Seed of the permutations of the split's random order of clients that ``blend`` and the
+        rules called averaged average over; 0 unless given.
     realised : bool
         Some rules for pools are about scores as measured: for a randomised predictor (gibbs) they
         certify the draws that were made, not its expected error, and are refused unless this is
@@ -155,7 +159,8 @@ class HeldOut(RouteSettings):
 
     def completed(self, key: str, study: StudyLike) -> Self:
         """Fill in rule, level, orders and shifts; refuse what the rule cannot certify."""
-        rule = self._rule(key)
+        rule = self._rule(key, study)
+        rules = self.best_of or (rule,)
         level = level_of(rule)
         unused = "alpha" if level == "delta" else "delta"
         if getattr(self, unused) is not None:
@@ -167,10 +172,10 @@ class HeldOut(RouteSettings):
             )
         kind = study.split.kind
         if kind != "frozen":  # what a file holds is known once it is read
-            for one in self.best_of or (rule,):
+            for one in rules:
                 check_sampling(key, one, kind)
         default = _ALPHA if level == "alpha" else _DELTA
-        averaged = any(RULES[one].orders for one in self._rules)
+        averaged = any(RULES[one].orders for one in rules)
         pooled = kind != "frozen" and sampling_of(kind) == "finite-pool"
         if self.band is not None and pooled:
             raise InputError(f"{key}.band is no setting of a finite pool, which has its own")
@@ -178,7 +183,7 @@ class HeldOut(RouteSettings):
             raise InputError(
                 f"{key}.orders_seed is no setting of rule {rule}, which draws no order"
             )
-        if self.realised is not None and not any(RULES[one].realised for one in self._rules):
+        if self.realised is not None and not any(RULES[one].realised for one in rules):
             raise InputError(
                 f"{key}.realised is no setting of rule {rule}, which covers expected errors too"
             )
@@ -218,7 +223,8 @@ class HeldOut(RouteSettings):
             if RULES[rule].realised:
                 raise InputError(
                     f"{key}.rule {rule} is about the scores of a pool as measured, not about the "
-                    "expected errors of a gibbs predictor: say realised: true, or use product"
+                    "expected errors of a gibbs predictor: say realised: true, or use "
+                    f"{RULE_WITHOUT_ORDERS}"
                 )
 
     def _check_given(self, key: str, rule: str) -> None:
@@ -236,10 +242,10 @@ class HeldOut(RouteSettings):
                 f"{key}.radii must be at most 1 for tv_ball, got {max(self.radii or ()):g}"
             )
 
-    def _rule(self, key: str) -> str:
+    def _rule(self, key: str, study: StudyLike) -> str:
         if self.best_of is None:
             if self.rule is None:
-                raise InputError(f"{key}.rule must be given")
+                return self._default_rule(study)
             if self.rule == BEST_OF:
                 raise InputError(f"{key}.best_of must list two or more of {_MEAN}")
             return self.rule
@@ -249,6 +255,12 @@ class HeldOut(RouteSettings):
         if self.rule not in (None, BEST_OF):
             raise InputError(f"{key}: give either rule or best_of, got both")
         return BEST_OF
+
+    def _default_rule(self, study: StudyLike) -> str:
+        """Return the rule of the mean that covers every predictor of the study."""
+        pool = sampling_of(study.split.kind) == "finite-pool"
+        drawn = pool and not self.realised and "gibbs" in study.predictors
+        return RULE_WITHOUT_ORDERS if drawn else DEFAULT_RULE
 
     def _shifts(self, key: str, study: StudyLike) -> bool | tuple[str, ...]:
         """Check the shifts asked for; ``true`` becomes the list of the study's shifts."""

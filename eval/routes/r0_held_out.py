@@ -18,8 +18,17 @@ from latecomer.eval.certificates.rows import (
     pool_rows,
     price_rows,
 )
-from latecomer.eval.certificates.rules import BEST_OF, MEAN_RULES, rules_for, sampling_of
+from latecomer.eval.certificates.rules import (
+    BEST_OF,
+    DEFAULT_RULE,
+    MEAN_RULES,
+    RULE_WITHOUT_ORDERS,
+    RULES,
+    rules_for,
+    sampling_of,
+)
 from latecomer.eval.certificates.tails import error_curve, fractions_above
+from latecomer.eval.certificates.voided import Voided
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
 from latecomer.eval.routes.entries import HeldOut
@@ -236,11 +245,26 @@ def issue_certificates(
             )
             for suffix, level, held, severities in _shares(issue, group, groups):
                 inputs = _inputs(scored, drawn, issue.n_seeds, severities)
+                inputs += _voided(scored, entry, level)
                 for one in _STATEMENTS.get(str(entry.rule), _mean)(scored, entry, level):
                     bound = f"{entry.route}:{entry.rule}{one.name}{suffix}"
                     _write(findings, issue, group, scored, one, bound, held, inputs)
                     _write_curve(findings, issue, group, scored, one, suffix)
     return findings
+
+
+def _voided(scored: Scored, entry: HeldOut, level: float) -> list[tuple[str, float, str]]:
+    """Say which client leaves the rule that was named nothing, and what the default gives."""
+    named = [RULES[rule] for rule in entry.best_of or (str(entry.rule),)]
+    ended = all(rule.ends_at_largest for rule in named)
+    first = next((one.client for one in scored.scores if one.error >= 1.0), None)
+    if first is None or not ended:
+        return []
+    measured = scored.predictor == "gibbs" and scored.sampling == "finite-pool"
+    rule = RULE_WITHOUT_ORDERS if measured and not scored.realised else DEFAULT_RULE
+    value = float(certify_scores(scored, rule=rule, level=level))
+    told = Voided(str(first), str(entry.rule), rule, value)
+    return [(f"by {rule}", value, told.sentence(f"{math.ceil(1e3 * value) / 1e3:.3f}"))]
 
 
 def _write(

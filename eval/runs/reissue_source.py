@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from latecomer.eval.certificates.rules import RULES, sampling_of
+from latecomer.eval.certificates.rules import RULE_WITHOUT_ORDERS, RULES, sampling_of
 from latecomer.eval.errors import InputError
 from latecomer.eval.results.kept_cells import declared_study, run_folder
 from latecomer.eval.results.rows import COLUMNS, read_records
@@ -96,6 +96,9 @@ def read_source(path: Path) -> Source:
 def planned(there: Source, entries: Sequence[Mapping[str, Any]]) -> Plan:
     """Check the new entries against the old study, and say which of them are late."""
     asked = [dict(entry) for entry in entries if dict(entry).get("route", "r0") == "r0"]
+    if there.study["split"]["kind"] == "natural":
+        # Rows list natural clients by their ids, so that no order of theirs is random.
+        asked = [_without_orders(entry) for entry in asked]
     if not asked:
         raise InputError("only certificates of route r0 can be re-issued, and none is declared")
     old = there.study.get("certificates") or []
@@ -113,6 +116,11 @@ def planned(there: Source, entries: Sequence[Mapping[str, Any]]) -> Plan:
     said = (said for _, said in plan.issued)
     late = [one for one in said if one not in before or one in there.late]
     return replace(plan, late=late)
+
+
+def _without_orders(entry: dict[str, Any]) -> dict[str, Any]:
+    named = entry.keys() & {"rule", "best_of"}
+    return entry if named else {**entry, "rule": RULE_WITHOUT_ORDERS}
 
 
 def models_of(there: Source) -> dict[str, Scores]:

@@ -21,6 +21,10 @@ class StudyLike(Protocol):
     def train(self) -> Any:
         """The ``train`` section."""
 
+    @property
+    def predictors(self) -> frozenset[str]:
+        """All predictors of the study's methods."""
+
 
 class SplitLike(Protocol):
     """The parts of a finished split that the settings of a route read."""

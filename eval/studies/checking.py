@@ -41,19 +41,18 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
                 method.model_copy(update={"label": method.label or _label(index, method.name)})
                 for index, method in enumerate(study.methods)
             ),
-            "certificates": tuple(
-                entry.completed(f"certificates.{index}", study)
-                for index, entry in enumerate(study.certificates)
-            ),
         }
     )
+    _check_model(study)
+    _check_methods(study)
+    entries = enumerate(study.certificates)
+    certificates = tuple(one.completed(f"certificates.{place}", study) for place, one in entries)
+    study = study.model_copy(update={"certificates": certificates})
     _check_folds(study)
     _check_listed_once(study)
     study = study.model_copy(update={"evaluation": _completed_evaluation(study)})
     _check_groups(study)
     _check_other_laws(study)
-    _check_model(study)
-    _check_methods(study)
     _check_asked(study)
     _check_certified(study)
     return study

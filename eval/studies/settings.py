@@ -76,6 +76,14 @@ class Study(Settings):
     denoising: Denoising | None = None
     seeds: Annotated[tuple[Seed, ...], BeforeValidator(sequence), Field(min_length=1)] = (0,)
 
+    @property
+    def predictors(self) -> frozenset[str]:
+        """All predictors of its methods; ``gibbs`` draws a client's weights anew."""
+        from latecomer.models.methods import make_method
+
+        made = (make_method(method.name, **method.hyper()) for method in self.methods)
+        return frozenset(name for method in made for name in method.predictors)
+
     def resolved(self) -> dict[str, Any]:
         """Every setting as plain data; what is not set at all is left out."""
         plain = self.model_dump(mode="json", exclude_none=True)

@@ -83,11 +83,11 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _file_examples() -> Iterator[tuple[str, dict[str, Any]]]:
-    shifted = [f"product@{ball}=0.1" for ball in BALLS]
+    shifted = [f"product_mixture@{ball}=0.1" for ball in BALLS]
     tails = ["fraction_above@0.2", "error_curve"]
-    for rule in ("product", "wsr_averaged", "conformal", *shifted, *tails):
+    for rule in ("blend", "product", "wsr_averaged", "conformal", *shifted, *tails):
         yield f"certify FILE, {rule}", _example(f"{FILE}:{rule}", "iid or finite-pool", "any")
-    left = ("product", "product_wor", "product_wor_averaged")
+    left = ("blend", "product", "product_wor", "product_wor_averaged")
     for rule in ("product_wor_averaged@kl=0.1", *tails, *left, "conformal"):
         more = {"others": 0.55} if rule in left else {}
         made = _example(f"{FILE}:{rule}", "finite-pool", "any", **more)

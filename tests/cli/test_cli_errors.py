@@ -61,12 +61,12 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
         (
             ["certify", "x.csv", "--rule", "product_wor"],
             "rule product_wor is for finite pools: say how many untrained clients these were drawn"
-            " from (pool_size), or use wsr_averaged",
+            " from (pool_size), or leave the rule out",
         ),
         (
             ["certify", "x.csv", "--rule", "wsr_averaged", "--pool-size", "9"],
             "rule wsr_averaged needs clients drawn independently, pool_size=9 makes these a finite"
-            " pool: use product_wor_averaged",
+            " pool: leave the rule out",
         ),
         (
             ["bound", "betting_wor", "losses=[.1, .2]", "delta=.05", "pool_size=4", "n_bets=0"],

@@ -107,7 +107,8 @@ def domain_adaptation():
 
 def losses_of_five_and_thirty():
     losses = [0.10, 0.05, 0.22, 0.00, 0.13]
-    found = certify_losses({str(i): loss for i, loss in enumerate(losses * 6)})
+    # Over 256 orders the third decimal is the same for any seed.
+    found = certify_losses({str(i): loss for i, loss in enumerate(losses * 6)}, seed=1)
     yield "README.md", f"thirty with the same losses give 0{up(found.certificate)}."
 
 
@@ -266,10 +267,10 @@ def test_pages_quote_what_is_computed(quotes):
 def test_readme_shows_what_the_command_prints(tmp_path):
     page = (ROOT / "README.md").read_text("utf-8")
     table = re.search(r"^    client,loss\n(?:    \w+,[\d.]+\n)+", page, re.MULTILINE)
-    shown = page.partition("    $ latecomer certify losses.csv --delta 0.05\n")[2].split("\n\n")[0]
+    shown = page.partition("    $ latecomer certify losses.csv --seed 1\n")[2].split("\n\n")[0]
     path = tmp_path / "losses.csv"
     path.write_text(table.group().replace("    ", ""))
-    printed = CliRunner().invoke(app, ["certify", str(path), "--delta", "0.05"]).output
+    printed = CliRunner().invoke(app, ["certify", str(path), "--seed", "1"]).output
     lines = [line.removeprefix("    ").removesuffix(" ...") for line in shown.splitlines()]
     said = [line for line in lines if line != "..."]
     assert len(said) >= 4

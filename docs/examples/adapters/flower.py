@@ -69,7 +69,7 @@ def certify(grid: Grid, context: Context) -> None:
     model = strategy.start(training, initial_arrays=start, num_rounds=ROUNDS).arrays
     losses = losses_of(grid, held_out[:ASKED], model)  # each of these is asked once, here
     write(losses, "losses.csv")
-    print(certify_losses("losses.csv", pool_size=HELD_OUT))  # cut out of one data set
+    print(certify_losses("losses.csv", pool_size=HELD_OUT, rule="product"))  # of one data set
     # --8<-- [end:user]
 
 

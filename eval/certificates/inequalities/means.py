@@ -176,7 +176,8 @@ RULES = (
     ),
     Rule(
         name="blend",
-        words="blend of the product rule and bets over drawn orders",
+        words="blend over drawn orders",
+        certify_words="blend of the product rule and bets over drawn orders",
         realised=True,
         orders=True,
         bound=_blend,

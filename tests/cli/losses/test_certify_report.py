@@ -67,13 +67,14 @@ def test_the_page_says_what_the_terminal_says(losses: str) -> None:
 
 
 def test_the_page_is_one_file_that_asks_nobody(losses: str) -> None:
-    page, _ = page_of(losses, *ALL, "--by", "site")
+    asked = (losses, *ALL, "--by", "site", "--seed", "5")
+    page, _ = page_of(*asked)
     assert [one.name for one in Path("out").iterdir()] == ["page.html"]
     links = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert all(link.startswith(("#", "data:")) for link in links)
     assert "@import" not in page
     assert not re.findall(r"https?:(?!//www\.w3\.org/)", page)
-    assert page == page_of(losses, *ALL, "--by", "site")[0]
+    assert page == page_of(*asked)[0]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +82,12 @@ def test_the_page_is_one_file_that_asks_nobody(losses: str) -> None:
               ["--target", "0.1"], ["--pool-size", "60", "--rule", "product_wor_averaged", *ALL]],
 )  # fmt: skip
 def test_what_was_not_asked_has_no_chapter(asked: list[str], losses: str) -> None:
-    page, _ = page_of(losses, *asked)
+    page, _ = page_of(losses, *asked, "--seed", "5")
     assert ('id="figure-groups"' in page) == ("--by" in asked)
     assert ('id="figure-shifts"' in page) == ("--target" in asked)
     assert ("Another model" in words(page)) is False
     bound = re.search(r"certified mean (0\.\d+)", words(page))
-    found = latecomer.certify_losses(losses)
+    found = latecomer.certify_losses(losses, seed=5)
     if not asked:
         assert bound is not None
         assert float(bound[1]) >= float(found.certificate)

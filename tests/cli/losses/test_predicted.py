@@ -23,15 +23,16 @@ def first(support, query_x):
 
 
 def test_the_certificate_is_the_plain_one_with_what_else_is_asked(tmp_path):
-    found = certify_predictor(first, CLIENTS, delta=0.1, above=[0.3], shifts={"kl": [0.1]})
-    alone = plain(first, CLIENTS, delta=0.1)
+    asked = {"delta": 0.1, "seed": 0}
+    found = certify_predictor(first, CLIENTS, above=[0.3], shifts={"kl": [0.1]}, **asked)
+    alone = plain(first, CLIENTS, **asked)
     assert float(found.certificate) == float(alone.certificate)
     assert found.certificate.assumptions == alone.certificate.assumptions
     by_hand = certify_losses(
         {i: float((first(None, x) != y).mean()) for i, (_, (x, y)) in CLIENTS.items()},
-        delta=0.1,
         above=[0.3],
         shifts={"kl": [0.1]},
+        **asked,
     )
     assert float(found.above[0.3]) == float(by_hand.above[0.3])
     assert found.table().equals(by_hand.table())

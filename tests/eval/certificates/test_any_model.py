@@ -41,7 +41,7 @@ def nearest(support, query_x):
 
 
 def test_a_model_of_scikit_learn() -> None:
-    found = certify_predictor(nearest, CLIENTS)
+    found = certify_predictor(nearest, CLIENTS, rule="product")
     losses = [float((nearest(own, held[0]) != held[1]).mean()) for own, held in CLIENTS.values()]
     assert found.mean == pytest.approx(np.mean(losses))
     assert float(found.certificate) == pytest.approx(float(product(losses=losses, delta=0.05)))
@@ -77,11 +77,11 @@ def test_a_plain_torch_loop() -> None:
             return net(torch.as_tensor(query_x).float()).argmax(dim=1).numpy()
 
     untrained = dict(everybody[30:])
-    found = certify_predictor(finetuned, untrained)
+    found = certify_predictor(finetuned, untrained, seed=0)
     assert found.n_clients == 30
     assert found.mean < 0.1
     assert found.mean < float(found.certificate) < 0.25
-    backwards = certify_predictor(finetuned, dict(reversed(untrained.items())))
+    backwards = certify_predictor(finetuned, dict(reversed(untrained.items())), seed=0)
     assert backwards.to_dict() == found.to_dict()
 
 

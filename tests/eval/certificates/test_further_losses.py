@@ -15,6 +15,7 @@ from latecomer.bounds import (
     dkw_band,
     kl_ball,
     local_level_band,
+    mean_difference,
     pool_fraction,
     product,
 )
@@ -173,13 +174,13 @@ def test_groups_share_delta() -> None:
     frame = pd.DataFrame(
         {"client": list(LOSSES), "loss": list(LOSSES.values()), "site": ["x", "y", "y"] * 14}
     )
-    found = certify_groups(frame, "site")
+    found = certify_groups(frame, "site", rule="product")
     assert {name: one.n_clients for name, one in found.items()} == {"x": 14, "y": 28}
     own = [loss for i, loss in enumerate(LOSSES.values()) if i % 3 == 0]
     assert float(found["x"].certificate) == float(product(losses=np.sort(own), delta=0.025))
     assert sum(float(one.certificate.delta_total) for one in found.values()) == pytest.approx(0.05)
-    alone = certify_groups(frame.assign(site="z"), "site")["z"]
-    assert float(alone.certificate) == float(certify_losses(LOSSES).certificate)
+    alone = certify_groups(frame.assign(site="z"), "site", seed=5)["z"]
+    assert float(alone.certificate) == float(certify_losses(LOSSES, seed=5).certificate)
     split = pd.concat([frame, frame.head(1).assign(site="y")])
     assert "row 42: client 'c0' has site 'y', and 'x' before" in refusal(
         certify_groups, split, "site"
@@ -203,17 +204,24 @@ def test_two_models_on_the_same_clients() -> None:
     back = certify_against(worse, LOSSES)
     assert float(back.certificate) > 0.3
     assert (back.n_worse, float(back.worse)) == (42, 1.0)
-    assert "against, in a pool, hangs on the order of the clients" in refusal(
-        certify_against, LOSSES, worse, pool_size=60
-    )
-    pooled = certify_against(LOSSES, worse, pool_size=60, order=DRAWN)
+    mine = list(LOSSES.values())
+    by_hand = mean_difference(losses=mine, other=[worse[name] for name in LOSSES], delta=0.05)
+    assert float(found.certificate) == pytest.approx(float(by_hand), rel=1e-12)
+    pooled = certify_against(LOSSES, worse, pool_size=60)
     assert pooled.certificate.sampling == "finite-pool"
-    assert float(pooled.certificate) < 0
+    assert float(pooled.certificate) == float(found.certificate)
+    tighter = certify_against(LOSSES, worse, rule="product")
+    assert float(tighter.certificate) < float(found.certificate)
+    hopeless = {**LOSSES, "c0": 1.0}, {**worse, "c0": 0.0}
+    assert float(certify_against(*hopeless, rule="product").certificate) == 1.0
+    assert float(certify_against(*hopeless).certificate) < 0
+    assert "rule must be one of product_mixture, product, got" in refusal(
+        certify_against, LOSSES, worse, rule="blend"
+    )
     wide = certify_against(
         {c: 4 * v for c, v in LOSSES.items()},
         {c: 4 * v for c, v in worse.items()},
         loss_max=4.0,
-        seed=found.certificate.orders.seed,
     )
     assert float(wide.certificate) == pytest.approx(4 * float(found.certificate))
     assert "client 'c0' is in the second table" in refusal(
@@ -228,7 +236,7 @@ def test_coverage_of_differences_and_groups() -> None:
     wrong, unpaid, paid = 0, 0, 0
     for trial in range(trials):
         first, other = (rng.random(k) < 0.3).astype(float), (rng.random(k) < 0.2).astype(float)
-        found = certify_against(dict(enumerate(first)), dict(enumerate(other)), seed=trial)
+        found = certify_against(dict(enumerate(first)), dict(enumerate(other)))
         wrong += float(found.certificate) < 0.1 or float(found.worse) < 0.3 * 0.8
         seen = rng.random((8, 30)) < 0.0951
         unpaid += (~seen.any(axis=1)).any()
@@ -236,7 +244,7 @@ def test_coverage_of_differences_and_groups() -> None:
             {"client": range(240), "loss": seen.ravel().astype(float), "g": np.repeat(range(8), 30)}
         )
         if trial < 40:
-            groups = certify_groups(frame, "g")
+            groups = certify_groups(frame, "g", rule="product")
             paid += any(float(one.certificate) < 0.0951 for one in groups.values())
     assert wrong <= 2 * 0.05 * trials
     assert float(product(losses=[0.0] * 30, delta=0.05)) < 0.0951

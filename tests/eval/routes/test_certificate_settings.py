@@ -87,7 +87,6 @@ def test_true_means_every_shift_of_the_study() -> None:
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ([{}], "certificates.0.rule must be given"),
         ([{"rule": "prodct"}], "did you mean 'product'?"),
         ([{"route": "r99", "rule": "product"}], "certificates.0.route"),
         ([{"rule": "product", "dleta": 0.1}], "did you mean certificates.0.delta?"),
