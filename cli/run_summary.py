@@ -9,6 +9,7 @@ import typer
 
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.answers import Answer, answers, only_runs
+from latecomer.reports.checks import CHECKS, findings
 from latecomer.reports.display.section import Material
 
 _WIDTH = 100
@@ -29,8 +30,9 @@ def summary_lines(directory: Path) -> list[str]:
     """
     run = load_run(directory)
     warned = textwrap.wrap(only_runs(run.study), _WIDTH, initial_indent=" ", subsequent_indent=" ")
-    told = [line for answer in answers(Material.of(run)) for line in _told(answer)]
-    return [*(typer.style(line, fg="red") for line in warned), *told, *_warnings(run.rows)]
+    material = Material.of(run)
+    told = [line for answer in answers(material) for line in _told(answer)]
+    return [*(typer.style(line, fg="red") for line in warned), *told, *_checked(material)]
 
 
 def _told(answer: Answer) -> Iterator[str]:
@@ -50,10 +52,12 @@ def _table(table: pd.DataFrame) -> Iterator[str]:
         yield f"   {'   '.join(cells)}".rstrip()
 
 
-def _warnings(rows: pd.DataFrame) -> list[str]:
-    """Name the personalised methods that serve everybody the same model."""
-    told = rows[(rows["metric"] == "model_spread") & rows["message"].fillna("").ne("")]
-    return [
-        f" warning      {label} {message}; see the report"
-        for label, message in dict(zip(told["label"], told["message"], strict=True)).items()
-    ]
+def _checked(material: Material) -> Iterator[str]:
+    """Name what the checks found, each with its code; the report says what to do about it."""
+    found = findings(material, tuple(CHECKS.values()))
+    for code in dict.fromkeys(one.check.code for one in found):
+        first, *others = [one.sentence for one in found if one.check.code == code]
+        more = f" ({len(others)} more in the report)" if others else ""
+        yield from textwrap.wrap(
+            f"{first}{more}", _WIDTH, initial_indent=f" {code}   ", subsequent_indent="         "
+        )

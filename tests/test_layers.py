@@ -62,6 +62,7 @@ FLOORS = {
         ("display",),
         ("errors", "guarantees", "measures"),
         ("answers",),
+        ("checks",),
         ("page", "two_runs"),
         ("loss_page",),  # a table of losses in the frame of a run's page
     ),

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from checks import check_pages
 from facts import expanded
 from gallery import REFERENCE, gallery_pages
 from mathematics import Mathematics
@@ -15,7 +16,9 @@ log = logging.getLogger("mkdocs.latecomer")
 
 
 def on_config(config: Any) -> Any:
-    """Add the formulas to every page and docstring."""
+    """Add the formulas to every page and docstring, and the pages of checks to the contents."""
+    listed, *each = check_pages()
+    config.nav.append({"Checks of a run": [{"All of them": listed}, *each]})
     config.markdown_extensions.append(Mathematics())
     return config
 
@@ -28,6 +31,8 @@ def on_files(files: Any, config: Any) -> Any:
     for path in REFERENCE.glob("*/figures/*.svg"):
         name = path.relative_to(REFERENCE).as_posix()
         files.append(File.generated(config, f"kept/{name}", content=path.read_text("utf-8")))
+    for place, told in check_pages().items():
+        files.append(File.generated(config, place, content=told))
     for name, page in gallery_pages():
         files.append(File.generated(config, f"gallery/{name}.html", content=page))
     return files

@@ -103,6 +103,36 @@ class Dataset:
             lines.append(f"clients by {self.group_column}: {listed}")
         return [*lines, *self.notes]
 
+    def copies(self) -> dict[str, int]:
+        """Count samples that more than one client holds, to the last bit, and those clients.
+
+        Returns
+        -------
+        dict
+            ``points`` and ``clients``; empty where no sample is in two clients, or no client is
+            natural.
+
+        Examples
+        --------
+        >>> x = np.array([[1.0], [2.0], [1.0], [3.0]])
+        >>> owner = np.array(["ann", "ann", "ben", "cy"])
+        >>> make_dataset("toy", x, np.zeros(4), provenance="made up", client=owner).copies()
+        {'points': 2, 'clients': 2}
+        """
+        if self.client is None:
+            return {}
+        owner: dict[bytes, int] = {}
+        held = [sample.tobytes() for sample in self.x]
+        shared = {
+            sample
+            for sample, client in zip(held, self.client.tolist(), strict=True)
+            if owner.setdefault(sample, client) != client
+        }
+        if not shared:
+            return {}
+        rows = np.array([sample in shared for sample in held])
+        return {"points": int(rows.sum()), "clients": len(np.unique(self.client[rows]))}
+
     @property
     def is_image(self) -> bool:
         """Whether a sample is [C, H, W] rather than a vector."""

@@ -117,8 +117,18 @@ def _flat(value: Any, key: str = "") -> dict[str, str]:
     return flat
 
 
-def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -> None:
-    """Write ``study.yaml``, ``cells.json`` and, when there is work to do, ``env.json``."""
+def declare(
+    folder: Path,
+    study: Study,
+    cells: Sequence[Cell],
+    copies: Mapping[str, int],
+    *,
+    fresh: bool,
+) -> None:
+    """Write ``study.yaml``, ``cells.json`` and, when there is work to do, ``env.json``.
+
+    ``copies`` are counts of samples that several clients hold, ``Dataset.copies``.
+    """
     resolved = write_yaml(study.resolved())
     write_changed(folder / "study.yaml", resolved)
     about = {
@@ -128,6 +138,7 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, fresh: bool) -
     write_changed(folder / "cells.json", json.dumps(index, indent=1) + "\n")
     if fresh:
         about_here = environment(study.train.device) | _told_outside(study)
+        about_here |= {"copies": dict(copies)} if copies else {}
         write_atomic(folder / "env.json", json.dumps(about_here, indent=1) + "\n")
 
 

@@ -146,13 +146,21 @@ class _Planned:
     split_hash: str
     n_certification: int
     data: str
+    copies: dict[str, int]
 
 
 def _planned(study: Study, folder: Path, evaluate: str, every: CheckpointEvery) -> _Planned:
     prepared = _prepare(study)
     cells = study.cells(prepared.data_hash)
     jobs = [Job(cell, folder / "cells" / cell.id, evaluate, every) for cell in cells]
-    return _Planned(study, jobs, prepared.split_hash, prepared.n_certification, prepared.data)
+    return _Planned(
+        study,
+        jobs,
+        prepared.split_hash,
+        prepared.n_certification,
+        prepared.data,
+        prepared.copies,
+    )
 
 
 def _carry_out(
@@ -164,7 +172,7 @@ def _carry_out(
     processes = max(len(gpus), 1) if plan.study.train.device else os.cpu_count() or 1
     n_workers = min(workers or processes, max(len(tally.todo), 1))
     cells = tuple(job.cell for job in plan.jobs)
-    declare(tally.folder, plan.study, cells, fresh=bool(tally.todo))
+    declare(tally.folder, plan.study, cells, plan.copies, fresh=bool(tally.todo))
     tally.announce(n_workers, plan.data)
     executor = executor or LocalExecutor(n_workers)
     if isinstance(executor, LocalExecutor):
@@ -241,6 +249,7 @@ class _Prepared:
     split_hash: str
     n_certification: int
     data: str
+    copies: dict[str, int]
 
 
 def _clients_told(
@@ -302,4 +311,6 @@ def _prepare(study: Study) -> _Prepared:
         for place, wanted in enumerate(study.certificates):
             wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
     told = "\n".join([*federation.dataset.told(), *_clients_told(split, points, held)])
-    return _Prepared(federation.data_hash, split.content_hash, len(split.certification), told)
+    copies = federation.dataset.copies()
+    held_out = len(split.certification)
+    return _Prepared(federation.data_hash, split.content_hash, held_out, told, copies)

@@ -156,6 +156,8 @@ class Evaluation(Settings):
     ``given_up``: train each method once more on seen and certification clients together, to see
     what holding out certification clients costs the novel ones.
 
+    ``ignore``: codes of checks that the report is not to speak of, such as ``LC004``.
+
     ``measures``: further measurements of each trained model, see
     `latecomer.eval.measures.registry`.
     """
@@ -165,6 +167,13 @@ class Evaluation(Settings):
     domain_classifier: Literal["linear", "mlp"] = "linear"
     every: Annotated[int, Field(strict=True, ge=0)] = 0
     given_up: Annotated[bool, Field(strict=True)] | None = None
+    ignore: (
+        Annotated[
+            tuple[Annotated[str, StringConstraints(pattern=r"^LC\d{3}$")], ...],
+            BeforeValidator(sequence),
+        ]
+        | None
+    ) = None
     measures: (
         Annotated[
             tuple[

@@ -123,6 +123,7 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     shared |= {"data_hash": data_hash, "rows_schema": ROWS_SCHEMA_VERSION}
     evaluation = dict(resolved["evaluation"])
     given_up = evaluation.pop("given_up", False)
+    evaluation.pop("ignore", None)  # what a report says changes no number
     split = _split(shared, evaluation.pop("domain_classifier"))
     n_seeds = len(resolved["seeds"])
     entries = [_as_recorded(entry) for entry in resolved["certificates"]]

@@ -10,15 +10,16 @@ from latecomer.reports.answers import answers as asked_answers
 from latecomer.reports.answers import only_runs
 from latecomer.reports.answers.accuracy import said_of_errors
 from latecomer.reports.answers.certificate import declared_certificates
+from latecomer.reports.checks import CHECKS, findings
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
-from latecomer.reports.errors.sameness import sameness_frame, say_sameness
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONTROL, failures_frame, primary_predictor, records
 from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import (
     bound_name,
     count,
+    listing,
     percent,
     points,
     sentence_case,
@@ -165,10 +166,30 @@ def _best(material: Material) -> Iterator[Block]:
     yield Text(ranking(material.accuracy), "lead")
 
 
-def _same(material: Material) -> Iterator[Block]:
-    told = Markup('Warning: {} <a href="#sameness">How that was measured</a>')
-    for warning in say_sameness(sameness_frame(material.rows)):
-        yield Text(told.format(warning), "failed")
+def _checks(material: Material) -> Iterator[Block]:
+    """Say what the checks found; fold why it matters and what to do about it."""
+    found = findings(material, tuple(CHECKS.values()))
+    told = Markup('<strong id="{code}">{code}</strong> {title}: {sentence}')
+    if found:
+        yield Items(
+            [
+                told.format(code=one.check.code, title=one.check.title, sentence=one.sentence)
+                for one in found
+            ],
+            "checks",
+        )
+        about = {one.check.code: one.check for one in found}
+        lines = [
+            Markup(
+                "<strong>{0.code}</strong> {0.why} To clear it: {0.clear} Ignore it when: "
+                "{0.ignore} (<code>evaluation.ignore: [{0.code}]</code>)"
+            ).format(check)
+            for check in about.values()
+        ]
+        yield Group([Items(lines, "checks")], "What the checks mean, and when to ignore them")
+    ignored = (material.study.get("evaluation") or {}).get("ignore") or ()
+    if ignored:
+        yield Text(f"Not checked, as the study says: {listing(list(ignored))}.", "note")
 
 
 def _missing(material: Material) -> Iterator[Block]:
@@ -225,7 +246,7 @@ def _terms(material: Material) -> Iterator[Block]:
 SCALE = Section("scale", _scale)
 ASKED = Section("asked", _asked)
 BEST = Section("best", _best)
-SAME = Section("same-models", _same)
+CHECKED = Section("checks", _checks)
 MISSING = Section("missing-cells", _missing)
 EVERY_MODEL = Section("every-model", _every)
 UNDER_SHIFT = Section("answers-under-shift", _under_shift)

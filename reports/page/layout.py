@@ -42,7 +42,7 @@ class Chapter:
 
 CHAPTERS = (
     Chapter(
-        "answer", "Answer", ("every-model",), box=("scale", "asked", "same-models", "missing-cells")
+        "answer", "Answer", ("every-model",), box=("scale", "asked", "checks", "missing-cells")
     ),
     Chapter(
         "accuracy",

@@ -1,0 +1,201 @@
+"""Every check is raised by a run that deserves it, cleared by one that does not, and ignored."""
+
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latecomer.eval.results.rows import CellRecord, RunRecord, make_row, read_rows, write_rows
+from latecomer.reports.checks import CHECKS, findings
+from latecomer.reports.display.section import Material
+from latecomer.reports.page.answer_box import CHECKED
+
+
+def errors_of(label, group, values, *, seed=0, method=None, shift="none", n_query=40):
+    """Rows of one model's errors on clients 0, 1, ... of a group."""
+    own = {"label": label, "method": method or label, "seed": seed, "predictor": "deterministic"}
+    own |= {"personalization": "global", "cell": f"{label}{seed}", "status": "done"}
+    severity = "" if shift == "none" else 3.0
+    return [
+        make_row(**own, group=group, client=f"{group}{place}", metric="error", value=float(value),
+                 shift=shift, severity=severity, n_query=n_query)
+        for place, value in enumerate(values)
+    ]  # fmt: skip
+
+
+def certified(label, value, n, *, rule="product", delta=0.05):
+    own = {"label": label, "method": label, "seed": 0, "predictor": "deterministic"}
+    return make_row(
+        **own, cell=f"{label}0", status="done", group="certification", shift="none",
+        metric="certificate", bound=f"r0:{rule}", value=value, population="unseen-client",
+        sampling="independent", rigorous=True, delta=delta, n_clients=n, personalization="global",
+    )  # fmt: skip
+
+
+def run_of(rows, *, study=None, env=None, tables=()):
+    """A run as it would be loaded, from rows and made-up tables of artifacts."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_rows(Path(folder) / "rows.csv", rows)
+        frame = read_rows(Path(folder) / "rows.csv")
+    declared = {"certificates": [{"route": "r0", "rule": "product"}], **(study or {})}
+    cells = tuple(
+        CellRecord(cell, Path(), "done", {"method": {"label": cell[:-1]}, "seed": 0}, {}, "")
+        for cell in frame["cell"].unique()
+    )
+    return Material.of(RunRecord(Path(), declared, env or {}, frame, tuple(tables), cells))
+
+
+class Kept:
+    """Stands in for an artifact on the disk."""
+
+    def __init__(self, kind, cell, table):
+        self.kind, self.cell, self.table = kind, cell, table
+
+    def load(self):
+        return self
+
+
+def curve(label, errors):
+    return Kept(
+        "training_curve",
+        f"{label}0",
+        [
+            {"group": "seen", "round": 10 * place, "error": error, "n_clients": 9, "kept": 0}
+            for place, error in enumerate(errors)
+        ],
+    )
+
+
+def labels_held(*held):
+    counted = [
+        {"client": f"novel{place}", "group": "novel", "class_0": first, "class_1": 100 - first}
+        for place, first in enumerate(held)
+    ]
+    return Kept("label_counts", "", counted)
+
+
+def spread(told):
+    own = {"label": "pefll", "method": "pefll", "seed": 0, "cell": "pefll0", "status": "done"}
+    return [
+        make_row(**own, group="seen", shift="none", personalization="forward", n_clients=9,
+                 metric="model_spread", value=0.001, message=told)
+    ]  # fmt: skip
+
+
+LOW, HIGH = np.linspace(0.1, 0.2, 12), np.linspace(0.5, 0.6, 12)
+PLAIN = errors_of("fedavg", "novel", LOW)
+
+
+def beside(label, values, **how):
+    return [*PLAIN, *errors_of(label, "novel", values, **how)]
+
+
+def held_out(novel, certification, value=0.3):
+    return [
+        *errors_of("fedavg", "novel", novel),
+        *errors_of("fedavg", "certification", certification),
+        certified("fedavg", value, len(certification)),
+    ]
+
+
+BLIND = "serves all clients the same model"
+DOWN = list(np.linspace(0.6, 0.1, 16))
+FLAT = [0.6, 0.3, *[0.2] * 14]
+UP = [0.6, 0.3, *[0.2] * 13, 0.4]
+WON = [*errors_of("a", "novel", LOW), *errors_of("b", "novel", HIGH)]
+LOST = [*errors_of("a", "novel", HIGH, seed=1), *errors_of("b", "novel", LOW, seed=1)]
+AGAIN = [*errors_of("a", "novel", LOW, seed=1), *errors_of("b", "novel", HIGH, seed=1)]
+ENOUGH = np.tile(LOW, 2)
+
+# What raises each check, and what is the same but for the reason.
+CASES = {
+    "LC001": (dict(rows=held_out(LOW, LOW)), dict(rows=held_out(LOW, ENOUGH))),
+    "LC002": (
+        dict(rows=held_out(LOW, [*ENOUGH, 1.0], 1.0)),
+        dict(rows=held_out(LOW, [*ENOUGH, 0.9], 0.9)),
+    ),
+    "LC003": (dict(rows=beside("local", LOW - 0.05)), dict(rows=beside("local", HIGH))),
+    "LC004": (
+        dict(rows=PLAIN, tables=[labels_held(*[95] * 12)]),
+        dict(rows=PLAIN, tables=[labels_held(*[50] * 12)]),
+    ),
+    "LC005": (dict(rows=beside("glmm", LOW - 0.05)), dict(rows=beside("glmm", HIGH))),
+    "LC006": (dict(rows=[*PLAIN, *spread(BLIND)]), dict(rows=[*PLAIN, *spread("")])),
+    "LC007": (
+        dict(rows=PLAIN, tables=[curve("fedavg", DOWN)]),
+        dict(rows=PLAIN, tables=[curve("fedavg", FLAT)]),
+    ),
+    "LC008": (
+        dict(rows=PLAIN, tables=[curve("fedavg", UP)]),
+        dict(rows=PLAIN, tables=[curve("fedavg", FLAT)]),
+    ),
+    "LC009": (dict(rows=[*WON, *LOST]), dict(rows=[*WON, *AGAIN])),
+    "LC010": (dict(rows=held_out(HIGH, ENOUGH)), dict(rows=held_out(ENOUGH, ENOUGH))),
+    "LC011": (dict(rows=PLAIN, env={"copies": {"points": 6, "clients": 2}}), dict(rows=PLAIN)),
+    "LC012": (
+        dict(rows=errors_of("fedavg", "novel", LOW, n_query=4)),
+        dict(rows=errors_of("fedavg", "novel", LOW, n_query=5)),
+    ),
+    "LC013": (
+        dict(rows=[*held_out(LOW, ENOUGH), *errors_of("fedavg", "novel", HIGH, shift="blur")]),
+        dict(rows=[*held_out(LOW, ENOUGH), *errors_of("fedavg", "novel", LOW, shift="blur")]),
+    ),
+}
+
+
+def found(**made):
+    return {one.check.code: one.sentence for one in findings(run_of(**made), [*CHECKS.values()])}
+
+
+def test_every_check_has_a_case():
+    assert list(CHECKS) == list(CASES)
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_it_is_raised_and_cleared(code):
+    raised, cleared = CASES[code]
+    assert code in found(**raised)
+    assert code not in found(**cleared)
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_it_can_be_ignored(code):
+    raised, _ = CASES[code]
+    assert code not in found(**raised, study={"evaluation": {"ignore": [code]}})
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_what_it_says_is_one_sentence_with_a_number_where_there_is_one(code):
+    said = found(**CASES[code][0])[code]
+    assert "\n" not in said
+    assert said.endswith(".")
+    assert "nan" not in said
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_it_says_why_how_and_when_not(check):
+    assert re.fullmatch(r"LC\d{3}", check.code)
+    for told in (check.why, check.clear, check.ignore):
+        assert len(told) > 20
+        assert told.endswith(".")
+
+
+def test_validation_chooses_an_earlier_round_so_that_nothing_diverged():
+    made = CASES["LC008"][0] | {"study": {"train": {"selection": "validation"}}}
+    assert "LC008" not in found(**made)
+
+
+def test_numbers_are_those_of_the_rows():
+    assert found(**CASES["LC003"][0])["LC003"].startswith("FedAvg errs +5.0 points more than")
+    assert "no less than 22.1%" in found(**CASES["LC001"][0])["LC001"]
+    assert "errs 55.0%, above its certificate of 30.0%" in found(**CASES["LC013"][0])["LC013"]
+
+
+def test_the_page_shows_code_and_sentence_and_folds_what_to_do():
+    material = run_of(**CASES["LC012"][0])
+    (finding,) = findings(material, [CHECKS["LC012"]])
+    page = " ".join(str(block) for block in CHECKED.blocks(material))
+    assert finding.sentence in page
+    assert "evaluation.ignore: [LC012]" in page
