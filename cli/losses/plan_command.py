@@ -28,9 +28,7 @@ def plan_hold_out(
     ] = 0.05,
     rule: Annotated[
         str,
-        typer.Option(
-            help="blend (default), product, product_mixture, chernoff_kl, betting_mixture."
-        ),
+        typer.Option(help="blend, product, product_mixture, chernoff_kl or betting_mixture."),
     ] = "blend",
     seed: Annotated[int, whole_option("--seed", "Draws the simulated losses.")] = 0,
     as_json: Json = False,

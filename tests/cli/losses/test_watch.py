@@ -136,6 +136,20 @@ def test_a_plan_makes_a_ledger_that_verifies(losses: str) -> None:
     assert told["arrived"] == [kept.times[0]] * 2
 
 
+def test_clients_read_together_wait_for_the_disk_once(
+    losses: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many they are; none is shown before."""
+    asked: list[int] = []
+    monkeypatch.setattr(os, "fsync", asked.append)
+    with Path(losses).open("a") as file:
+        file.writelines(f"c{i},0.1\n" for i in range(300))
+    shown = text("watch", losses, "--once", "--plan", "plan.yaml")
+    assert len(asked) <= 3, "the plan, its folder, and all clients"
+    assert len(verify_ledger("losses.csv.ledger").moments) == 305
+    assert "c299 " in shown
+
+
 def test_a_ledger_names_the_model_and_is_held_to_a_hash_kept_elsewhere(losses: str) -> None:
     Path("model.pt").write_bytes(b"weights")
     asked = ("watch", losses, "--once", "--plan", "plan.yaml", "--model", "model.pt")
