@@ -27,6 +27,7 @@ from latecomer.eval.certificates.rules import RULES
 from latecomer.eval.certificates.voided import Voided
 from latecomer.eval.checks import fraction, number_in, one_of, whole
 from latecomer.eval.errors import InputError, nearest
+from latecomer.eval.reading.encoded_text import text_of
 from latecomer.eval.reading.yaml_text import read_mapping
 
 Arrival = tuple[str, float]
@@ -191,14 +192,14 @@ def read_plan(path: str | Path) -> WatchPlan:
         One line naming the file and what is wrong with it.
     """
     try:
-        text = Path(path).read_text("utf-8")
+        data = Path(path).read_bytes()
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     try:
         legal = "a plan names its settings, as in 'delta: 0.05'"
-        return watch_plan(**read_mapping(text, "plan", legal, broken="not YAML"))
+        return watch_plan(**read_mapping(text_of(data), "plan", legal, broken="not YAML"))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 

@@ -12,7 +12,8 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.eval.certificates.from_losses import LossCertificate, certify_losses
 from latecomer.eval.certificates.rules import DEFAULT_RULE, LEAST_OUTSIDE
 from latecomer.eval.errors import InputError
-from latecomer.eval.reading.ids import is_missing, refuse_clients, spelling
+from latecomer.eval.reading.ids import refuse_clients, spelling
+from latecomer.eval.reading.labels import first_gap, refuse_labels
 from latecomer.eval.scoring.cross_fitting import client_folds
 
 Points = tuple[NDArray[Any], NDArray[Any]]
@@ -154,6 +155,7 @@ def _scored(
 ) -> Scored:
     losses: dict[str, float] = {}
     n_support: list[int] = []
+    classes: set[str] = set()
     for key, given in clients.items():
         name = _client(key)
         total, n_points = 0.0, 0
@@ -164,9 +166,11 @@ def _scored(
             predicted = _predicted(name, predictor(support, query_x), query_y)
             if loss is _wrong:
                 _check_predictions(name, predicted, np.asarray(query_y))
+                classes |= {one for one in np.asarray(query_y).tolist() if isinstance(one, str)}
             total += float(_checked(name, loss(predicted, query_y), len(query_y), loss_max))
             n_points += len(query_y)
         losses[name] = min(total / n_points, loss_max)
+    refuse_labels(sorted(classes))
     if len(losses) < len(clients):
         raise InputError("clients must have ids that differ as text, got two alike")
     refuse_clients(losses)
@@ -236,12 +240,12 @@ def _check_each(name: str, what: str, held: NDArray[Any], n_points: int) -> None
             f"client {name!r}: {what} must be one label a point, shape ({n_points},), got shape"
             f" {held.shape}; scores of classes become labels by argmax, or give loss"
         )
-    for place, one in enumerate(held.tolist()):
-        if is_missing(one) or one == "":
-            raise InputError(
-                f"client {name!r}: {what}: none for point {place} of {n_points}, got {one!r};"
-                " leave such points out"
-            )
+    place = first_gap(held.tolist())
+    if place is not None:
+        raise InputError(
+            f"client {name!r}: {what}: none for point {place} of {n_points}, got"
+            f" {held.tolist()[place]!r}; leave such points out"
+        )
 
 
 def _kind(held: NDArray[Any]) -> str:

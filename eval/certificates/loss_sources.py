@@ -16,8 +16,14 @@ from latecomer.eval.certificates.loss_records import (
 )
 from latecomer.eval.certificates.loss_rows import Rows
 from latecomer.eval.errors import InputError, nearest
-from latecomer.eval.reading.column_names import averaged_over, column_names, refuse_repeated
+from latecomer.eval.reading.column_names import (
+    averaged_over,
+    client_hint,
+    column_names,
+    refuse_repeated,
+)
 from latecomer.eval.reading.delimited import foreign_header, misfit, read_header
+from latecomer.eval.reading.encoded_text import text_of
 
 
 def rows_of(source: Any, rows: Rows, ranks: Any = None) -> Rows:
@@ -103,7 +109,7 @@ def _read_held(label: str, held: Any, rows: Rows) -> None:
         for name in asked:
             if name not in values:
                 listed = ", ".join(map(str, list(values)[:8]))
-                hint = nearest(name, map(str, values))
+                hint = _hint(name, list(map(str, values)))
                 raise InputError(f"{where}: no {name!r} among {listed or 'none'}{hint}")
         if (names := tuple(map(str, values))) != rows.columns:
             rows.columns = _unlike(label, names, asked)
@@ -136,9 +142,7 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
         return f"{path}, line {reader.line_num}"
 
     try:
-        names = _required(
-            path, _header(path, reader), rows, lambda: foreign_header(text) or _wider(data)
-        )
+        names = _required(path, _header(path, reader), rows, lambda: foreign_header(text))
         client, loss = names.index("client"), names.index("loss")
         weight = names.index("weight") if "weight" in names else None
         group = None if rows.by is None else names.index(rows.by)
@@ -186,16 +190,9 @@ def file_bytes(path: str) -> bytes:
 
 def _text(path: str, data: bytes) -> str:
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}, line {line}: not UTF-8 text{_wider(data)}") from error
-
-
-def _wider(data: bytes) -> str:
-    """Say so where text seems to be in an encoding of two or four bytes a letter."""
-    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:400].count(0) > len(data[:400]) // 4
-    return ": it seems to be UTF-16 or UTF-32, save it as UTF-8" if wide else ""
+        return text_of(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def _required(
@@ -215,12 +212,16 @@ def _required(
     for wanted in asked:
         if wanted not in names:
             listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            hint = foreign() or nearest(wanted, names)
+            hint = foreign() or _hint(wanted, names)
             if wanted in levels:
                 hint = "; it is in the index: reset_index() makes it a column"
             raise InputError(f"{where}: no column {wanted!r} among {listed or 'none'}{hint}")
     _unlike(where, names, asked)
     return names
+
+
+def _hint(wanted: str, names: Sequence[str]) -> str:
+    return client_hint(names) if wanted == "client" else nearest(wanted, names)
 
 
 def _unlike(where: str, names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.errors import InputError
-from latecomer.eval.reading.ids import is_missing, spelling, spelt_array
+from latecomer.eval.reading.ids import is_missing, refuse_alike, spelling, spelt_array
 
 
 def in_groups(data: Dataset, groups: NDArray[Any], column: str) -> Dataset:
@@ -53,6 +53,7 @@ def in_groups(data: Dataset, groups: NDArray[Any], column: str) -> Dataset:
             f"{str(names[row])!r} and {str(of_client[data.client[row]])!r} for client {whose!r}"
         )
     group = tuple(of_client.tolist())
+    refuse_alike(sorted(set(group)), "group")
     digest = hashlib.sha256("\0".join([data.content_hash, *group]).encode())
     return replace(
         data,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,13 @@ from numpy.typing import NDArray
 
 from latecomer.eval.datasets.client_groups import in_groups
 from latecomer.eval.datasets.dataset import Dataset, as_labels, make_dataset
+from latecomer.eval.datasets.feature_columns import feature_columns, same_as_label, unread_owner
 from latecomer.eval.datasets.pictures import pictures
 from latecomer.eval.errors import InputError, nearest
-from latecomer.eval.reading.column_names import (
-    averaged_over,
-    column_names,
-    is_unnamed,
-    means_client,
-    numbers_rows,
-    refuse_repeated,
-)
+from latecomer.eval.reading.column_names import client_hint, column_names, refuse_repeated
 from latecomer.eval.reading.delimited import decimal_comma
-from latecomer.eval.reading.ids import spelt_array
+from latecomer.eval.reading.ids import spelt_array, stands_for_none
+from latecomer.eval.reading.labels import first_gap, holds_quantity, refuse_labels
 
 ROLES = ("label", "client", "features", "image", "root", "size", "group")
 """Keys that a study may give for a table: arguments of :func:`from_columns` of the same names."""
@@ -30,8 +26,8 @@ ROLES = ("label", "client", "features", "image", "root", "size", "group")
 # how many on, by sample.
 MOST_UNNAMED, FEW_CLASSES, LARGEST_SHARE = 50, 10, 0.25
 # How numbers are written; 07 and 1_000 are read as names.
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
-_REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?(e[-+]?[0-9]+)?", re.IGNORECASE)
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?(e[-+]?[0-9]+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,29 +104,31 @@ def from_columns(
         client = "client"
     clients = None if client is None else _column(columns, "client", client)
     groups = None if group is None else _column(columns, "group", group)
+    refuse_repeated(list(columns.cells), [role for role in (labels, clients, groups) if role])
     y, class_names = _classes(columns, labels)
     held = columns.cells.get(clients or "")
     ids = as_clients(held, f"client {clients!r}", text=columns.text) if clients else None
-    _refuse_both(features, image, root, size)
+    _refuse_together(features, image, root, size)
     if image is not None:
         x, told = _pictures(columns, image, root, size, layout), dict[str, Any]()
     else:
-        x, told = _features(columns, features, apart=(labels, clients, groups))
-    told |= {"class_names": class_names}
+        x, told = _features(columns, features, y, apart=(labels, clients, groups))
+    unread = unread_owner(columns.cells) if clients is None else ()
+    told |= {"class_names": class_names, "notes": (*told.get("notes", ()), *unread)}
     data = make_dataset(columns.name, x, y, client=ids, provenance=columns.provenance, **told)
     return data if groups is None else _in_groups(columns, data, groups)
-
-
-def _refuse_both(features: object, image: object, root: object, size: int | None) -> None:
-    if image is not None and features is not None:
-        raise InputError("features and image exclude each other, got both")
-    if image is None and (root is not None or size is not None):
-        raise InputError("root and size are for pictures: say their column with image")
 
 
 def _in_groups(columns: Columns, data: Dataset, groups: str) -> Dataset:
     cells = as_clients(columns.cells[groups], f"group {groups!r}", text=columns.text, what="group")
     return in_groups(data, cells, groups)
+
+
+def _refuse_together(features: object, image: object, root: object, size: object) -> None:
+    if image is not None and features is not None:
+        raise InputError("features and image exclude each other, got both")
+    if image is None and (root is not None or size is not None):
+        raise InputError("root and size are for pictures: say their column with image")
 
 
 def _label_column(columns: Columns, label: object) -> str:
@@ -265,6 +263,7 @@ def _column(columns: Columns, role: str, name: object) -> str:
     held = list(columns.cells)
     listed = ", ".join(held[:8]) + (", ..." if len(held) > 8 else "")
     hint = nearest(name, held) if isinstance(name, str) else ""
+    hint = client_hint(held) if role == name == "client" else hint
     if name in columns.levels:
         hint = "; it is in the index: reset_index() makes it a column"
     raise InputError(f"{role} must be one of the columns {listed}, got {name!r}{hint}")
@@ -273,14 +272,12 @@ def _column(columns: Columns, role: str, name: object) -> str:
 def _typed(cells: Any, column: str, what: str, *, text: bool) -> NDArray[Any]:
     """Return cells as an array of one type, refusing missing cells."""
     array = _array(cells)
-    if array.dtype.kind not in "biuf":
-        # Look at the cells: NumPy turns an array of text and numbers into text.
-        listed = [cell.item() if hasattr(cell, "item") else cell for cell in cells]
-        for row, cell in enumerate(listed):
-            if _missing(cell, text=text):
-                raise InputError(f"{column}, row {row}: no {what} is given")
+    if array.dtype.kind not in "biuf" or isinstance(cells, list | tuple):
+        # Look at the cells: NumPy makes text of text and numbers, numbers of truths and numbers.
+        listed = [_plain(cell) for cell in cells]
+        _refuse_gaps(listed, column, what)
         kinds = {str if isinstance(cell, str) else type(cell) for cell in listed}
-        if not (kinds <= {str} or kinds <= {int, float}):
+        if not (kinds <= {str} or kinds <= {int, float} or kinds <= {bool}):
             told = " and ".join(sorted(kind.__name__ for kind in kinds))
             raise InputError(f"{column} must hold whole numbers, or strings, got {told}")
         array = np.array(listed)
@@ -294,14 +291,41 @@ def _typed(cells: Any, column: str, what: str, *, text: bool) -> NDArray[Any]:
     return array
 
 
+def _plain(cell: Any) -> Any:
+    """Return a cell as Python's own value; text that came as bytes (UTF-8) as text."""
+    plain = cell.item() if hasattr(cell, "item") else cell
+    with suppress(UnicodeDecodeError):
+        return plain.decode() if isinstance(plain, bytes) else plain
+    return plain
+
+
+def _refuse_gaps(listed: list[Any], column: str, what: str) -> None:
+    """Refuse cells in which nothing is given, or a mark that says so."""
+    blanks = (row for row, cell in enumerate(listed) if stands_for_none(cell))
+    row = first_gap(listed) if what == "label" else None
+    row = next(blanks, None) if row is None else row
+    if row is None:
+        return
+    cell, shown = listed[row], ""
+    if isinstance(cell, str) and cell.strip():
+        shown = f", got {cell!r}: leave such rows out, or, if that is a name, write another"
+    raise InputError(f"{column}, row {row}: no {what} is given{shown}")
+
+
 def _spelt(array: NDArray[Any], column: str, what: str, *, text: bool) -> NDArray[Any]:
     """Return text in one spelling, as numbers where untyped cells all are."""
     spelt, merged = spelt_array(array, what)
-    numbers = _numbers_of(spelt, real=what == "label") if text else spelt
-    if what == "label" and merged and numbers.dtype.kind == "U":
+    if what != "label":
+        # Which clients or groups became one is said where every door's ids are seen.
+        return array if merged or not text else numbers_of(spelt)
+    if merged:
         raise InputError(f"{column}: {merged[0]}: write every class one way")
-    # Which clients or groups became one is said where every door's ids are seen.
-    return array if what != "label" and merged else numbers
+    names = np.unique(spelt).tolist()
+    try:
+        refuse_labels(names)
+    except InputError as error:
+        raise InputError(f"{column}: {error}") from error
+    return numbers_of(spelt, real=True) if text or holds_quantity(names) else spelt
 
 
 def _array(cells: Any) -> NDArray[Any]:
@@ -312,60 +336,36 @@ def _array(cells: Any) -> NDArray[Any]:
         return np.array([None])
 
 
-def _missing(cell: Any, *, text: bool) -> bool:
-    if text and isinstance(cell, str):
-        return cell.strip().lower() in ("", "nan")
-    return cell is None or cell == "" or type(cell).__name__ == "NAType" or cell != cell
+def numbers_of(array: NDArray[Any], *, real: bool = False) -> NDArray[Any]:
+    """Return text as whole numbers if all cells are, or as real numbers if ``real`` allows it.
 
-
-def _numbers_of(array: NDArray[Any], *, real: bool) -> NDArray[Any]:
-    """Return text as whole numbers if all cells are, or as real numbers if ``real`` allows it."""
-    for pattern, kind in ((_WHOLE, np.int64), (_REAL, np.float64)):
+    Examples
+    --------
+    >>> numbers_of(np.array(["3", "10"])), numbers_of(np.array(["3", "010"]))
+    (array([ 3, 10]), array(['3', '010'], dtype='<U3'))
+    """
+    for pattern, kind in ((WHOLE, np.int64), (REAL, np.float64)):
         if (real or kind is np.int64) and all(map(pattern.fullmatch, array.tolist())):
             return array.astype(kind)
     return array
 
 
 def _features(
-    columns: Columns, features: object, apart: tuple[str | None, ...]
+    columns: Columns, features: object, y: NDArray[np.int64], apart: tuple[str | None, ...]
 ) -> tuple[NDArray[np.float32], dict[str, Any]]:
     """Return the features, which columns they are, and what is to be said of the others."""
-    names, notes = _feature_columns(columns, features, apart)
-    blocks = [_block(columns.cells[name], name, text=columns.text) for name in names]
-    return np.concatenate(blocks, axis=1), {"feature_names": names, "notes": notes}
+    listed = None if features is None else _asked(columns, features)
+    names, notes = feature_columns(columns.cells, listed, apart=apart)
+    blocks = {name: _block(columns.cells[name], name, text=columns.text) for name in names}
+    told = {"feature_names": names, "notes": (*notes, *same_as_label(blocks, y))}
+    return np.concatenate([*blocks.values()], axis=1), told
 
 
-def _feature_columns(
-    columns: Columns, features: object, apart: tuple[str | None, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns to take as features, and what is to be said of the others."""
-    notes: tuple[str, ...] = ()
-    if features is None:
-        names = [name for name in columns.cells if name not in apart]
-        left = [name for name in names if is_unnamed(name) or _numbers_rows(columns, name)]
-        names = [name for name in names if name not in left]
-        if left:
-            notes = (f"left out, row numbers or without a name: {', '.join(left)}",)
-    elif isinstance(features, Sequence) and features:
-        listed = [features] if isinstance(features, str) else features
-        names = [_column(columns, "features", name) for name in listed]
-    else:
+def _asked(columns: Columns, features: object) -> list[str]:
+    if not isinstance(features, Sequence) or not features:
         raise InputError(f"features must be a list of columns, got {features!r}")
-    if not names:
-        raise InputError("features: there is no column beside label and client")
-    if len(set(names)) < len(names) or not set(names).isdisjoint(apart):
-        raise InputError(f"features must be distinct columns without another role, got {names}")
-    for name in names:
-        if is_unnamed(name) or means_client(name):
-            why = "seems to hold clients: say client" if means_client(name) else "has no name"
-            raise InputError(f"features: column {name!r} {why}, or rename it")
-    over = averaged_over(names)
-    told = (f"warning: the column {over!r} was taken as a feature",) if over else ()
-    return tuple(names), (*notes, *told)
-
-
-def _numbers_rows(columns: Columns, name: str) -> bool:
-    return numbers_rows(name, columns.cells[name])
+    listed = [features] if isinstance(features, str) else features
+    return [_column(columns, "features", name) for name in listed]
 
 
 def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
@@ -378,7 +378,7 @@ def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
         told = (
             f"{cell!r:.60} in row {i}"
             for i, cell in enumerate(cells)
-            if not (_REAL.fullmatch(str(cell)) if text else _array(cell).dtype.kind in "biuf")
+            if not (REAL.fullmatch(str(cell)) if text else _array(cell).dtype.kind in "biuf")
         )
         commas = any(map(decimal_comma, cells)) if text else False
         hint = "are these decimal commas?" if commas else "features names the columns of numbers"

@@ -117,13 +117,25 @@ def _check_names(source: Mapping[Any, Any]) -> None:
         spelt[name] = client
 
 
+def _classes_of(
+    source: Mapping[Any, Any], labels: list[list[Any]]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return all clients' labels and the names of classes; an error names its client, if one."""
+    try:
+        return as_classes([one for own in labels for one in own], "y")
+    except InputError:
+        for client, own in zip(source, labels, strict=True):
+            as_classes(own, f"client {client!r}: y")
+        raise
+
+
 def _from_mapping(name: str, source: Mapping[Any, Any], layout: str | None) -> Dataset:
     """Concatenate the samples of all clients."""
     if not source:
         raise InputError("source must hold at least one client, got an empty mapping")
     _check_names(source)
     inputs: list[NDArray[Any]] = []
-    labels: list[Any] = []
+    labels: list[list[Any]] = []
     for client, held in source.items():
         where = f"client {client!r}"
         if not isinstance(held, tuple | list) or len(held) != 2:
@@ -143,10 +155,9 @@ def _from_mapping(name: str, source: Mapping[Any, Any], layout: str | None) -> D
                 f"{where}: x must be like that of the first client, {first.dtype} "
                 f"{list(first.shape[1:])} a sample, got {x.dtype} {list(x.shape[1:])}"
             )
-        as_classes(y, f"{where}: y")  # so that an error names its client
         inputs.append(x)
-        labels += y
-    classes, class_names = as_classes(labels, "y")
+        labels.append(y)
+    classes, class_names = _classes_of(source, labels)
     refuse_regression(classes, "y", named=bool(class_names))
     return make_dataset(
         name,

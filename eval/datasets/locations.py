@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.encoded_text import undecodable
 
 ENVIRONMENT = "LATECOMER_DATA"
 # Exceptions that file decoders raise on invalid bytes.
@@ -145,7 +146,7 @@ def reading(file: Path, key: str = "data.root") -> Iterator[None]:
     except InputError as error:
         raise InputError(f"{key}: {file}: {error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{key}: {file}: is not UTF-8 text") from error
+        raise InputError(f"{key}: {file}: {undecodable(error)}") from error
     except OSError as error:
         raise InputError(f"{key}: {file}: cannot be read: {error.strerror or error}") from error
     except _DAMAGE as error:

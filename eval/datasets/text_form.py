@@ -6,6 +6,7 @@ from pathlib import Path
 
 from latecomer.eval.errors import InputError
 from latecomer.eval.reading.delimited import find_misfit, foreign_header, read_header
+from latecomer.eval.reading.encoded_text import file_beginning, refuse_other_than_text, text_of
 
 
 def header_of(file: Path) -> tuple[list[str], int]:
@@ -16,6 +17,8 @@ def header_of(file: Path) -> tuple[list[str], int]:
     InputError
         There is no header, or it names a column twice.
     """
+    with file.open("rb") as binary:
+        refuse_other_than_text(file_beginning(binary))
     with file.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream)
         names = read_header(reader)
@@ -27,7 +30,7 @@ def header_of(file: Path) -> tuple[list[str], int]:
 
 def form_of(file: Path, names: Sequence[str], label: object) -> str:
     """Say what is wrong with a file's form, if anything is: separator, comments, a row's length."""
-    text = file.read_text("utf-8-sig")
+    text = text_of(file.read_bytes())
     foreign = foreign_header(text)
     if label not in names and foreign:
         return f"no column {label!r} among {', '.join(names[:8])}{foreign}"

@@ -8,15 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.eval.errors import InputError
+from latecomer.eval.errors import InputError, nearest
 
 # Written by pandas, pyarrow and readr for an index or a column without a name.
 _UNNAMED = re.compile(r"Unnamed: \d+(_level_\d+|\.\d+)*|__index_level_\d+__|\.\.\.\d+")
-# May number the rows: what pandas and R write, and what people call it.
-_NUMBERING = (
-    *("index", "level_0", "id", "row", "rows", "row_id", "rowid", "rownames", "row_names", "#"),
-    *("no", "nr", "x", "v1", "obs", "sample", "sample_id", "observation"),
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Words of which names of row numbers are made: those under which a count up or down is one,
+_COUNTS = _words(
+    "x x1 v1 c0 f1 no nr num number n s sl sn sno serial counter seq sequence line lines obs "
+    "case observation observations sample samples record records entry entries item items "
+    "example examples instance instances row rows rn rownum rownumber rowname rownames name "
+    "names level 0 1 column1 field1 unnamed #"
 )
+# and those under which any values are that differ from row to row.
+_KEYS = _words("id ids idx index indices rowid rowids uid uuid guid key pk unique")
+# Whose rows are: people, places and devices, as clients are called in other tables.
+_OWNERS = _words(
+    "client cid uid pid sid mid usr user patient pt subject subj person people participant "
+    "respondent customer member household family student pupil teacher school worker employee "
+    "writer author speaker annotator rater owner account hospital clinic center centre site "
+    "institution institute organisation organization org ward bank branch store shop company "
+    "station sensor device machine phone vehicle car robot meter node party silo edge"
+)
+_OF_OWNERS = _words("id ids no nr num number code name idx index key hash label tag")
 # Over what one client's rows are told apart, and words that stand beside these in names.
 _OVER = frozenset(
     [
@@ -105,6 +124,9 @@ def refuse_repeated(names: Sequence[str], asked: Sequence[str] = ()) -> None:
         wanted = next((one for one in asked if one.casefold() == name.casefold()), "")
         if name not in asked and wanted in names:
             raise InputError(f"columns {wanted!r} and {name!r} differ only in letter case")
+        first, _, number = name.rpartition(".")
+        if first in asked and name not in asked and number.isdecimal():
+            raise InputError(f"column {name!r} is a second {first!r}, as pandas renames it")
         if name.casefold() in ("weight", "weights") and "weight" in asked and name != "weight":
             raise InputError(f"column {name!r}: a column of weights is called 'weight'")
 
@@ -120,18 +142,93 @@ def is_unnamed(name: str) -> bool:
     return bool(_UNNAMED.fullmatch(name))
 
 
-def numbers_rows(name: str, cells: Any) -> bool:
-    """Whether a column counts the rows under a name that people give to row numbers.
+def may_number_rows(name: str) -> bool:
+    """Whether a name is one that people give to columns that count or name the rows.
 
     Examples
     --------
-    >>> numbers_rows("id", [1, 2, 3]), numbers_rows("id", [1, 5, 3]), numbers_rows("age", [1, 2, 3])
-    (True, False, False)
+    >>> [may_number_rows(name) for name in ("id", "Row Number", "X", "#", "age", "bid")]
+    [True, True, True, True, False, False]
     """
-    if name.casefold() not in _NUMBERING:
+    return (set(name_words(name)) or {name}) <= _COUNTS | _KEYS
+
+
+def numbers_rows(name: str, cells: Any) -> bool:
+    """Whether a column counts or names the rows, under a name that people give to such columns.
+
+    Examples
+    --------
+    >>> numbers_rows("id", [3, 1, 7]), numbers_rows("id", [1, 5, 1]), numbers_rows("age", [1, 2, 3])
+    (True, False, False)
+    >>> numbers_rows("row number", [3, 1, 2]), numbers_rows("X", [3, 2, 1])
+    (True, True)
+    """
+    if not may_number_rows(name):
         return False
     array = np.asarray(cells)
-    return array.dtype.kind in "iuf" and array.ndim == 1 and bool((np.diff(array) == 1).all())
+    if array.ndim != 1 or not all(isinstance(one, str | int | float) for one in array.tolist()):
+        return False
+    if counts_rows(array):
+        return True
+    if array.dtype.kind == "f" and not (array % 1 == 0).all():
+        return False
+    shuffled = len(name) > 2 and array.dtype.kind in "iuf" and counts_rows(np.sort(array))
+    return (shuffled or _is_key(name)) and len(set(array.tolist())) == len(array) > 1
+
+
+def _is_key(name: str) -> bool:
+    words = set(name_words(name))
+    return bool(words & _KEYS) and words <= _COUNTS | _KEYS
+
+
+def counts_rows(cells: Any) -> bool:
+    """Whether whole numbers go up, or down, by one from row to row.
+
+    Examples
+    --------
+    >>> counts_rows([4, 5, 6]), counts_rows([3, 2, 1]), counts_rows([1, 2, 4])
+    (True, True, False)
+    """
+    array = np.asarray(cells)
+    if array.ndim != 1 or array.dtype.kind not in "iuf" or len(array) < 2:
+        return False
+    counted = array.astype(np.float64)
+    steps = np.diff(counted)
+    return bool((steps == steps[0]).all() and abs(steps[0]) == 1 and counted[0] % 1 == 0)
+
+
+def names_owner(name: str) -> bool:
+    """Whether a name is one that people give to the column that says whose the rows are.
+
+    Examples
+    --------
+    >>> [names_owner(name) for name in ("patient_id", "Hospital", "userId", "id", "site age")]
+    [True, True, True, True, False]
+    """
+    words = {_owner(word) for word in name_words(name)}
+    return _is_key(name) or (bool(_OWNERS & words) and words <= _OWNERS | _OF_OWNERS)
+
+
+def _owner(word: str) -> str:
+    """Return a word without a plural's s and without the end ``id``, where an owner remains."""
+    for end in ("s", "id", "ids", "no", "nr"):
+        if word.removesuffix(end) in _OWNERS:
+            return word.removesuffix(end)
+    return word
+
+
+def client_hint(names: Iterable[str]) -> str:
+    """Suggest the column that was probably meant by ``client``, if any.
+
+    Examples
+    --------
+    >>> client_hint(["age", "hospital"]), client_hint(["age"])
+    ("; did you mean 'hospital'?", '')
+    """
+    held = list(names)
+    return nearest("client", held) or next(
+        (f"; did you mean {name!r}?" for name in held if names_owner(name)), ""
+    )
 
 
 def means_client(name: str) -> bool:

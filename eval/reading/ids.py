@@ -21,7 +21,10 @@ _MISSING = ("", "nan", "none", "nat", "<na>", "na", "n/a", "#n/a", "null")
 _LEGAL = "an id must be text or a whole number"
 _SCIENTIFIC = re.compile(r"[-+]?[0-9]+([.,][0-9]*)?[eE][-+]?[0-9]+")
 _HEX = re.compile(r"[0-9a-f]{6,}|[0-9A-F]{6,}")
-_THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+")
+_THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}((,[0-9]{3})+|(\.[0-9]{3}){2,}|('[0-9]{3})+)")
+# 1 with a fraction of zeros, or with a point for thousands.
+_POINTED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.000")
+_FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+")
 _NUMBER = re.compile(r"([-+]?)0*([0-9]+)(?:\.([0-9]*?)0*)?")
 # Dashes and apostrophes that look alike in print.
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -29,7 +32,15 @@ _APOSTROPHES = "\u2018\u2019\u02bc\u00b4\u0060"
 _INVISIBLE = "".join(
     c for c in map(chr, range(0x10000)) if c.isspace() or unicodedata.category(c) == "Cf"
 )
-_ALIKE = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_APOSTROPHES, "'"))
+# Small letters of other scripts that look like Latin ones, and those.
+_LOOKALIKES = dict(
+    zip(
+        "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0455\u0458\u04bb\u03bf\u03b1\u03bd",
+        "aeopcyxisjhoav",
+        strict=True,
+    )
+)
+_ALIKE = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_APOSTROPHES, "'") | _LOOKALIKES)
 # Words of which names of metrics and of summaries are made: one of the first, any of the others.
 _METRICS = frozenset(
     [
@@ -179,6 +190,17 @@ def is_missing(value: Any) -> bool:
     return value is None or kind in ("NAType", "NaTType") or ("float" in kind and value != value)
 
 
+def stands_for_none(cell: Any) -> bool:
+    """Whether a cell is missing, or is what programs write as text where nothing is known.
+
+    Examples
+    --------
+    >>> [stands_for_none(cell) for cell in (None, "", " NA ", "NULL", "nan", "ann", 0)]
+    [True, True, True, True, True, False, False]
+    """
+    return _trimmed(cell).casefold() in _MISSING if isinstance(cell, str) else is_missing(cell)
+
+
 def _advice(value: Any) -> str:
     if isinstance(value, tuple):
         return ": take one mean a client first, as in losses.groupby('client').mean()"
@@ -196,7 +218,7 @@ def _spelt(text: str) -> str:
     if plain.casefold() in _MISSING:
         return ""
     whole = re.fullmatch(r"([-+]?[0-9]+)\.0+", plain)
-    return whole[1] if whole else plain
+    return whole[1] if whole and not _POINTED.fullmatch(plain) else plain
 
 
 def _of_float(value: float) -> str:
@@ -214,8 +236,9 @@ def _folded(name: str) -> str:
         unspaced = "".join(unicodedata.normalize("NFKC", once).split())
         shown = (c for c in unspaced if unicodedata.category(c) not in ("Cc", "Cf"))
         bare = "".join(str(unicodedata.decimal(c, c)) for c in shown)
-    bare = bare.strip("='\"") or bare  # what spreadsheets put around text
-    number = _NUMBER.fullmatch(bare.replace(",", "") if _THOUSANDS.fullmatch(bare) else bare)
+    bare = bare.strip("='\"").rstrip(".,;") or bare  # what spreadsheets put around text
+    plain = re.sub("[,.']", "", bare) if _THOUSANDS.fullmatch(bare) else bare
+    number = _NUMBER.fullmatch(plain)
     if not number:
         return bare
     value = f"{int(number[2])}.{number[3] or ''}"
@@ -237,8 +260,14 @@ def refuse_alike(names: Iterable[str], what: str = "client") -> None:
 each client one way, or name them apart
     """
     seen: dict[str, str] = {}
+    padded: dict[str, tuple[str, str]] = {}
     for name in names:
-        first = seen.setdefault(_folded(name), name)
+        folded = _folded(name)
+        first = seen.setdefault(folded, name)
+        # Zeros before a number: names of one length differ in more than these.
+        bare = re.sub(r"(?<![0-9])0+(?=[0-9])", "", folded)
+        known, other = padded.setdefault(bare, (folded, name))
+        first = first if len(known) == len(folded) else other
         if first != name:
             how = "letter case" if first.casefold() == name.casefold() else "how they are written"
             raise InputError(
@@ -262,12 +291,7 @@ def refuse_clients(names: Collection[str]) -> None:
     latecomer.eval.errors.InputError: client '1.0E+05' is in scientific notation, as spreadsheets \
 write long numbers, and several may have become one: write ids in full, as text
     """
-    short = [name for name in names if _SCIENTIFIC.fullmatch(name)]
-    if short and not _hexadecimal(names):
-        raise InputError(
-            f"client {short[0]!r} is in scientific notation, as spreadsheets write long numbers,"
-            " and several may have become one: write ids in full, as text"
-        )
+    refuse_scientific(names, "client")
     of_split = len(names) > 1 and all(name.casefold() in _SPLITS for name in names)
     for name in names:
         if of_split or _names_metric(name):
@@ -281,6 +305,35 @@ write long numbers, and several may have become one: write ids in full, as text
             f"client {marked[0]!r} looks like a comment: comment lines are not read, leave them out"
         )
     refuse_alike(names)
+    pointed = next(filter(_POINTED.fullmatch, names), None)
+    if pointed is not None:
+        whole, _, thousand = pointed.partition(".")
+        raise InputError(
+            f"client {pointed!r} may be {whole} or, with a point for thousands, {whole}{thousand}:"
+            " write ids as whole numbers"
+        )
+    broken = next(filter(_FRACTION.fullmatch, names), None)
+    if broken is not None:
+        raise InputError(
+            f"client {broken!r} is a number with a fraction, of which programs keep as many digits"
+            f" as they like: write ids as whole numbers, or as text, such as 'site {broken}'"
+        )
+
+
+def refuse_scientific(names: Collection[str], what: str) -> None:
+    """Refuse numbers in scientific notation, several of which may have become one.
+
+    Raises
+    ------
+    InputError
+    """
+    short = [name for name in names if _SCIENTIFIC.fullmatch(name)]
+    if short and not _hexadecimal(names):
+        raise InputError(
+            f"{what} {short[0]!r} is in scientific notation, as spreadsheets write long numbers,"
+            f" and several may have become one: write {'ids' if what == 'client' else what + 's'}"
+            " in full, as text"
+        )
 
 
 def _names_metric(name: str) -> bool:

@@ -21,6 +21,15 @@ _CORE = {
         list("-+.0123456789"),
     ),
 }
+# What cuts a plain text short and looks like a part of it: set #2.npz.
+_CUT = re.compile(r"[ \t]+(#[^\s#!].*)")
+# What PyYAML says of the commonest mistakes, and what they are.
+_PLAINLY = {
+    "found character '\\t' that cannot start any token": "a tab stands here: write blanks",
+    "mapping values are not allowed here": "a colon within a value, or keys that are not indented"
+    " alike: quote values with a colon",
+}
+_MOST_DIGITS = 300  # whole numbers become floats
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -52,6 +61,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
     text = node.value
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a whole number has at most {_MOST_DIGITS} digits, got {len(text)}")
     base = {"0o": 8, "0x": 16}.get(text[:2], 10)
     return int(text, base)
 
@@ -66,6 +77,8 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         wrong = "" if isinstance(key, str) else f"{key!r} is no key"
+        if isinstance(key, int | float) and value_node.value == "":
+            wrong += "; a decimal comma? Write a point"
         if not wrong and key in held:
             wrong = f"key {key!r} is given twice"
         if wrong:
@@ -74,6 +87,22 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
     return held
 
 
+def _text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    """Return text, unless what stands behind it may be its end, or a comment."""
+    if node.style is None and node.end_mark is not None:
+        text = str(node.end_mark.buffer or "")
+        line = text[node.end_mark.pointer :].partition("\n")[0].rstrip("\0\r")
+        cut = _CUT.match(line)
+        if cut:
+            wrong = (
+                f"{cut[1]!r:.60} behind {node.value!r:.60} begins a comment: quote all of it if it"
+                " belongs to the value, or write a blank behind #"
+            )
+            raise yaml.MarkedYAMLError(problem=wrong, problem_mark=node.end_mark)
+    return str(node.value)
+
+
+_Loader.add_constructor(_TAG + "str", _text)
 _Loader.add_constructor(_TAG + "int", _whole)
 _Loader.add_constructor(_TAG + "float", _real)
 _Loader.add_constructor(_TAG + "map", _mapping)
@@ -143,6 +172,8 @@ def read_value(text: str, name: str) -> Any:
         if not plain.startswith(("[", "{", '"', "'")):
             tag = loader.resolve(yaml.ScalarNode, plain, (True, False))  # type: ignore[no-untyped-call]
             return loader.construct_object(yaml.ScalarNode(tag, plain))
+    except ValueError as error:
+        raise InputError(f"{name}: {plain!r:.60} is no YAML value: {error}") from error
     finally:
         loader.dispose()
     return _read(plain, lambda _: f"{name}: {plain!r} is no YAML value: ", whole=True)
@@ -163,7 +194,8 @@ def _read(text: str, blame: Callable[[str], str], *, whole: bool = False) -> Any
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{blame(place)}{error.problem or error.context}") from None
+        said = error.problem or error.context or ""
+        raise InputError(f"{blame(place)}{_PLAINLY.get(said, said)}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InputError(f"{blame('')}{' '.join(str(error).split())}") from None
 

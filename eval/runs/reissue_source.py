@@ -60,10 +60,10 @@ def declared_entries(path: str | Path) -> list[dict[str, Any]]:
         The file cannot be read, or declares none.
     """
     try:
-        raw = read_yaml(Path(path).read_text("utf-8"), str(path))
+        raw = read_yaml(Path(path).read_bytes(), str(path))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
     entries = raw.get("certificates")
     if not isinstance(entries, list) or not entries:

@@ -1,21 +1,28 @@
 """A declaration as plain data: reading it and overriding single keys of it."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from latecomer.eval.checks import short
 from latecomer.eval.errors import InputError
+from latecomer.eval.reading.encoded_text import text_of
 from latecomer.eval.reading.yaml_text import read_mapping, read_value
 
 
-def read_yaml(text: str, where: str) -> dict[str, Any]:
+def read_yaml(text: str | bytes, where: str) -> dict[str, Any]:
     """Parse a mapping; ``where`` names its origin in errors.
 
     Raises
     ------
     InputError
-        For broken YAML, with the number of the line.
+        For broken YAML, with the number of the line, and for bytes that are no UTF-8.
     """
+    if isinstance(text, bytes):
+        try:
+            text = text_of(text)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
     return read_mapping(text, where, "a study is a mapping of keys to values")
 
 
@@ -80,7 +87,7 @@ def _slot(place: Any, part: str, parents: Sequence[str], key: str) -> Any:
         return part
     if not isinstance(place, list):
         raise InputError(f"{key} is no setting: {inside} holds {short(place)}, nothing inside it")
-    if not part.isdecimal() or int(part) >= len(place):
+    if not re.fullmatch("0|[1-9][0-9]{0,8}", part) or int(part) >= len(place):
         legal = f"0 to {len(place) - 1}" if place else "none: it is empty"
         raise InputError(f"{key}: {inside} is a list, its entries are numbered {legal}")
     return int(part)

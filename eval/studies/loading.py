@@ -62,7 +62,10 @@ def load_study(
         raw["methods"] = own
     published = deepcopy(own)
     overrides = tuple(overrides)
-    for assignment in overrides:
+    given = [assignment.partition("=")[0] for assignment in overrides]
+    for place, assignment in enumerate(overrides):
+        if given[place] in given[:place]:
+            raise InputError(f"{given[place]} is given twice, last as {assignment!r}")
         override(raw, assignment)
     chosen = all(entry in published for entry in _entries(raw))
     if raw.get("scale") == "paper" and leaves_paper(overrides, chosen=chosen):
@@ -107,11 +110,12 @@ def _read_source(name_or_path: str | Path) -> dict[str, Any]:
     if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")):
         path = Path(name_or_path)
         try:
-            return read_yaml(path.read_text("utf-8"), str(path))
+            data = path.read_bytes()
         except FileNotFoundError:
             raise InputError(f"there is no study file {path}") from None
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise InputError(f"study file {path} cannot be read: {error}") from None
+        return read_yaml(data, str(path))
     shipped = shipped_texts()
     if text not in shipped:
         hint = nearest(text, shipped) or "; a study file's path ends in .yaml"

@@ -13,18 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.eval.datasets.columns import REAL, as_classes, numbers_of
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.feature_columns import feature_columns, refuse_owner
 from latecomer.eval.datasets.locations import data_root, reading, require_file
 from latecomer.eval.datasets.reader import Reader, Source
 from latecomer.eval.datasets.readers.npz import read_arrays
 from latecomer.eval.datasets.text_form import form_of, header_of
 from latecomer.eval.errors import InputError
-from latecomer.eval.reading.column_names import is_unnamed, means_client
+from latecomer.eval.reading.column_names import is_unnamed, may_number_rows, refuse_repeated
 from latecomer.eval.reading.delimited import foreign_header
+from latecomer.eval.reading.encoded_text import text_of
 
 WIDTHS = {"inaturalist": 1280, "landmarks": 1280, "yahoo_answers": 768}
 """Length of the papers' vectors, from MobileNetV2's pooled layer or from BERT-base."""
 _ROWS = 4096
+_SPECIAL = ("label", "client", "test")
 
 
 def reader_of(name: str) -> Any:
@@ -37,7 +41,8 @@ def read_features(*, path: str | Path) -> Dataset:
 
     An npz file has arrays ``x`` [N, D] of floats, ``y`` [N] and, optionally, ``client`` [N] and
     ``test`` [N] (bool). A csv file has a header with ``label``, optionally ``client`` and ``test``
-    (0 or 1); all other columns are features, in their order.
+    (0 or 1); all other columns are features, in their order, but for those that have no name or
+    number the rows. Labels are whole numbers or names, as in a table.
 
     Raises
     ------
@@ -58,8 +63,9 @@ def _read(
     file = _file(name, root) if path is None else Path(path).expanduser()
     with reading(file, key):
         require_file(file)
+        told: dict[str, Any] = {}
         if file.suffix == ".csv":
-            arrays = _read_csv(file)
+            arrays, told = _read_csv(file)
         elif file.suffix == ".npz":
             with file.open("rb") as stream:
                 arrays = read_arrays(stream, ("x", "y"), ("client", "test"))
@@ -83,6 +89,7 @@ def _read(
             client=arrays.get("client"),
             test=test,
             provenance=f"features of length {x.shape[1]} from {file}",
+            **told,
         )
 
 
@@ -97,21 +104,42 @@ def _file(name: str, root: object) -> Path:
     )
 
 
-def _read_csv(file: Path) -> dict[str, NDArray[Any]]:
-    import pandas as pd
-
+def _read_csv(file: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the arrays of a csv file, and what the data set is to say of them."""
     names, begins = header_of(file)
-    special = ("label", "client", "test")
-    features = [name for name in names if name not in special and not is_unnamed(name)]
-    alike = next((name for name in features if means_client(name)), None)
-    if alike is not None:
-        raise InputError(f"column {alike!r} seems to hold clients: call it client, or leave it out")
+    apart = ("label", "client") if "client" in names else ("label", None)
+    features = [one for one in names if one not in (*_SPECIAL, *filter(is_unnamed, names))]
     if "label" not in names or not features:
+        foreign = foreign_header(text_of(file.read_bytes()))
         raise InputError(
             "must have a header with label, optionally client and test, and features under "
-            f"distinct names, got {', '.join(names[:6])}{foreign_header(file.read_text('utf-8'))}"
+            f"distinct names, got {', '.join(names[:6])}{foreign}"
         )
-    kinds = dict.fromkeys(features, "float32") | {"label": "int64", "client": "str", "test": "str"}
+    refuse_repeated(names, [one for one in _SPECIAL if one in names])
+    owners = [one for one in features if not may_number_rows(one)]
+    refuse_owner(owners, apart, remedy="call it client, or leave it out")
+    cells = _cells(file, names, begins, features)
+    held = {one: cells[one] for one in names if one != "test"}
+    taken, notes = feature_columns(held, apart=apart)
+    y, class_names = as_classes(cells["label"], "label", text=True)
+    columns = [_numbers(one, cells[one]) for one in taken]
+    arrays: dict[str, NDArray[Any]] = {"x": np.stack(columns, axis=1), "y": y}
+    if "client" in names:
+        arrays["client"] = cells["client"]
+    if "test" in names:
+        if not np.isin(cells["test"], ("0", "1")).all():
+            raise InputError("test must be 0 or 1 in every row")
+        arrays["test"] = cells["test"] == "1"
+    return arrays, {"class_names": class_names, "feature_names": taken, "notes": notes}
+
+
+def _cells(
+    file: Path, names: list[str], begins: int, features: list[str]
+) -> dict[str, NDArray[Any]]:
+    """Return each column: features as numbers, what may number the rows and the rest as text."""
+    import pandas as pd
+
+    kinds = {one: "float32" for one in features if not may_number_rows(one)}
     try:
         with warnings.catch_warnings():
             # pandas only warns if a row is longer than the header, and drops the excess.
@@ -136,20 +164,19 @@ def _read_csv(file: Path) -> dict[str, NDArray[Any]]:
         raise InputError(f"{said}: {cause}") from error
     if not any(map(len, parts)):
         raise InputError("has a header but no rows")
-    arrays: dict[str, NDArray[Any]] = {
-        "x": np.concatenate([part[features].to_numpy(np.float32) for part in parts]),
-        "y": np.concatenate([part["label"].to_numpy(np.int64) for part in parts]),
-    }
-    if "client" in names:
-        arrays["client"] = np.concatenate([part["client"].to_numpy(np.str_) for part in parts])
-        if (arrays["client"] == "").any():
-            raise InputError("has a row without client")
-    if "test" in names:
-        marks = np.concatenate([part["test"].to_numpy(np.str_) for part in parts])
-        if not np.isin(marks, ("0", "1")).all():
-            raise InputError("test must be 0 or 1 in every row")
-        arrays["test"] = marks == "1"
-    return arrays
+    held = {name: np.concatenate([part[name].to_numpy() for part in parts]) for name in names}
+    texts = {name: cells.astype(np.str_) for name, cells in held.items() if name not in kinds}
+    whole = {name: numbers_of(texts[name]) for name in features if name in texts}
+    return held | texts | whole
+
+
+def _numbers(name: str, cells: NDArray[Any]) -> NDArray[np.float32]:
+    """Return a column as float32."""
+    try:
+        return cells.astype(np.float32)
+    except ValueError as error:
+        text = next(cell for cell in cells.tolist() if not REAL.fullmatch(cell))
+        raise InputError(f"column {name!r} must hold numbers, got {text!r}") from error
 
 
 _FEATURES = """\

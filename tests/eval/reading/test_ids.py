@@ -145,3 +145,41 @@ def test_what_programs_write_for_no_id_is_none(name):
 @pytest.mark.parametrize("names", [["#1", "#2"], ["SD", "CE"], ["train", "plane"], ["Dice", "All"]])
 def test_further_ids_that_are_clear_are_left_alone(names):
     refuse_clients(names)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["1.000", "2.000"], "'1.000' may be 1 or, with a point for thousands, 1000: write ids"),
+        (["12.000"], "'12.000' may be 12 or, with a point for thousands, 12000"),
+        (["1.5", "2.5"], "'1.5' is a number with a fraction"),
+        (["1.234", "7"], "'1.234' is a number with a fraction"),
+        ([".5", "1"], "'.5' is a number with a fraction"),
+        (["1", "1.000"], "'1' and '1.000' differ only in how they are written"),
+        (["1.234.567", "1234567"], "differ only in how they are written"),
+        (["1'000", "1000"], "differ only in how they are written"),
+        (["site1", "site01"], "'site1' and 'site01' differ only in how they are written"),
+        (["h-7", "h-007"], "differ only in how they are written"),
+        (["\u0430nn", "ann"], "differ only in how they are written"),
+        (["\u041e1", "O1"], "differ only in how they are written"),
+        (["Ann.", "Ann"], "differ only in how they are written"),
+    ],
+)
+def test_numbers_and_letters_that_look_alike_are_refused(names, said):
+    with pytest.raises(InputError) as caught:
+        refuse_clients([spelling(name) for name in names])
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["7.0", "8.00", "10.0000"],
+        ["192.168.100.1", "192.168.100.10"],
+        ["f0000_14", "f0001_41", "f0140_01"],
+        ["a01b1", "a1b01"],
+        ["c10", "c1", "c100"],
+    ],
+)
+def test_numbers_in_ids_that_are_clear_are_left_alone(names):
+    refuse_clients([spelling(name) for name in names])

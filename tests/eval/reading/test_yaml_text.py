@@ -184,3 +184,104 @@ def test_a_study_reads_the_file_whose_name_has_a_number_sign(tmp_path, monkeypat
     study = load_study("mine.yaml", ["data.path=set #2.npz"])
     assert study.train.rounds == 3
     assert len(load_dataset(study.data.model_dump())) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("trained_on: set #2\n", "line 1: not YAML: '#2' behind 'set' begins a comment: quote all"),
+        ("delta: .1\ntrained_on: a #b\r\n", "line 2: not YAML: '#b' behind 'a' begins a comment"),
+        ("trained_on: [a #b\n]\n", "'#b' behind 'a' begins a comment"),
+        ("delta:\t0.05\n", "line 1: not YAML: a tab stands here: write blanks"),
+        ("\tdelta: 0.05\n", "line 1: not YAML: a tab stands here: write blanks"),
+        ("delta: 0.05:\n", "line 1: not YAML: a colon within a value"),
+        ("trained_on: a: b\n", "line 1: not YAML: a colon within a value"),
+        ("bets: {0,5}\n", "0 is no key; a decimal comma? Write a point"),
+        (f"run_length: {'9' * 400}\n", "a whole number has at most 300 digits, got 400"),
+        ("delta: .nan\n", "delta must lie strictly between 0 and 1, got nan"),
+        ("delta: .inf\n", "delta must lie strictly between 0 and 1, got inf"),
+        ("delta: yes\n", "delta must lie strictly between 0 and 1, got 'yes'"),
+        ("threshold: on\n", "threshold must lie in [0, 1], got 'on'"),
+        ("delta: 0,05\n", "delta must lie strictly between 0 and 1, got '0,05'"),
+        ("loss_max: 1e400\n", "loss_max must lie in [1e-300, 1e+300], got inf"),
+    ],
+)
+def test_what_a_plan_would_misread_is_refused(text, told, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_bytes(text.encode())
+    with pytest.raises(InputError) as caught:
+        read_plan(plan)
+    assert str(caught.value).startswith(f"{plan}: ")
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["a # b", "a ## b", "a  #", "a #! b", "a\n# b", "'a' #b"])
+def test_comments_in_a_plan_are_comments(text):
+    assert read_mapping(f"note: {text}\n", "here", "") == {"note": "a"}
+    assert read_mapping("note: a#b\n", "here", "") == {"note": "a#b"}
+    assert read_mapping("note: 5 #b\n", "here", "") == {"note": 5}
+
+
+def study(folder, *overrides):
+    (folder / "s.yaml").write_text(
+        "study: mine\ndata: {name: npz, path: d.npz}\nsplit: {kind: natural, novel: 2}\n"
+        "methods: [fedavg]\nseeds: [0]\ntrain: {rounds: 3, cohort: 2}\n"
+    )
+    return load_study(folder / "s.yaml", overrides)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (
+            ["train.rounds=3", "train.rounds=4"],
+            "train.rounds is given twice, last as 'train.rounds=",
+        ),
+        (["seeds=[0]", "train.rounds=4", "seeds=[1]"], "seeds is given twice"),
+        (["methods.00.name=ditto"], "methods is a list, its entries are numbered 0 to 0"),
+        (["methods.\u0660.name=ditto"], "methods is a list, its entries are numbered 0 to 0"),
+        (["train.rounds=1:30"], "train.rounds: must be a valid integer, got '1:30'"),
+        (["train.rounds=.inf"], "train.rounds: must be a valid integer, got inf"),
+        (["train.rounds=yes"], "train.rounds: must be a valid integer, got 'yes'"),
+        (["train.rounds=3 # x"], "got '3 # x'"),
+        (["train.rounds=3:"], "got '3:'"),
+        ([f"train.rounds={'9' * 5000}"], "a whole number has at most 300 digits, got 5000"),
+        (["split.novel=.nan"], "split.novel: must be a count of at least 0 or a fraction"),
+        (["split.novel=on"], "got 'on'"),
+        (["seeds=[0,1"], "is no YAML value"),
+        (["data={name: npz, name: table}"], "key 'name' is given twice"),
+    ],
+)
+def test_what_an_override_would_misread_is_refused(overrides, told, tmp_path):
+    with pytest.raises(InputError) as caught:
+        study(tmp_path, *overrides)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_overrides_read_numbers_as_they_look(tmp_path):
+    read = study(tmp_path, "train.rounds=05", "split.query=5e-1", "seeds=[07]")
+    assert (read.train.rounds, read.split.query, read.seeds) == (5, 0.5, (7,))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("kl=0,5", "kl"),
+        ("kl=yes", "kl"),
+        ("kl=.nan", "kl"),
+        ("kl=1 # x", "kl"),
+        ("kl=1:", "kl"),
+        ("kl=", "kl must be a number or a list in brackets, got 'kl='"),
+        ("kl={a: 1, a: 2}", "kl must be a number or a list in brackets"),
+        (f"kl={'9' * 5000}", "kl must be a number or a list in brackets"),
+        ("n_samples=5000", "n_samples is given twice"),
+    ],
+)
+def test_what_a_calculator_would_misread_is_refused(asked, told):
+    given_ = ["empirical_risk=.05", "n_samples=5000", "delta=.05", asked]
+    done = CliRunner().invoke(app, ["bound", "maurer", *given_], prog_name="latecomer")
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert told in done.stderr
+    assert len(done.stderr) < 400

@@ -1,0 +1,175 @@
+"""Columns that say whose the rows are, or which row it is, or the label again, are no features."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from latecomer.cli import app
+from latecomer.eval.datasets import load_dataset
+from latecomer.eval.datasets.from_objects import clients_from
+from latecomer.eval.errors import InputError
+from latecomer.eval.reading.column_names import counts_rows, names_owner, numbers_rows
+
+RNG = np.random.default_rng(7)
+FRAME = pd.DataFrame(
+    {"age": RNG.normal(size=12), "dose": RNG.normal(size=12), "label": np.arange(12) % 2}
+)
+OWNERS = [
+    *("user", "patient_id", "hospital", "site", "cid", "device", "subject", "Subject ID", "userId"),
+    *("PatientID", "uid", "customers", "school", "sensor no", "writer", "participant", "id"),
+]
+
+
+def files(frame, folder, **roles):
+    """Yield a data set from one table through every door that reads files of tables."""
+    frame.to_csv(folder / "t.csv", index=False)
+    frame.to_parquet(folder / "t.parquet")
+    for door, name in (("table", "t.csv"), ("parquet", "t.parquet"), ("features", "t.csv")):
+        given = {} if door == "features" else roles
+        yield (
+            door,
+            lambda door=door, name=name, given=given: load_dataset(
+                {"name": door, "path": folder / name, **given}
+            ),
+        )
+
+
+def refusal(make):
+    with pytest.raises(InputError) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("values", [[1, 1, 2, 2, 3, 3] * 2, ["p1", "p2", "p3"] * 4])
+@pytest.mark.parametrize("name", OWNERS)
+def test_whose_the_rows_are_is_no_feature_while_there_are_no_clients(name, values, tmp_path):
+    frame = FRAME.assign(**{name: values})
+    for door, make in files(frame, tmp_path):
+        said = refusal(make)
+        assert f"column {name!r} seems to hold clients" in said or door == "features"
+        if door != "features":
+            assert f"say client: {name}, or rename it, or list the columns" in said
+    assert f"did you mean {name!r}?" in refusal(lambda: clients_from(frame))
+    for door, make in files(frame, tmp_path, client=name):
+        if door != "features":
+            data = make()
+            assert (door, data.feature_names) == (door, ("age", "dose"))
+            assert len(data.client_names) == 3
+    for door, make in files(frame, tmp_path, features=["age", "dose"]):
+        if door != "features":
+            assert make().notes == (
+                f"no clients were read; if the column {name!r} holds them, say client: {name}",
+            )
+
+
+@pytest.mark.parametrize("name", ["hospital", "patient_id", "device"])
+def test_whose_the_rows_are_is_warned_of_beside_clients(name, tmp_path):
+    frame = FRAME.assign(**{name: [5, 1, 3] * 4, "client": list("aabbccddeeff")})
+    for _, make in files(frame, tmp_path):
+        (note,) = make().notes
+        assert note.startswith(f"warning: the column {name!r} was taken as a feature")
+    assert clients_from(frame).notes == (note,)
+    assert clients_from(frame, features=["age"]).notes == ()
+
+
+ROW_NUMBERS = {
+    "counted backwards": range(12, 0, -1),
+    "shuffled": RNG.permutation(12),
+    "with gaps, as filtered rows have": [0, 3, 4, 9, 11, 12, 17, 20, 21, 30, 31, 40],
+    "text": [f"r{row}" for row in range(12)],
+}
+
+
+@pytest.mark.parametrize("name", ["id", "index", "ID", "row_id", "Unnamed: 0", "__index_level_0__"])
+@pytest.mark.parametrize("how", ROW_NUMBERS)
+def test_row_numbers_in_any_order_are_no_features(name, how, tmp_path):
+    frame = FRAME.assign(client=list("aabbccddeeff"))
+    frame.insert(0, name, list(ROW_NUMBERS[how]))
+    wanted = clients_from(FRAME.assign(client=list("aabbccddeeff"))).content_hash
+    for door, make in (*files(frame, tmp_path), ("frame", lambda: clients_from(frame))):
+        data = make()
+        assert (door, data.feature_names) == (door, ("age", "dose"))
+        if door != "features":
+            assert data.notes == (f"left out, row numbers or without a name: {name}",)
+        if door in ("frame", "parquet"):
+            assert data.content_hash == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "is_number"),
+    [
+        ("row number", [2, 1, 3], True),
+        ("Sample ID", [7, 3, 9], True),
+        ("sl. no.", [1, 2, 3], True),
+        ("x", [3, 2, 1], True),
+        ("x", [3, 1, 2], False),
+        ("id", [1, 1, 2], False),
+        ("index", [0.5, 1.5, 2.5], False),
+        ("bmi index", [1, 2, 3], False),
+        ("age", [1, 2, 3], False),
+        ("#", [1, 2, 3], True),
+    ],
+)
+def test_which_columns_number_rows(name, cells, is_number):
+    assert numbers_rows(name, cells) == is_number
+
+
+def test_counting_is_by_one_either_way():
+    assert counts_rows([5, 4, 3])
+    assert not counts_rows([5, 4, 4])
+    assert not counts_rows([1])
+    assert not counts_rows(["1", "2"])
+
+
+@pytest.mark.parametrize("name", ["age", "site age", "price", "video", "grid", "acid", "dosage"])
+def test_names_of_features_are_no_owners(name):
+    assert not names_owner(name)
+
+
+@pytest.mark.parametrize("name", ["Label", "LABEL", "label.1", " label "])
+def test_a_second_label_is_refused(name, tmp_path):
+    frame = FRAME.assign(client=list("aabbccddeeff"), **{name: FRAME.label})
+    for _, make in files(frame, tmp_path):
+        said = refusal(make)
+        assert "differ only in letter case" in said or "second 'label'" in said or "twice" in said
+    refusal(lambda: clients_from(frame))
+
+
+@pytest.mark.parametrize("name", ["Client", "client.1", "CLIENT"])
+def test_a_second_column_of_clients_is_refused(name, tmp_path):
+    frame = FRAME.assign(client=list("aabbccddeeff"), **{name: list("aabbccddeeff")})
+    for _, make in files(frame, tmp_path):
+        said = refusal(make)
+        assert "differ only in letter case" in said or "is a second 'client'" in said
+
+
+@pytest.mark.parametrize("name", ["target", "y", "outcome"])
+def test_a_feature_that_says_the_label_is_warned_of(name, tmp_path):
+    frame = FRAME.assign(client=list("aabbccddeeff"), **{name: 5 - FRAME.label})
+    said = f"warning: the column {name!r} was taken as a feature, and says every row's label"
+    for door, make in files(frame, tmp_path):
+        assert said in make().notes or door == "features"
+    assert said in clients_from(frame).notes
+
+
+def test_a_column_that_counts_the_rows_under_another_name_is_warned_of():
+    frame = FRAME.assign(client=list("aabbccddeeff"), day=range(12))
+    (note,) = clients_from(frame).notes
+    assert note == "warning: the column 'day' was taken as a feature, though it counts the rows"
+
+
+STUDY = "study: mine\ndata: {name: table, path: t.csv}\nsplit: {kind: natural, novel: 1}\n"
+
+
+@pytest.mark.parametrize("name", ["hospital", "subject_id"])
+def test_a_run_ends_in_one_line_that_names_the_key(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FRAME.assign(**{name: [1, 2, 3] * 4}).to_csv("t.csv", index=False)
+    (tmp_path / "s.yaml").write_text(STUDY + "methods: [fedavg]\n")
+    before = sorted(tmp_path.iterdir())
+    done = CliRunner().invoke(app, ["run", "s.yaml"], prog_name="latecomer")
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"say client: {name}" in done.stderr
+    assert sorted(tmp_path.iterdir()) == before
