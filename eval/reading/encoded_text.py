@@ -70,9 +70,10 @@ def refuse_other_than_text(data: bytes) -> None:
 
 def _every_other(start: bytes) -> bool:
     """Whether zeros stand at every second place, as in UTF-16 of mostly ASCII letters."""
-    return any(
-        len(half) > 1 and half.count(0) > 0.6 * len(half) for half in (start[::2], start[1::2])
-    )
+    if len(start) < 4:
+        return False
+    fewer, more = sorted(half.count(0) / len(half) for half in (start[::2], start[1::2]))
+    return fewer < 0.6 < more
 
 
 def file_beginning(stream: BinaryIO) -> bytes:

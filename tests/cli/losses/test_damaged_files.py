@@ -143,6 +143,7 @@ LINES: dict[str, Callable[[int], Case]] = {
 }  # fmt: skip
 CLEAN = table(ROWS)
 _NO_CLIENT, _NO_LOSS = "no column 'client' among ", "no column 'loss' among "
+_WIDE = "not UTF-8 text: it seems to be UTF-16 or UTF-32, save it as UTF-8"
 WHOLE: dict[str, Case] = {
     "as it should be": Case(CLEAN.encode(), ROWS),
     "byte order mark": Case(CLEAN.encode("utf-8-sig"), ROWS),
@@ -193,10 +194,10 @@ WHOLE: dict[str, Case] = {
     "decimal commas between semicolons": Case(
         CLEAN.replace(",", ";").replace(".", ",").encode(), [], _NO_CLIENT
     ),
-    "utf-16": Case(CLEAN.encode("utf-16"), [], "line 1: not UTF-8 text"),
-    "utf-16 without mark": Case(CLEAN.encode("utf-16-le"), [], _NO_CLIENT),
-    "utf-32": Case(CLEAN.encode("utf-32"), [], "line 1: not UTF-8 text"),
-    "gzip": Case(gzip.compress(CLEAN.encode(), mtime=0), [], "line 1: not UTF-8 text"),
+    "utf-16": Case(CLEAN.encode("utf-16"), [], _WIDE),
+    "utf-16 without mark": Case(CLEAN.encode("utf-16-le"), [], _WIDE),
+    "utf-32": Case(CLEAN.encode("utf-32"), [], _WIDE),
+    "gzip": Case(gzip.compress(CLEAN.encode(), mtime=0), [], "compressed by gzip"),
     "picture": Case(b"\x89PNG\r\n\x1a\n" + bytes(64), [], "line 1: not UTF-8 text"),
     "zeros": Case(bytes(4096), [], _NO_CLIENT),
     "JSON": Case(
