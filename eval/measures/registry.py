@@ -6,6 +6,7 @@
 - ``serving_cost``: seconds and bytes of serving newcomers;
 - ``training_error``: the error of seen clients on the data that they trained on, which splits the
   gap to new clients in two: own new data, and new clients;
+- ``next_client``: a random-effects interval for the error of one more client (an estimate);
 - ``convergence``: the quantities of PeFLL's Theorem 3.1, only along the training, at the rounds
   that ``evaluation.every`` says (``theorem31.py``, ``theorem31_rows.py``).
 
@@ -22,6 +23,7 @@ import torch
 
 from latecomer.eval.devices import wait_for
 from latecomer.eval.measures.descriptors import descriptor_findings
+from latecomer.eval.measures.next_client import next_client_rows
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.scoring.rows import client_rows
 from latecomer.eval.training.trained_model import TrainedModel
@@ -120,6 +122,10 @@ def _training_error(model: TrainedModel) -> Findings:
     return rows, {}
 
 
+def _next_client(model: TrainedModel) -> Findings:
+    return next_client_rows(model.held_out), {}
+
+
 def _messages(model: TrainedModel) -> tuple[int, int | str, int | str]:
     """Return rounds, bytes to a newcomer and bytes from it, by its method's protocol.
 
@@ -156,6 +162,7 @@ MEASURES: Mapping[str, Callable[[TrainedModel], Findings]] = MappingProxyType(
         "mix_and_match": _mix_and_match,
         "serving_cost": _serving_cost,
         "training_error": _training_error,
+        "next_client": _next_client,
     }
 )
 """Name of a measure -> its rows and artifacts for a trained model."""

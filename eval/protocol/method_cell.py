@@ -134,6 +134,14 @@ class _Scored:
     certification: Mapping[str, Scores]
     seen_error: Mapping[str, float]
 
+    @property
+    def held_out(self) -> dict[str, list[ClientScore]]:
+        """Scores of the unshifted certification clients by predictor."""
+        return {
+            predictor: [one for group, own in held.items() if group.shift == "none" for one in own]
+            for predictor, held in self.certification.items()
+        }
+
 
 def _scored(setup: Setup, state: State, cell: TrainingCell) -> _Scored:
     rows: list[Row] = []
@@ -234,6 +242,7 @@ def evaluate_method(
         seen_error=scored.seen_error,
         support_scores=support_scores,
         seed=setup.seed,
+        held_out=scored.held_out,
     )
     certified = certify_all(
         Request(entry, model, cell, scored.certification) for entry in cell.certificates

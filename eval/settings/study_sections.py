@@ -178,7 +178,12 @@ class Evaluation(Settings):
         Annotated[
             tuple[
                 Literal[
-                    "descriptors", "mix_and_match", "serving_cost", "training_error", "convergence"
+                    "descriptors",
+                    "mix_and_match",
+                    "serving_cost",
+                    "training_error",
+                    "next_client",
+                    "convergence",
                 ],
                 ...,
             ],

@@ -1,7 +1,7 @@
 """A trained method and its federation: the input of bounds and certificates."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from latecomer.eval.federation.groups import Federation
 from latecomer.eval.scoring.scores import ClientScore, group_score
@@ -26,6 +26,8 @@ class TrainedModel:
         Maps a predictor to the seen clients' scores on their own support data.
     seed : int
         Training seed.
+    held_out : mapping of str to sequence of ClientScore
+        Scores of the certification clients, by predictor.
     """
 
     method: Method
@@ -35,6 +37,7 @@ class TrainedModel:
     seen_error: Mapping[str, float]
     support_scores: Callable[[str], Sequence[ClientScore]]
     seed: int
+    held_out: Mapping[str, Sequence[ClientScore]] = field(default_factory=dict)
 
     def support_error(self, predictor: str) -> float:
         """Return the mean error of the seen clients on their own support data."""

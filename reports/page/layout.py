@@ -58,7 +58,7 @@ CHAPTERS = (
         "Guarantees",
         (
             *("bounds", "each-bound", "variances", "slack", "bound-order", "prices"),
-            *("certified-shares", "error-distribution", "next-population"),
+            *("certified-shares", "error-distribution", "next-client", "next-population"),
         ),
         open_for=(),
     ),
