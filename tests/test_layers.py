@@ -35,7 +35,7 @@ FLOORS = {
     "models": (
         ("task",),
         ("engine",),
-        ("generators", "posteriors", "outside"),
+        ("generators", "posteriors", "outside", "class_literals"),
         ("families", "traffic"),
         ("methods",),
     ),

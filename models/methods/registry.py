@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from latecomer.models import outside
-from latecomer.models.engine.class_literals import literals, serving
+from latecomer.models.class_literals import literals, serving
 
 if TYPE_CHECKING:
     from latecomer.models.engine.method import Method

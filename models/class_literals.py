@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_FAMILIES = Path(__file__).parents[1] / "families"
+_FAMILIES = Path(__file__).parent / "families"
 _OF_NEWCOMERS = ("finetune_steps", "novel_rounds", "novel_steps")
 
 
