@@ -127,10 +127,10 @@ __import__("json").dump(losses, open("losses.json", "w"))
 asked = dict(shifts={"kl": [0.1]}, target=0.5, above=[0.2], curve=True, by="site")
 certified = latecomer.certify_losses("losses.json", against="losses.json", **asked)
 certified.report("page.html"), str(certified), certified.to_json(), certified._repr_html_()
-print(latecomer.certify_losses([0.1] * 30).sentence)
+print(latecomer.certify_losses([0.1] * 30, seed=1).sentence)
 print(latecomer.watch_losses([0.1] * 30).sentence)
 clients = {i: (([0], [0]), ([0], [0])) for i in range(30)}
-print(latecomer.certify_predictor(lambda support, x: x, clients).sentence)
+print(latecomer.certify_predictor(lambda support, x: x, clients, seed=1).sentence)
 print([name for name in {absent!r} if name in sys.modules])
 """
 
