@@ -9,6 +9,7 @@ from types import ModuleType
 from departures import deviation_table
 from gallery import entry_list
 from published import published_table
+from trained_bounds import bound_table
 
 from latecomer.bounds import CATALOGUE
 from latecomer.eval.studies.shipped import shipped_studies
@@ -18,7 +19,7 @@ from latecomer.reports.statements.sentence import statement
 __all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
 
 DIRECTIVE = re.compile(
-    r"^\{\{ (deviations|facts|gallery|members|published|studies|statements)"
+    r"^\{\{ (deviations|facts|gallery|members|published|studies|statements|trained)"
     r" ([\w. -]+) \}\}$",
     flags=re.MULTILINE,
 )
@@ -130,6 +131,8 @@ def expanded(markdown: str) -> str:
             return entry_list()
         if kind == "published":
             return published_table(names[0])
+        if kind == "trained":
+            return bound_table(names[0])
         if kind == "studies":
             return study_list(names[0])
         if kind == "statements":

@@ -27,7 +27,9 @@ def loaded(name):
     return module
 
 
-@pytest.mark.parametrize("name", ["departures", "facts", "gallery", "published", "resources"])
+@pytest.mark.parametrize(
+    "name", ["departures", "facts", "gallery", "published", "resources", "trained_bounds"]
+)
 def test_examples_of_docstrings(name):
     assert doctest.testmod(loaded(name)).failed == 0
 
