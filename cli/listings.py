@@ -79,6 +79,7 @@ class RulesInHelp(TyperCommand):
             ([rule.name for rule in means if not rule.finite_pool], " for independent clients"),
             ([rule.name for rule in means if not rule.iid], " for a pool"),
             ([r.name for r in fitting if r.states == "next"], " for the next client alone"),
+            (list(rules_for("zero_one")), " for losses that are all 0 or the largest"),
             ([BEST_OF], " for the tightest of several, at its price"),
         )
         listed = "; ".join(", ".join(names) + whom for names, whom in told)

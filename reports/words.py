@@ -287,7 +287,7 @@ def bound_name(bound: str) -> str:
 def _rule_name(bound: str) -> str:
     """Name a bound of a route whose rules bring their own words."""
     route, _, rule = bound.partition(":")
-    if route not in _BY_RULE or rule not in rules_for(route):
+    if route not in _BY_RULE or rule not in {**rules_for(route), **rules_for("zero_one")}:
         return ""
     return _BY_RULE[route].format(RULES[rule].words)
 

@@ -24,12 +24,13 @@ EXPECTED = (0.05, 0.15, 0.3)
 """Mean losses that a plan has in mind unless it says which."""
 PLANNED = 0.8
 """Weight of the points near the planned radii, all together."""
-_TRIED = {
+TRIED = {
     "kl": np.geomspace(0.05, 40.0, 300),
     "tv": np.linspace(0.0, 0.95, 191),
     "chi2": 1.0 - np.geomspace(0.05, 30.0, 400),
     "subgroup": np.linspace(0.0, 0.95, 191),
 }
+"""A fine grid of each ball's points."""
 # Expected populations spread by this share of their mean.
 _SPREAD = 0.6
 _QUANTILES = (np.arange(25) + 0.5) / 25
@@ -86,7 +87,7 @@ def planned_grid(
     own, none = dual.points, float(dual.radius_at(np.array(0.0)))
     near = sorted(
         {
-            _best(dual, _TRIED[ball], float(radius), float(mean), failure ** (1.0 / k))
+            _best(dual, TRIED[ball], float(radius), float(mean), failure ** (1.0 / k))
             for radius in reach[reach != none]
             for mean in means
         }

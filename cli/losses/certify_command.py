@@ -82,8 +82,12 @@ Joint = Annotated[
 ]
 Report = Annotated[str | None, typer.Option(metavar="FILE", help="Write a page, one HTML file.")]
 LogSum = Annotated[
-    float | None,
-    real_option("--log-sum", "In place of FILE: sum of -ln(1 - (1 - gamma) loss)."),
+    str | None,
+    typer.Option(
+        metavar="SUMS",
+        help="In place of FILE: sums of -ln(1 - b loss) for b = .2, .4, .6, .8 and 1 - gamma;"
+        " or the last alone.",
+    ),
 ]
 Clients = Annotated[int | None, whole_option("--clients", "Clients behind --log-sum.")]
 Gamma = Annotated[float | None, real_option("--gamma", "The one that --log-sum was made with.")]
@@ -156,7 +160,8 @@ def _certify_sum(given: Mapping[str, Any]) -> None:
 
     beside = [f"--{name.replace('_', '-')}" for name in _NOT_OF_A_SUM if given[name]]
     certify_sum(
-        *(given[name] for name in ("log_sum", "clients", "gamma")),
+        numbers("--log-sum", given["log_sum"]),
+        *(given[name] for name in ("clients", "gamma")),
         delta=given["delta"],
         beside=["FILE", *beside] if given["file"] else beside,
         as_json=given["as_json"],

@@ -228,7 +228,8 @@ def certify_scores(scored: Scored, *, rule: str, level: float) -> Certificate:
     >>> c.population, c.sampling, round(float(c), 4)
     ('unseen-client', 'finite-pool', 0.1855)
     """
-    legal = [name for name, one in rules_for("r0").items() if one.bound is not None]
+    known = {**rules_for("r0"), **rules_for("zero_one")}
+    legal = [name for name, one in known.items() if one.bound is not None]
     chosen = RULES.get(rule)
     if chosen is None or chosen.bound is None or rule not in legal:
         raise InputError(

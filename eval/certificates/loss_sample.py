@@ -185,7 +185,7 @@ def check_options(
 
 def _rule_of(rule: str, best_of: Sequence[str], pool_size: int | None, ordered: bool) -> Rule:
     """Return the rule that is asked for, if it covers how the clients were drawn."""
-    legal = (*FILE_RULES, BEST_OF)
+    legal = (*FILE_RULES, *rules_for("zero_one"), BEST_OF)
     if rule not in legal:
         raise InputError(
             f"rule must be one of {', '.join(legal)}, got {rule!r}{nearest(str(rule), legal)}"

@@ -2,9 +2,9 @@
 
 One certificate is a curve: it holds for all radii at once, so that the radius at which a target
 breaks may be read off it afterwards.  Rules that bet put all points of the grid into one bet; the
-other rules give each point its share of delta.  The default, a mixture of products in place of
+other rules give each point its share of delta.  The mixture of products, which also stands in for
 ``blend``, has most of its bet near the radii that were asked for, which must be settled beforehand;
-rules by name spread theirs over the ball's own grid.
+other rules spread theirs over the ball's own grid.
 
 The curve starts from the mean's own certificate.  Without a shift the only population in the ball
 is the one that was scored, so the statement there is that certificate, at its own delta; the
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Array, Certificate
+from latecomer.bounds.certificate import Array, Certificate, rounded_up
 from latecomer.bounds.checks import real
 from latecomer.bounds.held_out.bets import (
     Bets,
@@ -36,13 +36,14 @@ from latecomer.bounds.shift.ball_mixture import apart, ball_mixture, breaking_ra
 from latecomer.bounds.shift.balls import (
     MeanRule,
     chi2_ball,
+    issued,
     kl_ball,
     started_at,
     subgroup,
     tv_ball,
 )
 from latecomer.bounds.shift.duals import DUALS
-from latecomer.bounds.shift.planned_grid import Grid, planned_grid
+from latecomer.bounds.shift.planned_grid import TRIED, Grid, planned_grid
 from latecomer.eval.certificates.loss_sample import (
     Sample,
     checked,
@@ -70,8 +71,8 @@ _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
         ),
     }
 )
-_IN_PLACE_OF = MappingProxyType({"blend": "product_mixture"})
-"""Rules whose wealth is not monotone in the mean, and what bets for them near the radii asked."""
+_NEAR_RADII = MappingProxyType({name: "product_mixture" for name in ("blend", "product_mixture")})
+"""What bets near the radii asked: for ``blend``, whose wealth is not monotone in the mean, too."""
 _NEAR = "so were the radii asked for, near which most of the bets lie"
 _UNION: Mapping[str, tuple[Callable[..., Certificate], str, str]] = MappingProxyType(
     {
@@ -164,13 +165,11 @@ def certify_shifted(
     drawn: dict[str, Any] = {"pool_size": pool_size, "seed": seed, "order": order}
     given = sample_of(losses, rule, best_of, delta=delta, loss_max=loss_max, **drawn)
     aim = None if target is None else _aim(target, given.loss_max)
-    issued, rule_of_ball, breaks = _issued(
-        given, ball, delta, reach, reach if near is None else near
-    )
+    made, rule_of_ball, breaks = _issued(given, ball, delta, reach, reach if near is None else near)
     return Shifted(
         ball,
         tuple(float(radius) for radius in reach),
-        issued,
+        made,
         rule_of_ball,
         target,
         None if aim is None else float(breaks(np.asarray(aim))),
@@ -198,7 +197,7 @@ def _betting(
     """Return who bets on populations, on which points of the grid, and what that assumes."""
     if given.rule.states != "mean":
         raise InputError(f"rule {given.rule.name} bounds no mean: a shift needs a rule that does")
-    name, own = _IN_PLACE_OF.get(given.rule.name), DUALS[ball].points
+    name, own = _NEAR_RADII.get(given.rule.name), DUALS[ball].points
     grid = Grid(own, (1.0 / len(own),) * len(own))
     if name is None:
         return given, grid, ()
@@ -250,6 +249,8 @@ def _functions(
             lambda radii: ball_mixture(radius=radii, **asked),
             lambda aim: breaking_radius(target=aim, **asked),
         )
+    if "zero_one" in rule.doors:
+        return _of_shares(float(given.bounded(delta)), given, ball, delta)
     calculator, radius, points = _UNION[ball]
     asked |= {points: DUALS[ball].points, "rule": _each_point(rule, given)}
 
@@ -258,6 +259,33 @@ def _functions(
 
     return issue, lambda aim: widest(
         lambda reach: issue(reach).value < aim, DUALS[ball].radius_at, aim.shape
+    )
+
+
+def _of_shares(
+    share: float, given: Sample, ball: str, delta: float
+) -> tuple[Callable[[Array], Certificate], Callable[[Array], Array]]:
+    """Return the same for 0/1 losses, from the one bound of the share of ones.
+
+    A score of any point of the dual has then a mean that the share settles: all points hold
+    together, on a grid as fine as one likes, at no price.
+    """
+    dual, points = DUALS[ball], TRIED[ball]
+    least, most = (dual.scores(np.array(end), points) for end in (0.0, 1.0))
+    means = np.minimum(rounded_up(least + share * (most - least)), 1.0)
+    unit = given.unit()
+
+    def value(radii: Array) -> Array:
+        whole = dual.value(means, np.asarray(radii)[..., None], points).min(axis=-1)
+        return np.asarray(np.clip(whole, share, 1.0))
+
+    def issue(radii: Array) -> Certificate:
+        tags = (given.bounded(delta).sampling, ())
+        of_all = (np.asarray(unit.mean()), np.asarray(share), value(radii), np.asarray(delta))
+        return issued(_UNION[ball][0].__name__, *of_all, *tags)
+
+    return issue, lambda aim: widest(
+        lambda reach: value(reach) < aim, DUALS[ball].radius_at, aim.shape
     )
 
 

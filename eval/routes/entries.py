@@ -48,7 +48,7 @@ def _with_an_order(value: Any) -> Any:
 MeanRule = Annotated[str, BeforeValidator(one_of(MEAN_RULES)), BeforeValidator(_with_an_order)]
 RuleName = Annotated[
     str,
-    BeforeValidator(one_of([*rules_for("r0"), BEST_OF])),
+    BeforeValidator(one_of([*rules_for("r0"), *rules_for("zero_one"), BEST_OF])),
     BeforeValidator(_with_an_order),
 ]
 Threshold = Annotated[Number, Field(ge=0, lt=1)]

@@ -21,7 +21,6 @@ from latecomer.eval.certificates.rows import (
 from latecomer.eval.certificates.rules import (
     BEST_OF,
     DEFAULT_RULE,
-    MEAN_RULES,
     RULE_WITHOUT_ORDERS,
     RULES,
     rules_for,
@@ -283,7 +282,8 @@ def _write(
     findings.rows.extend(
         certificate_rows(issued, bound=bound, common=common, metric=statement.metric)
     )
-    if issue.entry.rule in (*MEAN_RULES, BEST_OF):
+    rule = str(issue.entry.rule)
+    if rule == BEST_OF or RULES[rule].states == "mean":
         findings.rows.extend(
             price_rows(
                 issued,

@@ -216,6 +216,12 @@ LEGAL: dict[str, dict[str, Any]] = {
     "pool_fraction": {"n_exceeding": 1, "n_sampled": 5, "pool_size": 10, "delta": 0.05},
     "product": {"losses": [0.1, 0.2], "delta": 0.05},
     "product_from_sum": {"log_sum": 3.0, "n_clients": 20, "delta": 0.05, "gamma": 0.05},
+    "product_mixture_from_sums": {
+        "log_sums": [0.5, 1.0, 1.5, 2.0, 3.0],
+        "n_clients": 20,
+        "delta": 0.05,
+        "gamma": 0.05,
+    },
     "progressive": {"empirical_risk": 0.1, "n_steps": 20, "delta": 0.05, "grid": [0.5, 1.0]},
     "proxy_a": {"error": 0.2},
     "rezazadeh_code": {
@@ -479,6 +485,7 @@ ILLEGAL: dict[str, list[Any]] = {
     "thresholds": [[], [0.1, 1.0], [0.1, NAN], ["a", "b"], 0.3],
     "points": [[], [0.0, 1.0], [1.0, NAN], ["a", "b"], 0.3],
     "log_sum": NONNEGATIVE,
+    "log_sums": [[], [1.0, 2.0], [-1.0] * 5, [NAN] * 5, [900.0] * 5, "told", 3.0],
     "temperatures": [[], [0.0, 1.0], [1.0, -1.0], [1.0, NAN], [1.0, 800.0], "fine"],
     "share": [0, 1.5, -0.1, NAN, "half"],
     "rule": ["product", 3],

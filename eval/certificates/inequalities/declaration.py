@@ -6,7 +6,7 @@ from typing import Literal
 
 from latecomer.bounds.certificate import Certificate
 
-Door = Literal["r0", "table", "r4"]
+Door = Literal["r0", "table", "r4", "zero_one"]
 States = Literal["mean", "next", "share", "curve", "populations"]
 
 
@@ -58,7 +58,8 @@ class Rule:
         How ``latecomer certify`` names it; ``words`` unless given.
     doors : tuple of str
         Who may ask for it: ``r0`` (scores of held-out clients, in a study), ``table`` (any losses)
-        and ``r4``, where its proof has to cover systems that change in response to the scores.
+        and ``r4``, where its proof has to cover systems that change in response to the scores;
+        ``zero_one``: both of the first, for scores declared to be 0 or 1, and no others.
     states : str
         What it bounds: the ``mean``, the ``next`` client's score, the ``share`` of clients above a
         threshold, the ``curve`` of these shares, or the mean over other ``populations``.

@@ -1,6 +1,7 @@
 """Bounds of the mean over clients."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from latecomer.bounds.held_out.betting import (
 )
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.blend import blend
+from latecomer.bounds.held_out.counting import clopper_pearson, pool_fraction
 from latecomer.bounds.held_out.losses import chernoff_kl, emp_bernstein, product
 from latecomer.bounds.held_out.pool_betting import (
     betting_wor,
@@ -23,6 +25,7 @@ from latecomer.bounds.held_out.pool_betting import (
     product_wor_averaged,
 )
 from latecomer.eval.certificates.inequalities.declaration import Asked, Rule
+from latecomer.eval.errors import InputError
 
 
 def _product(a: Asked) -> Certificate:
@@ -86,6 +89,34 @@ def _product_mixture(a: Asked) -> Certificate:
     return product_mixture(losses=a.losses, delta=a.level, weights=BET_WEIGHTS)
 
 
+def _zero_one(a: Asked) -> Certificate:
+    """Count ones; the kind of score is what the rule's name declares, never read off the scores."""
+    for score in a.losses:
+        if score not in (0.0, 1.0):
+            raise InputError(
+                "rule zero_one is for scores that are 0 or the largest loss and nothing between: "
+                f"losses must be 0 or 1 (in units of the largest loss), got {score:g}"
+            )
+    ones, k = int(sum(a.losses)), len(a.losses)
+    if a.pool_size is None:
+        made = clopper_pearson(n_errors=ones, n_samples=k, delta=a.level)
+    else:
+        sizes = {"n_sampled": k, "pool_size": a.pool_size}
+        made = pool_fraction(n_exceeding=ones, delta=a.level, **sizes)
+    mean = np.asarray(ones / k)
+    return replace(
+        made,
+        terms={"empirical_risk": mean, "price": made.value - mean},
+        population="unseen-client",
+        assumptions=_ONE_SCORE,
+    )
+
+
+_ONE_SCORE = (
+    "the model, the number of clients and that scores are 0 or 1 were fixed before the first score "
+    "was seen",
+    "one score a client, 0 or 1, clients drawn independently or without replacement from a pool",
+)
 # Rules without replacement are for finite pools, and about the scores as measured there.
 _of_pools = partial(Rule, iid=False, realised=True)
 RULES = (
@@ -173,6 +204,13 @@ RULES = (
         certify_words="mixture of product rules",
         doors=("r0", "table", "r4"),
         bound=_product_mixture,
+    ),
+    Rule(
+        name="zero_one",
+        words="exact counts of 0/1 scores",
+        doors=("zero_one",),
+        realised=True,
+        bound=_zero_one,
     ),
     Rule(
         name="blend",

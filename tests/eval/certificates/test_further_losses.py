@@ -109,8 +109,10 @@ def test_values_are_those_of_the_calculators() -> None:
     assert float(none.value[0]) == float(product(losses=VALUES, delta=0.05))
     mixed = certify_shifted(LOSSES, ball="kl", radii=[0.05], rule="product_mixture")
     weighted = product_mixture_bets(weights=BET_WEIGHTS)
+    near = planned_grid(ball="kl", radii=[0.05], n_clients=42, delta=0.05)
+    grid = {"points": near.points, "weights": near.weights}
     assert float(mixed.certificate.value[0]) == float(
-        ball_mixture(losses=VALUES, radius=0.05, delta=0.05, bets=weighted)
+        ball_mixture(losses=VALUES, radius=0.05, delta=0.05, bets=weighted, **grid)
     )
 
     def counted(*, losses, delta):
