@@ -26,9 +26,9 @@ def check_pages() -> dict[str, str]:
 
 _INDEX = """# Checks
 
-A run that ended well can still say less than it seems to. Its report opens with what these checks found, each with its
-code, and the terminal ends with it. A code that a study lists under `evaluation.ignore` is not spoken of; the page says
-that it was not checked.
+A run that ended well can still say less than it seems to. Its report opens with what these checks
+found, each with its code, and the terminal ends with it. A code that a study lists under
+`evaluation.ignore` is not spoken of; the page says that it was not checked.
 
 | code | what it finds |
 |---|---|
