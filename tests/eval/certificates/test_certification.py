@@ -114,14 +114,14 @@ def test_conformal_is_about_the_next_client() -> None:
 @pytest.mark.parametrize(
     ("given", "rule", "message"),
     [
-        (scored(), "wsr_averaged", "use product_wor"),
-        (scored(), "emp_bernstein", "use product_wor"),
+        (scored(), "wsr_averaged", "a finite pool; leave the rule out"),
+        (scored(), "emp_bernstein", "a finite pool; leave the rule out"),
         (INDEPENDENT, "wsr_wor", "for finite pools"),
         (INDEPENDENT, "product_wor", "for finite pools"),
         (INDEPENDENT, "product_wor_averaged", "for finite pools"),
         (INDEPENDENT, "betting_wor", "for finite pools"),
         (DRAWN, "product_wor", "scores of a pool as measured, not about the expected errors"),
-        (DRAWN, "product_wor_averaged", "say realised: true, or use product"),
+        (DRAWN, "product_wor_averaged", "say realised: true, or use product_mixture"),
         (DRAWN, "wsr_wor", "say realised: true, or use product"),
         (DRAWN, "betting_wor", "say realised: true, or use product"),
         (scored(SCORES[:1], "iid", None), "emp_bernstein", "at least 2 clients, got 1"),
