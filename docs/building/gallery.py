@@ -23,6 +23,8 @@ GALLERY = (
     "digits-all-methods",
     "population-shift-digits",
     "population-shift-dirichlet",
+    "people",
+    "schools",
     "certificates-cifar10-50",
     "without-labels-digits",
     "pefll-table1-5000-rounds",
