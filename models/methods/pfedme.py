@@ -79,7 +79,7 @@ class PFedMe(FineTuned, GlobalWeights):
             "ones. A client that a round does not draw keeps its theta, on average as many rounds "
             "old as there are cohorts, tied to global weights that have moved on (thetas refit "
             "fits it to the present ones, which takes more steps than training does).",
-            "yes, by how much is not known: seen clients are understated",
+            "yes: {moved digits-pfedme-refit digits-all-methods}",
         ),
         (
             "paper and code",
