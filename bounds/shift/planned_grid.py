@@ -22,6 +22,8 @@ __all__ = ["Grid", "planned_grid"]
 
 EXPECTED = (0.05, 0.15, 0.3)
 """Mean losses that a plan has in mind unless it says which."""
+MOST_RADII = 4
+"""Most radii that points are made for."""
 PLANNED = 0.8
 """Weight of the points near the planned radii, all together."""
 TRIED = {
@@ -61,8 +63,9 @@ def planned_grid(
     ----------
     ball : {"kl", "tv", "chi2", "subgroup"}
     radii : array_like
-        Radii (shares for ``subgroup``) settled beforehand.  Without one beyond no shift the ball's
-        own grid is returned, by equal weights.
+        Radii (shares for ``subgroup``) settled beforehand; of more than four, four between the
+        smallest and the largest.  Without one beyond no shift the ball's own grid is returned, by
+        equal weights.
     n_clients : int, at least 1
     delta : float, in (0, 1)
     expected : sequence of float, in (0, 1)
@@ -85,10 +88,13 @@ def planned_grid(
     failure = float(checks.failure_probability("delta", delta))
     means = np.atleast_1d(checks.between("expected", expected, 0.0, 1.0))
     own, none = dual.points, float(dual.radius_at(np.array(0.0)))
+    beyond = reach[reach != none]
+    if beyond.size > MOST_RADII:
+        beyond = beyond[np.linspace(0, beyond.size - 1, MOST_RADII).round().astype(int)]
     near = sorted(
         {
             _best(dual, TRIED[ball], float(radius), float(mean), failure ** (1.0 / k))
-            for radius in reach[reach != none]
+            for radius in beyond
             for mean in means
         }
     )

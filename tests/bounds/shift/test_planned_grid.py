@@ -54,6 +54,16 @@ def test_no_radius_gives_the_own_grid_and_all_weights_sum_to_one(ball: str) -> N
         assert grid.points[-len(spread.points) :] == spread.points
 
 
+def test_many_radii_get_points_from_the_smallest_to_the_largest() -> None:
+    radii = np.linspace(0.01, 1.0, 40)
+    asked: dict[str, Any] = {"ball": "kl", "n_clients": K, "delta": DELTA, "expected": [0.2]}
+    grid = planned_grid(radii=radii, **asked)
+    assert len(grid.points) == 4 + len(DUALS["kl"].points)
+    for end, place in ((0, 0), (-1, 3)):
+        alone = planned_grid(radii=[radii[end]], **asked)
+        assert grid.points[place] == alone.points[0]
+
+
 @pytest.mark.parametrize("ball", DUALS)
 def test_equal_weights_are_the_default_and_a_share_of_the_weight_costs_its_log(ball: str) -> None:
     losses = np.linspace(0.05, 0.4, K)
