@@ -186,7 +186,7 @@ def test_overrides_reach_into_sections_and_lists():
         ("shifts.blur=[0]", "shifts.blur.0: must be greater than 0, got 0"),
         ("shifts.extrapolation=[-1]", "shifts.extrapolation.0: must be greater than 0"),
         ("bounds=[pefll]", "did you mean 'pefll_32'?"),
-        ("certificates.0.rule=wsr_averaged", "use product_wor"),
+        ("certificates.0.rule=wsr_averaged", "leave the rule out"),
         ("certificates.0.alpha=0.1", "certificates.0.alpha is no setting of rule product"),
         ("certificates.0.delta=1", "certificates.0.delta: must be less than 1"),
         ("certificates.1.delta=0.1", "certificates.1.delta is no setting of rule conformal"),
