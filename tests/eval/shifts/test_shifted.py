@@ -317,5 +317,5 @@ def test_rules_must_fit_how_the_clients_are_drawn():
     assert study("iid", "wsr_wor").certificates[0].rule == "wsr_wor"
     with pytest.raises(InputError, match="finite pool: leave the rule out"):
         study("iid", "wsr_averaged")
-    with pytest.raises(InputError, match="are independent: use wsr_averaged"):
+    with pytest.raises(InputError, match="are independent: leave the rule out"):
         study("environment", "wsr_wor")
