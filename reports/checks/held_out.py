@@ -43,7 +43,7 @@ def _hopeless(material: Material) -> Iterator[str]:
         if worst:
             rule = str(own["bound"].iloc[0]).partition(":")[2]
             yield (
-                f"{as_subject(model_called(label))} is wrong on every point of "
+                f"{as_subject(model_called(str(label)))} is wrong on every point of "
                 f"{count(worst, 'certified client')}, and rule {rule} says nothing then."
             )
 

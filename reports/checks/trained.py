@@ -55,7 +55,7 @@ def _diverged(material: Material) -> Iterator[str]:
         if len(curve) > 1 and not last - best <= DIVERGED:
             yield (
                 f"{as_subject(model_called(label))} ended at {percent(last)} error on seen "
-                f"clients, after {percent(best)} in round {int(curve.idxmin())}."
+                f"clients, after {percent(best)} in round {curve.index[int(curve.argmin())]:.0f}."
             )
 
 
