@@ -37,9 +37,10 @@ REPORTED = ("certificates-cifar10", "population-shift-digits", "odpfl-figure3b-5
 PASSING = {".pdf", ".png", ".lock"}
 CLOCKED = {"timing.json", "progress.jsonl", "env.json"}
 
-TIME = rb"\d+ min \d+ s\b|\d+(\.\d+)? (min|s)\b"
+TIME = rb"\d+ min \d+ s\b|\d+(\.\d+)? (min|s)\b|\d{4}-\d\d-\d\dT[\d:+.]+"
 
 OF_ALL = {"first": 24, "clients": 12}
+OF_PEFLL = {**OF_ALL, "methods": ["pefll"]}  # FedAvg has no encoder
 ROUTES = {
     "study": "routes",
     "data": {"name": "digits"},
