@@ -109,8 +109,9 @@ class Dataset:
         Returns
         -------
         dict
-            ``points`` and ``clients``; empty where no sample is in two clients, or no client is
-            natural.
+            ``points`` and ``clients``; empty where no sample is in two clients, no client is
+            natural, or inputs take fewer values than half as many as there are samples, as answers
+            to a questionnaire do, so that equal ones are no copies.
 
         Examples
         --------
@@ -128,7 +129,7 @@ class Dataset:
             for sample, client in zip(held, self.client.tolist(), strict=True)
             if owner.setdefault(sample, client) != client
         }
-        if not shared:
+        if not shared or 2 * len(owner) < len(held):
             return {}
         rows = np.array([sample in shared for sample in held])
         return {"points": int(rows.sum()), "clients": len(np.unique(self.client[rows]))}

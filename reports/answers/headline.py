@@ -6,6 +6,7 @@ import pandas as pd
 
 from latecomer.reports.display.naming import Names, as_subject, model_of
 from latecomer.reports.display.section import Material
+from latecomer.reports.frames.artifacts import certified_order
 from latecomer.reports.frames.chosen import (
     AfterLooking,
     Choice,
@@ -50,7 +51,8 @@ def chosen_system(choice: Choice, names: Names, *, several_seeds: bool) -> str:
 def looked_at(material: Material, declared: pd.DataFrame) -> AfterLooking | None:
     """Return the smallest certificate of all systems, each at its share of delta."""
     dropped = dropped_systems(material.everything, material.run.scorings)
-    return after_looking(declared, material.errors, material.study, dropped)
+    order = certified_order(material.run)
+    return after_looking(declared, material.errors, material.study, dropped, order)
 
 
 def after_words(

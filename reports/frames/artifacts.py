@@ -31,6 +31,20 @@ def split_tables(run: RunRecord, kind: str) -> list[Any]:
     return [one.load().table or () for one in run.artifacts if one.kind == kind]
 
 
+def certified_order(run: RunRecord) -> tuple[str, ...]:
+    """Return a run's certification clients in the order in which its split drew them.
+
+    Rules that bet along the clients, or average over permutations of their order, start from it.
+    Empty where the run holds no split, or several.
+    """
+    splits = [one for one in run.artifacts if one.kind == "split"]
+    if len(splits) != 1:
+        return ()
+    held = splits[0].load().arrays or {}
+    n_seen, n_certified, *_ = held["groups"].tolist()
+    return tuple(map(str, held["ids"][n_seen : n_seen + n_certified].tolist()))
+
+
 def joined(
     tables: CellTables, columns: Sequence[str], numbers: Sequence[str] = (), fill: Any = None
 ) -> pd.DataFrame:

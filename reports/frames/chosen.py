@@ -160,6 +160,7 @@ def after_looking(
     errors: pd.DataFrame,
     study: Mapping[str, Any],
     dropped: int = 0,
+    order: Sequence[str] = (),
 ) -> AfterLooking | None:
     """Return the smallest certificate of all systems, each at its share of delta.
 
@@ -172,6 +173,9 @@ def after_looking(
     study : mapping
     dropped : int
         Systems that were certified on these clients and are no longer among them.
+    order : sequence of str
+        The certified clients in the order in which the split drew them, where that is not the
+        order of their numbers.
 
     Returns
     -------
@@ -189,7 +193,9 @@ def after_looking(
         own = scored.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
         if own is None:
             return None
-        losses = own["error"].tolist()
+        by_client = own.set_index(own["client"].astype(str))["error"]
+        ordered = by_client.reindex(order) if set(order) == set(by_client.index) else by_client
+        losses = ordered.tolist()
         again, value = (
             _certified(row, losses, study, row["delta"] / sharing) for sharing in (1, n_systems)
         )

@@ -88,3 +88,17 @@ def test_superclasses_are_kept_and_a_class_lies_in_one():
         make_dataset("a", x, y, provenance="", coarse=np.array([0, 0, 1, 0]))
     with pytest.raises(InputError, match="coarse must hold one whole number"):
         make_dataset("a", x, y, provenance="", coarse=np.array([0, 0, -1, 0]))
+
+
+def test_samples_in_two_clients_are_counted_unless_inputs_take_few_values():
+    rng = np.random.default_rng(0)
+    x, owner = rng.normal(size=(40, 3)), np.repeat(np.arange(4), 10)
+    assert make_dataset("toy", x, np.zeros(40), provenance="", client=owner).copies() == {}
+    x[30:33] = x[:3]
+    copied = make_dataset("toy", x, np.zeros(40), provenance="", client=owner).copies()
+    assert copied == {"points": 6, "clients": 2}
+    few = rng.integers(0, 3, (40, 2)).astype(float)
+    assert make_dataset("toy", few, np.zeros(40), provenance="", client=owner).copies() == {}
+    x[20:] = x[:20]
+    twice = make_dataset("toy", x, np.zeros(40), provenance="", client=owner).copies()
+    assert twice == {"points": 40, "clients": 4}

@@ -12,6 +12,7 @@ from latecomer import bounds
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.answers import ASKS
 from latecomer.reports.answers.certificate import declared_certificates
+from latecomer.reports.answers.headline import looked_at
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import after_looking, choose, dropped_systems
 
@@ -127,6 +128,16 @@ def test_certificates_of_kept_runs_come_out_again_from_their_scores(run: str) ->
     assert after_looking(declared, material.errors, material.study) is not None
     wrong = declared.assign(value=declared["value"] - 1e-6)
     assert after_looking(wrong, material.errors, material.study) is None
+
+
+def test_a_natural_splits_own_order_gives_its_certificates_again() -> None:
+    """Numbers of natural clients are in no random order; a rule that averages over orders is."""
+    material = Material.of(load_run(REFERENCE / "people"))
+    declared = declared_certificates(material.bounds, material.study)
+    after = looked_at(material, declared)
+    assert after is not None
+    assert after.n_systems == len(declared)
+    assert after_looking(declared, material.errors, material.study) is None
 
 
 def test_models_that_train_on_certified_clients_are_not_chosen() -> None:
