@@ -219,8 +219,8 @@ def rows_of(losses: np.ndarray, delta: float) -> tuple[pd.DataFrame, pd.DataFram
         for one, own in enumerate(losses)
     ]
     errors = [
-        {**about, "label": str(one), "error": loss}
+        {**about, "label": str(one), "client": str(client), "error": loss}
         for one, own in enumerate(losses)
-        for loss in own
+        for client, loss in enumerate(own)
     ]
     return pd.DataFrame(issued), pd.DataFrame(errors)
