@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from latecomer.extras import first_use, homes
 
 if TYPE_CHECKING:
+    from latecomer.certify.losses import certify_losses
+    from latecomer.certify.planned import plan_hold_out
+    from latecomer.certify.predicted import certify_predictor
+    from latecomer.certify.watched import watch_losses
     from latecomer.eval.datasets.from_objects import clients_from
     from latecomer.eval.runs.runner import run
     from latecomer.eval.studies.loading import load_study
-    from latecomer.losses.certified import certify_losses
-    from latecomer.losses.planned import plan_hold_out
-    from latecomer.losses.predicted import certify_predictor
-    from latecomer.losses.watched import watch_losses
-    from latecomer.reports.page.html import report
+    from latecomer.reports.page.page import report
 
 if __name__ != "latecomer":
     raise ImportError("import latecomer, not the folder cli")
@@ -36,12 +36,12 @@ __all__ = [
     "watch_losses",
 ]
 
-_HOME = homes(__name__, __file__)
+_HOME = homes(__file__)
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return first_use(f"latecomer.{_HOME[name]}", name)
+        return first_use(_HOME[name], name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

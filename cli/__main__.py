@@ -1,6 +1,6 @@
 """``python -m latecomer``."""
 
-from latecomer.cli import main
+from latecomer.commands.app import main
 
 if __name__ == "__main__":
     main()

@@ -35,8 +35,8 @@ def advice(error: ModuleNotFoundError) -> str:
     )
 
 
-def homes(package: str, file: str) -> dict[str, str]:
-    """Return the module of a package in which each of its public names is defined.
+def homes(file: str) -> dict[str, str]:
+    """Return the module in which each public name of a package is defined.
 
     ``file`` is the package's ``__init__``: the names are read from its imports for type checkers,
     so that they are listed in one place.
@@ -44,24 +44,24 @@ def homes(package: str, file: str) -> dict[str, str]:
     Examples
     --------
     >>> from latecomer.eval import datasets
-    >>> homes("latecomer.eval.datasets", datasets.__file__)["make_dataset"]
-    'dataset'
+    >>> homes(datasets.__file__)["make_dataset"]
+    'latecomer.eval.datasets.dataset'
     """
     with open(file, encoding="utf-8") as stream:
         lines = stream.read().replace(" (\n       ", "").splitlines()
-    imported = [line.split() for line in lines if line.startswith(f"    from {package}.")]
-    return {words[3]: words[1].removeprefix(f"{package}.") for words in imported}
+    imported = [line.split() for line in lines if line.startswith("    from latecomer.")]
+    return {words[3]: words[1] for words in imported}
 
 
 def front_door(
     package: str, file: str
 ) -> tuple[dict[str, str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return `homes` of a package, and the ``__getattr__`` and ``__dir__`` that show them."""
-    home = homes(package, file)
+    home = homes(file)
 
     def look_up(name: str) -> Any:
         if name in home:
-            return first_use(f"{package}.{home[name]}", name)
+            return first_use(home[name], name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return home, look_up, partial(sorted, home)

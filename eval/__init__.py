@@ -15,17 +15,17 @@ if __name__ != "latecomer.eval":
     raise ImportError("import latecomer.eval, not the folder eval")
 
 if TYPE_CHECKING:
-    from latecomer.eval.certificates.from_losses import certify_losses as certify_losses
-    from latecomer.eval.certificates.from_predictor import certify_predictor as certify_predictor
-    from latecomer.eval.certificates.further_losses import certify_above as certify_above
-    from latecomer.eval.certificates.further_losses import certify_against as certify_against
-    from latecomer.eval.certificates.further_losses import certify_curve as certify_curve
-    from latecomer.eval.certificates.further_losses import certify_groups as certify_groups
-    from latecomer.eval.certificates.ledger import verify_ledger as verify_ledger
-    from latecomer.eval.certificates.planning import clients_to_hold_out as clients_to_hold_out
-    from latecomer.eval.certificates.shifted_losses import certify_shifted as certify_shifted
-    from latecomer.eval.errors import CannotWriteError as CannotWriteError
-    from latecomer.eval.errors import InputError as InputError
+    from latecomer.certify.further_statements import certify_above as certify_above
+    from latecomer.certify.further_statements import certify_against as certify_against
+    from latecomer.certify.further_statements import certify_curve as certify_curve
+    from latecomer.certify.further_statements import certify_groups as certify_groups
+    from latecomer.certify.ledger import verify_ledger as verify_ledger
+    from latecomer.certify.planning import clients_to_hold_out as clients_to_hold_out
+    from latecomer.certify.populations import certify_shifted as certify_shifted
+    from latecomer.certify.predictor import certify_predictor as certify_predictor
+    from latecomer.certify.statements import certify_losses as certify_losses
+    from latecomer.errors import CannotWriteError as CannotWriteError
+    from latecomer.errors import InputError as InputError
     from latecomer.eval.results.rows import Artifact as Artifact
     from latecomer.eval.results.rows import RunRecord as RunRecord
     from latecomer.eval.results.rows import load_run as load_run
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from latecomer.eval.studies.shipped import shipped_studies as shipped_studies
     from latecomer.eval.training.checkpoint_slots import CheckpointEvery as CheckpointEvery
 
-_HOME = homes(__name__, __file__)
+_HOME = homes(__file__)
 
 __all__ = [*sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return first_use(f"latecomer.eval.{_HOME[name]}", name)
+        return first_use(_HOME[name], name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

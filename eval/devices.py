@@ -5,7 +5,7 @@ import socket
 from functools import cache
 from typing import TYPE_CHECKING
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 
 if TYPE_CHECKING:
     import torch

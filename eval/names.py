@@ -4,13 +4,7 @@ Besides this module, reports import only `results.rows`.  The declaration of a r
 says what a report calls it and whom it cites, so that no report keeps a list.  Loads no torch.
 """
 
-from latecomer.eval.certificates.rules import (
-    BEST_OF,
-    IID_SPLITS,
-    RULES,
-    Asked,
-    rules_for,
-)
+from latecomer.certify.rule import BEST_OF, IID_SPLITS, RULES, Asked, rules_for
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.models.methods.registry import method_facts

@@ -14,17 +14,27 @@ if __name__ != "latecomer.reports":
     raise ImportError("import latecomer.reports, not the folder reports")
 
 if TYPE_CHECKING:
-    from latecomer.reports.errors.accuracy import gap_figure as gap_figure
-    from latecomer.reports.errors.class_map import class_figure as class_figure
-    from latecomer.reports.errors.class_map import class_frame as class_frame
-    from latecomer.reports.errors.comparison import rank_test_figure as rank_test_figure
-    from latecomer.reports.errors.distances import diagnostics_figure as diagnostics_figure
-    from latecomer.reports.errors.other_data import effect_frame as effect_frame
-    from latecomer.reports.errors.other_data import lacks_frame as lacks_frame
-    from latecomer.reports.errors.paper import paper_figure as paper_figure
-    from latecomer.reports.errors.shift import shift_figure as shift_figure
-    from latecomer.reports.errors.training import training_figure as training_figure
-    from latecomer.reports.errors.training import training_frame as training_frame
+    from latecomer.reports.accuracy.comparison import rank_test_figure as rank_test_figure
+    from latecomer.reports.accuracy.convergence import convergence_figure as convergence_figure
+    from latecomer.reports.accuracy.convergence import convergence_frame as convergence_frame
+    from latecomer.reports.accuracy.denoising import denoising_figure as denoising_figure
+    from latecomer.reports.accuracy.denoising import denoising_frame as denoising_frame
+    from latecomer.reports.accuracy.errors import gap_figure as gap_figure
+    from latecomer.reports.accuracy.published import paper_figure as paper_figure
+    from latecomer.reports.accuracy.serving import serving_figure as serving_figure
+    from latecomer.reports.accuracy.serving import serving_frame as serving_frame
+    from latecomer.reports.accuracy.training import training_figure as training_figure
+    from latecomer.reports.accuracy.training import training_frame as training_frame
+    from latecomer.reports.clients.classes import class_figure as class_figure
+    from latecomer.reports.clients.classes import class_frame as class_frame
+    from latecomer.reports.clients.descriptor_ranks import agreement_frame as agreement_frame
+    from latecomer.reports.clients.descriptor_ranks import correlation_figure as correlation_figure
+    from latecomer.reports.clients.descriptor_ranks import correlation_frame as correlation_frame
+    from latecomer.reports.clients.descriptors import descriptor_figure as descriptor_figure
+    from latecomer.reports.clients.descriptors import descriptor_frame as descriptor_frame
+    from latecomer.reports.clients.distances import diagnostics_figure as diagnostics_figure
+    from latecomer.reports.clients.mix_and_match import mix_and_match_figure as mix_and_match_figure
+    from latecomer.reports.clients.mix_and_match import mix_and_match_frame as mix_and_match_frame
     from latecomer.reports.frames.bounds import anatomy_frame as anatomy_frame
     from latecomer.reports.frames.bounds import bound_frame as bound_frame
     from latecomer.reports.frames.bounds import ledger_frame as ledger_frame
@@ -49,22 +59,10 @@ if TYPE_CHECKING:
     from latecomer.reports.guarantees.shares import curve_frame as curve_frame
     from latecomer.reports.guarantees.shares import fraction_frame as fraction_frame
     from latecomer.reports.guarantees.shares import price_frame as price_frame
-    from latecomer.reports.measures.convergence import convergence_figure as convergence_figure
-    from latecomer.reports.measures.convergence import convergence_frame as convergence_frame
-    from latecomer.reports.measures.correlation import agreement_frame as agreement_frame
-    from latecomer.reports.measures.correlation import correlation_figure as correlation_figure
-    from latecomer.reports.measures.correlation import correlation_frame as correlation_frame
-    from latecomer.reports.measures.denoising import denoising_figure as denoising_figure
-    from latecomer.reports.measures.denoising import denoising_frame as denoising_frame
-    from latecomer.reports.measures.descriptors import descriptor_figure as descriptor_figure
-    from latecomer.reports.measures.descriptors import descriptor_frame as descriptor_frame
-    from latecomer.reports.measures.mix_and_match import (
-        mix_and_match_figure as mix_and_match_figure,
-    )
-    from latecomer.reports.measures.mix_and_match import mix_and_match_frame as mix_and_match_frame
-    from latecomer.reports.measures.serving import serving_figure as serving_figure
-    from latecomer.reports.measures.serving import serving_frame as serving_frame
-    from latecomer.reports.page.html import report as report
+    from latecomer.reports.page.page import report as report
+    from latecomer.reports.shift.curves import shift_figure as shift_figure
+    from latecomer.reports.shift.other_data import effect_frame as effect_frame
+    from latecomer.reports.shift.other_data import lacks_frame as lacks_frame
     from latecomer.reports.two_runs import compare_runs as compare_runs
 
 _HOME, __getattr__, __dir__ = front_door(__name__, __file__)

@@ -1,16 +1,11 @@
 """Numbers and tags in words: one spelling for every table, caption and sentence."""
 
 import math
-import re
-from collections.abc import Collection, Mapping, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
+from latecomer.certify.words import DASH, points
 from latecomer.eval.names import RULES, method_facts, rules_for
-
-DASH = "\N{EN DASH}"
-MINUS = "\N{MINUS SIGN}"
 
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "
@@ -68,26 +63,6 @@ METRICS = {
 }
 
 
-class Ball(NamedTuple):
-    """What a ball of populations is called: on an axis, and before a radius."""
-
-    axis: str
-    radius: str
-
-
-BALLS: Mapping[str, Ball] = MappingProxyType(
-    {
-        "kl": Ball("KL(Q || P) in nats, P: today's clients", "KL(Q || P) at most"),
-        "tv": Ball("TV(Q, P), P: today's clients", "TV(Q, P) at most"),
-        "chi2": Ball("chi2(Q || P), P: today's clients", "chi2(Q || P) at most"),
-        "subgroup": Ball("smallest share of today's clients", "groups of a share of at least"),
-    }
-)
-"""The words for each ball of populations Q around the certified one, P."""
-NOTHING_NEW = "Q has no kinds of clients that P lacks."
-"""Where KL(Q || P) and chi2(Q || P) are finite."""
-
-
 def shown_names() -> dict[str, str]:
     """Map the methods that go by another name in a report, where theirs would promise too much.
 
@@ -102,27 +77,6 @@ def __getattr__(name: str) -> object:
     if name == "SHOWN_NAMES":  # this reads the files of all methods
         return shown_names()
     raise AttributeError(f"module 'latecomer.reports.words' has no attribute {name!r}")
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """Write a fraction as per cent.
-
-    >>> percent(0.1314), percent(math.nan) == DASH
-    ('13.1%', True)
-    """
-    return DASH if math.isnan(value) else f"{100 * value:.{digits}f}%".replace("-", MINUS)
-
-
-def points(value: float) -> str:
-    """Write a difference of fractions in signed percentage points.
-
-    >>> points(0.0123), points(-0.0123) == MINUS + "1.2", points(0.0)
-    ('+1.2', True, '0.0')
-    """
-    if math.isnan(value):
-        return DASH
-    text = f"{100 * value:+.1f}".replace("-", MINUS)
-    return "0.0" if text[1:] == "0.0" else text
 
 
 LESS_ALONE = "gap less Local's (points)"
@@ -161,116 +115,6 @@ def gap_in_points(row: Mapping[str, Any]) -> str:
     return f"{points(row['gap'])} [{points(row['lower'])}, {points(row['upper'])}]"
 
 
-def signed(value: float) -> str:
-    """Write a correlation with its sign and two digits.
-
-    >>> signed(0.934), signed(-0.2) == MINUS + "0.20", signed(-0.001)
-    ('+0.93', True, '0.00')
-    """
-    if math.isnan(value):
-        return DASH
-    text = f"{value:+.2f}".replace("-", MINUS)
-    return "0.00" if text[1:] == "0.00" else text
-
-
-def magnitude(value: float) -> str:
-    """Write a bound, rounded up: per cent below 1, a plain number where it is vacuous.
-
-    >>> magnitude(0.2161), magnitude(1.0), magnitude(31.42), magnitude(3120.4), magnitude(5.6e9)
-    ('21.7%', '100%', '31.5', '3,121', '5.6e9')
-    """
-    if math.isnan(value):
-        return DASH
-    if math.isinf(value):
-        return "infinite"
-    # Rounding noise in the last digit of a sum must not cost a tenth of a point.
-    exact = Decimal(repr(round(float(value), 12)))
-    if value == 1:
-        return "100%"
-    if value < 1:
-        return f"{(100 * exact).quantize(Decimal('0.1'), ROUND_CEILING)}%".replace("-", MINUS)
-    if value < 100:
-        return f"{Context(prec=3, rounding=ROUND_CEILING).plus(exact).normalize():f}"
-    if value < 1e6:
-        return f"{math.ceil(exact):,}"
-    rounded = Context(prec=2, rounding=ROUND_CEILING).plus(exact)
-    return f"{rounded:.1e}".replace("e+", "e")
-
-
-def chance(delta: float) -> str:
-    """Write the probability that an event of failure probability ``delta`` does not happen.
-
-    >>> chance(0.05), chance(0.001)
-    ('95%', '99.9%')
-    """
-    return f"{100 - 100 * delta:.10g}%"
-
-
-def number(value: float) -> str:
-    """Write an input of a bound with four significant digits.
-
-    >>> number(12000.0), number(0.000123456), number(2.5)
-    ('12,000', '0.0001235', '2.5')
-    """
-    if math.isnan(value):
-        return DASH
-    if math.isinf(value):
-        return "infinite"
-    if value == int(value) and abs(value) < 1e9:
-        return f"{int(value):,}".replace("-", MINUS)
-    return f"{value:.4g}".replace("-", MINUS)
-
-
-def inward(value: float, *, up: bool) -> str:
-    """Write an end of the range where a statement holds, three digits, rounded into the range.
-
-    >>> inward(0.20526, up=False), inward(0.31492, up=True)
-    ('0.205', '0.315')
-    """
-    grain = 10.0 ** (math.floor(math.log10(value)) - 2) if value > 0 else 1.0
-    steps = math.ceil(value / grain - 1e-9) if up else math.floor(value / grain)
-    return f"{steps * grain:.6g}"
-
-
-def count(n: int, noun: str) -> str:
-    """Write a count with its noun.
-
-    >>> count(1, "seed"), count(12, "client")
-    ('1 seed', '12 clients')
-    """
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-
-
-def counts(values: Collection[int], noun: str) -> str:
-    """Write a count, or the least and the most of several, with its noun.
-
-    >>> counts([12, 10, 10], "client"), counts([2], "class")
-    ('10 to 12 clients', '2 classes')
-    """
-    low, high = int(min(values)), int(max(values))
-    text = count(high, noun) if low == high else f"{low:,} to {count(high, noun)}"
-    return text.replace("classs", "classes")
-
-
-def span(values: Sequence[float]) -> str:
-    """Write several bounds as their range.
-
-    >>> span([0.21, 0.25]), span([0.2101, 0.2102]), span([40.0, 55.0])
-    ('21.0% to 25.0%', '21.1%', '40 to 55')
-    """
-    low, high = magnitude(min(values)), magnitude(max(values))
-    return low if low == high else f"{low} to {high}"
-
-
-def listing(items: Sequence[str], last: str = "and") -> str:
-    """Join items as a sentence does.
-
-    >>> listing(["a", "b", "c"])
-    'a, b and c'
-    """
-    return "".join(items) if len(items) < 2 else f"{', '.join(items[:-1])} {last} {items[-1]}"
-
-
 def bound_name(bound: str) -> str:
     """Name a bound for readers; an unknown one keeps its identifier.
 
@@ -290,54 +134,3 @@ def _rule_name(bound: str) -> str:
     if route not in _BY_RULE or rule not in {**rules_for(route), **rules_for("zero_one")}:
         return ""
     return _BY_RULE[route].format(RULES[rule].words)
-
-
-def shift_name(shift: str, severity: float) -> str:
-    """Name a shift with its severity.
-
-    >>> shift_name("rotation", 30.0), shift_name("none", math.nan)
-    ('rotation 30', 'unshifted')
-    """
-    if shift in ("", "none"):
-        return "unshifted"
-    return shift if math.isnan(severity) else f"{shift} {severity:g}"
-
-
-def file_stem(name: str) -> str:
-    """Make a name that may stand in a file name or an id.
-
-    >>> file_stem("r0:product")
-    'r0-product'
-    """
-    return "".join(c if c.isalnum() else "-" for c in name)
-
-
-def sentence_case(text: str) -> str:
-    """Raise the first letter of a plain word and leave names as they are.
-
-    >>> sentence_case("proxy A-distance"), sentence_case("pFedHN"), sentence_case("a bound")
-    ('Proxy A-distance', 'pFedHN', 'A bound')
-    """
-    return text[:1].upper() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
-
-
-_NUMBER = re.compile(r"[-+]?(?:infinite|(?:\d[\d,]*)(?:\.\d+)?(?:e[-+]?\d+)?)(%?)")
-
-
-def sort_key(text: str) -> str:
-    """Give what a cell of numbers sorts by: its first number, per cent as a fraction.
-
-    >>> sort_key("21.7% \N{PLUS-MINUS SIGN} 1.0"), sort_key("3,121"), sort_key("lowest")
-    ('0.217', '3121.0', '0')
-    >>> sort_key(DASH), sort_key(MINUS + "1.5 [" + MINUS + "5.1, +2.2]"), sort_key("infinite")
-    ('', '-1.5', 'Infinity')
-    """
-    if text == "lowest":
-        return "0"
-    match = _NUMBER.search(text.replace(MINUS, "-"))
-    if match is None:
-        return ""
-    if "infinite" in match.group():
-        return "Infinity"
-    value = float(match.group().rstrip("%").replace(",", ""))
-    return f"{value / 100:.10g}" if match.group(1) else repr(value)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("bounds", "models", "eval", "reports")
+LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands")
 
 
 def links() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("bounds", "models", "eval", "reports")
+LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands")
 
 # A shell's background job starts with SIGINT ignored, and the commands that tests interrupt would
 # inherit that and never stop.

@@ -96,7 +96,7 @@ def files_in(folder):
 COMMANDS = """
 import json, shlex
 from typer.testing import CliRunner
-from latecomer.cli import app
+from latecomer.commands.app import app
 done = [CliRunner().invoke(app, shlex.split(one)) for one in {commands!r}]
 print(json.dumps([[one.exit_code, one.stdout, one.stderr] for one in done]))
 """

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.eval.executors import Report
-from latecomer.eval.jobs.job import attempt
-from latecomer.reports.words import percent
-from latecomer.run_display import run_and_report
+from latecomer.certify.words import percent
+from latecomer.commands.run_display import run_and_report
+from latecomer.eval.runs.executor import Report
+from latecomer.eval.runs.job import attempt
 
 PAGE = (Path(__file__).resolve().parent.parent / "ARCHITECTURE.md").read_text("utf-8")
 WALK = PAGE.partition("\n## A walk")[2].partition("\n## ")[0]

@@ -12,9 +12,9 @@ from published import published_table
 from trained_bounds import bound_table
 
 from latecomer.bounds import CATALOGUE
+from latecomer.certify.every_kind import examples
+from latecomer.certify.sentences import statement
 from latecomer.eval.studies.shipped import shipped_studies
-from latecomer.reports.statements.every_kind import examples
-from latecomer.reports.statements.sentence import statement
 
 __all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
 
@@ -102,7 +102,7 @@ def homes(package: str) -> Iterator[tuple[str, str]]:
     Examples
     --------
     >>> dict(homes("latecomer.reports"))["report"]
-    'latecomer.reports.page.html.report'
+    'latecomer.reports.page.page.report'
     """
     module: ModuleType = import_module(package)
     for name in module.__all__:
@@ -111,11 +111,9 @@ def homes(package: str) -> Iterator[tuple[str, str]]:
         if name == "CATALOGUE":
             yield name, "latecomer.bounds.certificate.CATALOGUE"
             continue
-        full = module._HOME[name]
-        if isinstance(full, tuple):
-            yield name, ".".join(full)
-        else:
-            yield name, f"{package}.{full}.{name}"
+        home = module._HOME[name]
+        full = home if home.startswith("latecomer.") else f"{package}.{home}"
+        yield name, f"{full}.{name}"
 
 
 def expanded(markdown: str) -> str:

@@ -9,8 +9,8 @@ from scipy.stats import kendalltau
 
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.studies.loading import load_study, shipped_texts
+from latecomer.reports.accuracy.published import published
 from latecomer.reports.display.section import Material
-from latecomer.reports.errors.paper import published
 from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers, with_verdicts
 
 __all__ = ["PAPERS", "count_sentence", "kept_table", "orders", "published_table", "verdicts"]

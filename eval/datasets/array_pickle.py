@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.restricted_pickle import (
     Array,
     Dtype,
@@ -19,7 +20,6 @@ from latecomer.eval.datasets.restricted_pickle import (
     load_pickle,
     whole,
 )
-from latecomer.eval.errors import InputError
 
 _KINDS = {f"{kind}{size}": f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}
 _KINDS |= {"f2": "f2", "f4": "f4", "f8": "f8", "b1": "?"}
@@ -60,7 +60,7 @@ def load_arrays(content: bytes, called: str) -> Any:
     {'train': array([0, 1, 2])}
     >>> load_arrays(pickle.dumps(np.array(["a"], object), protocol=3), "partition")
     Traceback (most recent call last):
-    latecomer.eval.errors.InputError: holds an array of Python objects, where numbers are expected
+    latecomer.errors.InputError: holds an array of Python objects, where numbers are expected
     """
     return _plain(load_pickle(content, _kind(called)))
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.restricted_pickle import Array, Dtype, Kind, Latin1, load_pickle
-from latecomer.eval.errors import InputError
 
 
 class _Images(Array):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.errors import InputError
-from latecomer.eval.reading.ids import is_missing, refuse_alike, spelling, spelt_array
+from latecomer.reading.ids import is_missing, refuse_alike, spelling, spelt_array
 
 
 def in_groups(data: Dataset, groups: NDArray[Any], column: str) -> Dataset:

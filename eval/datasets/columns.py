@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.client_groups import in_groups
 from latecomer.eval.datasets.dataset import Dataset, as_labels, make_dataset
 from latecomer.eval.datasets.feature_columns import feature_columns, same_as_label, unread_owner
 from latecomer.eval.datasets.pictures import pictures
-from latecomer.eval.errors import InputError, nearest
-from latecomer.eval.reading.column_names import client_hint, column_names, refuse_repeated
-from latecomer.eval.reading.delimited import decimal_comma
-from latecomer.eval.reading.ids import spelt_array, stands_for_none
-from latecomer.eval.reading.labels import first_gap, holds_quantity, refuse_labels
+from latecomer.reading.column_names import client_hint, column_names, refuse_repeated
+from latecomer.reading.delimited import decimal_comma
+from latecomer.reading.ids import spelt_array, stands_for_none
+from latecomer.reading.labels import first_gap, holds_quantity, refuse_labels
 
 ROLES = ("label", "client", "features", "image", "root", "size", "group")
 """Keys that a study may give for a table: arguments of :func:`from_columns` of the same names."""
@@ -218,7 +218,7 @@ def refuse_regression(y: NDArray[Any], column: str, *, named: bool) -> None:
     >>> refuse_regression(np.arange(442) % 51, "label 'target'", named=False)
     ... # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    latecomer.eval.errors.InputError: label 'target' must hold classes, at most 50 ... got 51 ...
+    latecomer.errors.InputError: label 'target' must hold classes, at most 50 ... got 51 ...
     """
     found, samples = len(np.unique(y)), len(y)
     legal = []

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.files import replacing
-from latecomer.eval.reading.ids import refuse_clients, spelt_array
+from latecomer.errors import InputError
+from latecomer.files import replacing
+from latecomer.reading.ids import refuse_clients, spelt_array
 
 MAX_CLASSES = 65_536
 _CHUNK = 1 << 24  # values checked at a time, so that a check needs no second copy of the data
@@ -210,7 +210,7 @@ def make_dataset(
     y : ndarray, shape [N]
         Whole numbers from 0, of any numeric type.
     client : ndarray of whole numbers or strings, shape [N], optional
-        Numbered from 0 in sorted order; spelt as :mod:`~latecomer.eval.reading.ids` says.
+        Numbered from 0 in sorted order; spelt as :mod:`~latecomer.reading.ids` says.
     test : ndarray of bool, shape [N], optional
     coarse : ndarray, shape [N], optional
         Superclass of each sample, whole numbers from 0; a class must not lie in two.

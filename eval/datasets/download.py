@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.reader import Archive
-from latecomer.eval.errors import InputError
-from latecomer.eval.files import write_atomic
+from latecomer.files import write_atomic
 
 OnBytes = Callable[[str, int, int], None]
 """Called with the file, the bytes downloaded so far and the total bytes (0: unknown)."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.reading.column_names import (
+from latecomer.errors import InputError
+from latecomer.reading.column_names import (
     averaged_over,
     counts_rows,
     is_unnamed,

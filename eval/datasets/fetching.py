@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.download import (
     Fetched,
     OnBytes,
@@ -17,7 +18,6 @@ from latecomer.eval.datasets.download import (
 from latecomer.eval.datasets.locations import data_root, reading
 from latecomer.eval.datasets.registry import DATASETS, load_dataset
 from latecomer.eval.datasets.sources import SOURCES, Archive, Source
-from latecomer.eval.errors import InputError, nearest
 
 _SPARE = 1 << 20
 

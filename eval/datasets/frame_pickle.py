@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.restricted_pickle import (
     Array,
     Dtype,
@@ -19,7 +20,6 @@ from latecomer.eval.datasets.restricted_pickle import (
     load_pickle,
     whole,
 )
-from latecomer.eval.errors import InputError
 
 _MOST_BYTES = 1 << 24
 _LONGEST = 64  # a single long text that all cells share would fill the memory

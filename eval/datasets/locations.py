@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.reading.encoded_text import undecodable
+from latecomer.errors import InputError
+from latecomer.reading.encoded_text import undecodable
 
 ENVIRONMENT = "LATECOMER_DATA"
 # Exceptions that file decoders raise on invalid bytes.
@@ -113,7 +113,7 @@ def given_folder(path: object, what: str) -> Path:
     --------
     >>> given_folder("no-such-folder", "a folder of pictures")
     Traceback (most recent call last):
-    latecomer.eval.errors.InputError: data.path: there is no folder no-such-folder
+    latecomer.errors.InputError: data.path: there is no folder no-such-folder
     """
     folder = given_path(path, what)
     if not folder.is_dir():

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.locations import reading, require_file
-from latecomer.eval.errors import InputError
 
 LAYOUTS: dict[str, str] = {
     "vector": "[N, D]",
@@ -70,7 +70,7 @@ def check_layout(layout: object) -> None:
 
     >>> check_layout("nchw")
     Traceback (most recent call last):
-    latecomer.eval.errors.InputError: data.layout must be one of vector, hw, chw, hwc, got 'nchw'
+    latecomer.errors.InputError: data.layout must be one of vector, hw, chw, hwc, got 'nchw'
     """
     if layout is not None and layout not in LAYOUTS:
         raise InputError(f"data.layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
-from latecomer.eval.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

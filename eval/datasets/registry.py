@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from latecomer.declared import declared
+from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.reader import Reader
-from latecomer.eval.discovery import declared
-from latecomer.eval.errors import InputError, nearest
 
 __all__ = ["DATASETS", "Reader", "load_dataset"]
 

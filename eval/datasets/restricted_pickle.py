@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 
 _OPCODES = (
     *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
@@ -131,7 +131,7 @@ def load_pickle(content: bytes, kind: Kind) -> Any:
     [1, 'two']
     >>> load_pickle(pickle.dumps(print, protocol=2), Kind("list", {}))
     Traceback (most recent call last):
-    latecomer.eval.errors.InputError: asks for __builtin__.print, which no list needs: nothing of \
+    latecomer.errors.InputError: asks for __builtin__.print, which no list needs: nothing of \
 it was run
     """
     _check_opcodes(content, kind)

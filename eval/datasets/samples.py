@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.columns import as_classes, as_clients, refuse_regression
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.pictures import pictures
-from latecomer.eval.errors import InputError
 
 _READ_AGAIN = 8  # samples read twice, to detect random transforms
 

@@ -4,9 +4,9 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.reading.delimited import find_misfit, foreign_header, read_header
-from latecomer.eval.reading.encoded_text import file_beginning, refuse_other_than_text, text_of
+from latecomer.errors import InputError
+from latecomer.reading.delimited import find_misfit, foreign_header, read_header
+from latecomer.reading.encoded_text import file_beginning, refuse_other_than_text, text_of
 
 
 def header_of(file: Path) -> tuple[list[str], int]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds.shift.adaptation import proxy_a
-from latecomer.eval.checks import one_of
-from latecomer.eval.errors import InputError
+from latecomer.checks import one_of
+from latecomer.errors import InputError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.eval.certificates.rows import certificate_facts, certificate_rows
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.measures.blindness import blindness_rows
 from latecomer.eval.measures.choices import choice_rows
@@ -22,6 +21,7 @@ from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.contract import Request
 from latecomer.eval.routes.r0_held_out import score_certification
 from latecomer.eval.routes.registry import certify_all
+from latecomer.eval.routes.rows import certificate_facts, certificate_rows
 from latecomer.eval.scoring.rows import client_rows, effect_rows, gap_row, group_rows
 from latecomer.eval.scoring.scores import ClientScore, GroupScore, group_score
 from latecomer.eval.settings.cell import TrainingCell

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.files import write_atomic
+from latecomer.errors import InputError
+from latecomer.files import write_atomic
 
 _MANIFEST = ".manifest.json"
 

@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 from typing import Any
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.reading.yaml_text import read_mapping
+from latecomer.errors import InputError
+from latecomer.reading.yaml_text import read_mapping
 
 ARCHIVE = "cells.tar.xz"
 """Holds the folder ``cells`` of a finished run; CONTRIBUTING.md has the command that makes it."""

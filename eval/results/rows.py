@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from latecomer.eval.checks import named_files, output_files
-from latecomer.eval.errors import InputError, nearest
-from latecomer.eval.files import write_atomic
+from latecomer.checks import named_files, output_files
+from latecomer.errors import InputError, nearest
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
 from latecomer.eval.results.kept_cells import cells_of, declared_study, run_folder
+from latecomer.files import write_atomic
 
 __all__ = [
     "COLUMNS",

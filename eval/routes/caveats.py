@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from latecomer.eval.certificates.rows import left_for_others
+from latecomer.certify.statements import left_for_others
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.training_entries import TrainingRoute

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from latecomer.eval.certificates.populations import BETS
-from latecomer.eval.certificates.rules import (
+from latecomer.certify.bands import BANDS
+from latecomer.certify.rule import (
     BEST_OF,
     DEFAULT_RULE,
     MEAN_RULES,
@@ -19,9 +19,9 @@ from latecomer.eval.certificates.rules import (
     rules_for,
     sampling_of,
 )
-from latecomer.eval.certificates.tails import BANDS
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.routes.r3_personal_cut import check_classes, measured_samples
+from latecomer.eval.routes.scored_populations import BETS
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES, Compressed, Progressive, Tuned
 from latecomer.eval.schema import Count, Number, Positive, Probability, Seed, one_of, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike

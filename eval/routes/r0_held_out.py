@@ -9,16 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.eval.certificates.held_out import Scored, certify_best, certify_scores
-from latecomer.eval.certificates.populations import ball_of, certify_populations
-from latecomer.eval.certificates.rows import (
-    certificate_facts,
-    certificate_rows,
-    one_of_several,
-    pool_rows,
-    price_rows,
-)
-from latecomer.eval.certificates.rules import (
+from latecomer.certify.rule import (
     BEST_OF,
     DEFAULT_RULE,
     RULE_WITHOUT_ORDERS,
@@ -26,11 +17,20 @@ from latecomer.eval.certificates.rules import (
     rules_for,
     sampling_of,
 )
-from latecomer.eval.certificates.tails import error_curve, fractions_above
-from latecomer.eval.certificates.voided import Voided
+from latecomer.certify.voided import Voided
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
 from latecomer.eval.routes.entries import HeldOut
+from latecomer.eval.routes.rows import (
+    certificate_facts,
+    certificate_rows,
+    one_of_several,
+    pool_rows,
+    price_rows,
+)
+from latecomer.eval.routes.scored_clients import Scored, certify_best, certify_scores
+from latecomer.eval.routes.scored_populations import ball_of, certify_populations
+from latecomer.eval.routes.scored_tails import error_curve, fractions_above
 from latecomer.eval.scoring.cross_fitting import cross_fitted
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import TrainingCell

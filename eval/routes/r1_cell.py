@@ -25,7 +25,7 @@ from torch import Tensor
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.unseen_clients.single_level import single_level_kl, single_level_product
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.arrivals import arrivals
 from latecomer.eval.routes.r1_rows import Drawn, Tuning, Variance, tuning_findings

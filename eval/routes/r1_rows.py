@@ -13,14 +13,14 @@ from latecomer.bounds.held_out.betting import betting_mixture
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.losses import chernoff_kl
 from latecomer.bounds.unseen_clients.single_level_drawn import kl_from_draws, product_from_draws
-from latecomer.eval.certificates.rows import (
+from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.eval.routes.rows import (
     certificate_facts,
     certificate_rows,
     one_of_several,
     price_rows,
 )
-from latecomer.eval.results.artifacts import Artifact
-from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.training_entries import Tuned
 from latecomer.eval.scoring.scores import ClientScore
 

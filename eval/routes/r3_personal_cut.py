@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 
 Ints = NDArray[np.int64]
 

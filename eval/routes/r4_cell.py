@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.arrivals import arrivals
 from latecomer.eval.routes.r4_progressive import Plan, Step, score_then_train

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.eval.certificates.rules import IID_SPLITS, LEAST_OUTSIDE, Asked, rules_for
-from latecomer.eval.errors import InputError
+from latecomer.certify.rule import IID_SPLITS, LEAST_OUTSIDE, Asked, rules_for
+from latecomer.errors import InputError
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.certificate import SplitLike
 

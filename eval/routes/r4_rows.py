@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.eval.certificates.rows import (
+from latecomer.eval.federation.groups import Group
+from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress
+from latecomer.eval.routes.rows import (
     certificate_facts,
     certificate_rows,
     one_of_several,
     price_rows,
 )
-from latecomer.eval.federation.groups import Group
-from latecomer.eval.results.artifacts import Artifact
-from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress
 from latecomer.eval.routes.training_entries import Progressive
 from latecomer.eval.scoring.rows import client_rows, group_rows
 from latecomer.eval.scoring.scores import ClientScore, group_score

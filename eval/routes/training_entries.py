@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from latecomer.eval.certificates.rules import rules_for
-from latecomer.eval.errors import InputError
+from latecomer.certify.rule import rules_for
+from latecomer.errors import InputError
 from latecomer.eval.routes.r4_progressive import Plan, plan_of
 from latecomer.eval.schema import Count, Positive, Probability, one_of, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.files import write_atomic
-from latecomer.eval.jobs.cell_directory import is_done, tidy
-from latecomer.eval.jobs.job import Job
-from latecomer.eval.jobs.lock import HeldError, held
+from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import packed_cells
+from latecomer.eval.runs.cell_directory import is_done, tidy
+from latecomer.eval.runs.job import Job
+from latecomer.eval.runs.lock import HeldError, held
 from latecomer.eval.studies.cells import content_id
+from latecomer.files import write_atomic
 
 _FILES = ("config.json", "progress.jsonl", "rows.csv", "timing.json")
 

@@ -15,9 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from latecomer.eval.checks import output_folder
-from latecomer.eval.errors import InputError
-from latecomer.eval.files import write_atomic
+from latecomer.checks import output_folder
+from latecomer.errors import InputError
 from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes.caveats import unproven
 from latecomer.eval.routes.r0_held_out import Drawn, issue_certificates
@@ -35,6 +34,7 @@ from latecomer.eval.runs.reissue_source import (
 )
 from latecomer.eval.runs.reissued_directory import LATE, Issued, write_reissued
 from latecomer.eval.scoring.scores_from_rows import Scores
+from latecomer.files import write_atomic
 
 __all__ = ["LATE", "MARK", "Reissued", "declared_entries", "reissue"]
 

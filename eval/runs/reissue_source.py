@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from latecomer.eval.certificates.rules import RULE_WITHOUT_ORDERS, RULES, sampling_of
-from latecomer.eval.errors import InputError
+from latecomer.certify.rule import RULE_WITHOUT_ORDERS, RULES, sampling_of
+from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import declared_study, run_folder
 from latecomer.eval.results.rows import COLUMNS, read_records
 from latecomer.eval.routes.entries import HeldOut

@@ -7,14 +7,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from latecomer.eval.files import write_atomic
-from latecomer.eval.jobs.cell_directory import seal
-from latecomer.eval.reading.yaml_text import write_yaml
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
 from latecomer.eval.results.kept_cells import cells_of
 from latecomer.eval.results.rows import rows_to_text
+from latecomer.eval.runs.cell_directory import seal
 from latecomer.eval.runs.provenance import environment
 from latecomer.eval.runs.reissue_source import MARK, Plan, Source, held_out
+from latecomer.files import write_atomic
+from latecomer.reading.yaml_text import write_yaml
 
 LATE = (
     "declared after these scores existed: it holds at its delta only if the choice of the rule and "

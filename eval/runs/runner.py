@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from latecomer.eval.certificates.foretold import foretold, refuse_too_few
+from latecomer.certify.foretold import foretold, refuse_too_few
+from latecomer.errors import CannotWriteError, InputError
 from latecomer.eval.devices import visible_gpus
-from latecomer.eval.errors import CannotWriteError, InputError
-from latecomer.eval.executors import Executor, LocalExecutor
-from latecomer.eval.executors.local import refuse_to_start_again
-from latecomer.eval.jobs.cell_directory import failure_of, is_done, says_storage
-from latecomer.eval.jobs.job import Job
-from latecomer.eval.jobs.lock import Watch
-from latecomer.eval.jobs.stopping import signals_interrupt
 from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.runs.adoption import check_sources
-from latecomer.eval.runs.run_directory import check_directory, count_scorings, declare, merge
+from latecomer.eval.runs.cell_directory import failure_of, is_done, says_storage
+from latecomer.eval.runs.directory import check_directory, count_scorings, declare, merge
+from latecomer.eval.runs.executor import Executor
+from latecomer.eval.runs.job import Job
+from latecomer.eval.runs.local import LocalExecutor, refuse_to_start_again
+from latecomer.eval.runs.lock import Watch
+from latecomer.eval.runs.stopping import signals_interrupt
 from latecomer.eval.runs.tally import Event, Failure, Tally
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.settings.certificate import RouteSettings

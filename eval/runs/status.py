@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.jobs.cell_directory import failure_of, is_done
-from latecomer.eval.jobs.lock import STALE_AFTER, owner_of
-from latecomer.eval.jobs.progress import last_entry
+from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import cells_of, declared_study, run_folder
+from latecomer.eval.runs.cell_directory import failure_of, is_done
+from latecomer.eval.runs.lock import STALE_AFTER, owner_of
+from latecomer.eval.runs.progress import last_entry
 
 State = Literal["done", "failed", "running", "stopped", "to do"]
 

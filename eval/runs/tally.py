@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from latecomer.eval.errors import CannotWriteError
-from latecomer.eval.executors import Report
-from latecomer.eval.jobs.cell_directory import failure_of, is_done, record_failure
-from latecomer.eval.jobs.job import Job, sweep
-from latecomer.eval.jobs.lock import HeldError, held
+from latecomer.errors import CannotWriteError
 from latecomer.eval.runs.adoption import adopt
+from latecomer.eval.runs.cell_directory import failure_of, is_done, record_failure
+from latecomer.eval.runs.executor import Report
+from latecomer.eval.runs.job import Job, sweep
+from latecomer.eval.runs.lock import HeldError, held
 
 
 @dataclass(frozen=True)

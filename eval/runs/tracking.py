@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.results.rows import read_rows
 from latecomer.eval.runs.tally import Event
 from latecomer.eval.shifts.own_function import function_at

@@ -5,51 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from latecomer.eval.errors import InputError
+from latecomer.certify.predictor import Ints, client_folds
 from latecomer.eval.scoring.scores import ClientScore
 
 if TYPE_CHECKING:
     from latecomer.eval.federation.groups import Group
     from latecomer.models.task.clients import Clients
-
-Ints = NDArray[np.int64]
-_PURPOSE = 0xF01D
-
-
-def client_folds(n_points: int, folds: int, *, seed: int, client: int) -> list[Ints]:
-    """Divide a client's points into random folds, with a random stream per client.
-
-    Parameters
-    ----------
-    n_points : int
-    folds : int
-        At least 2 and at most ``n_points``.
-    seed, client : int
-        The folds depend on nothing else.
-
-    Returns
-    -------
-    list of ndarray
-        Disjoint index arrays in increasing order; sizes differ by at most 1.
-
-    Raises
-    ------
-    InputError
-        There are more folds than points, or fewer than 2.
-
-    Examples
-    --------
-    >>> [len(fold) for fold in client_folds(7, 3, seed=0, client=4)]
-    [3, 2, 2]
-    """
-    if not 2 <= folds <= n_points:
-        raise InputError(
-            f"folds must be from 2 to the {n_points} points of client {client}, got folds={folds}"
-        )
-    order = np.random.default_rng([seed, client, _PURPOSE]).permutation(n_points)
-    return [np.sort(fold) for fold in np.array_split(order, folds)]
 
 
 def fold_groups(group: "Group", folds: int, *, seed: int) -> list["Group"]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.scoring.scores import ClientScore
 
 Row = Mapping[str, str]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.shifts.transforms import unit_floats
 from latecomer.eval.splits.clients import ClientRows, Role
 from latecomer.eval.splits.dealing import share_counts

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.shifts.transforms import unit_floats
 from latecomer.models.outside import module_at
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.shifts.other_data_set import Lack, refill
 from latecomer.eval.shifts.own_function import apply_own, import_shift, source_hash
 from latecomer.eval.shifts.transforms import SHIFTS, check_shifts

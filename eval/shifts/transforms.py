@@ -9,8 +9,8 @@ inputs: :func:`latecomer.eval.splits.build.deal_extrapolated` deals such clients
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from latecomer.eval.discovery import declared
-from latecomer.eval.errors import InputError, nearest
+from latecomer.declared import declared
+from latecomer.errors import InputError, nearest
 from latecomer.eval.shifts.kinds.declaration import Shift, not_images, unit_floats
 from latecomer.eval.shifts.kinds.inputs import blur, brightness, contrast, noise, rotate
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import whole
+from latecomer.checks import whole
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.splits.client_groups import GROUPS, amount, ordered_by_groups
 from latecomer.eval.splits.clients import ClientRows, cut_into_roles, label_counts
 from latecomer.eval.splits.dealing import stable_order

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import fraction, whole
+from latecomer.checks import fraction, whole
+from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.errors import InputError, nearest
 from latecomer.eval.splits.settings import Natural
 
 Ints = NDArray[np.int64]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
-from latecomer.eval.checks import whole
-from latecomer.eval.errors import InputError
+from latecomer.checks import whole
+from latecomer.errors import InputError
 from latecomer.eval.splits.dealing import class_totals, deal_rows, log_dirichlet
 from latecomer.eval.splits.dirichlet import draw_labels
 from latecomer.eval.splits.environment import Law, cut_pools, held_out_share

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.splits.environment import Law, fill_from_law, held_out_share
 from latecomer.eval.splits.pool import Filling, Pool
 

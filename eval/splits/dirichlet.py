@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import number_in, whole
-from latecomer.eval.errors import InputError
+from latecomer.checks import number_in, whole
+from latecomer.errors import InputError
 from latecomer.eval.splits.dealing import class_totals, log_dirichlet, share_counts
 from latecomer.eval.splits.pool import (
     MIN_SAMPLES,

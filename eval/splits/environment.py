@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import whole
-from latecomer.eval.errors import InputError
+from latecomer.checks import whole
+from latecomer.errors import InputError
 from latecomer.eval.splits.dealing import class_totals, deal_rows, log_dirichlet
 from latecomer.eval.splits.pool import Filling, Pool
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from latecomer.eval.checks import fraction, whole
+from latecomer.checks import fraction, whole
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.splits.clients import ClientRows, cut_into_roles
 from latecomer.eval.splits.dirichlet import fill_dirichlet
 from latecomer.eval.splits.environment import Law, draw_held_out

@@ -7,8 +7,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import whole
-from latecomer.eval.errors import InputError
+from latecomer.checks import whole
+from latecomer.errors import InputError
 from latecomer.eval.splits.client_mixtures import fill_client_mixtures
 from latecomer.eval.splits.client_types import fill_client_types
 from latecomer.eval.splits.dealing import balanced_classes, class_totals, share_counts

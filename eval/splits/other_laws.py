@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.splits.client_mixtures import check_concentrations, dirichlet_distances
 from latecomer.eval.splits.client_types import check_weights, distances
 from latecomer.eval.splits.environment import Law

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.checks import whole
+from latecomer.checks import whole
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.splits.dealing import class_totals, deal_rows, share_counts
 
 Ints = NDArray[np.int64]

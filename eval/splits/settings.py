@@ -13,8 +13,8 @@ from pydantic import (
     model_validator,
 )
 
-from latecomer.eval.checks import wrong
-from latecomer.eval.errors import InputError, nearest
+from latecomer.checks import wrong
+from latecomer.errors import InputError, nearest
 from latecomer.eval.schema import (
     Amount,
     Count,

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.errors import InputError
-from latecomer.eval.files import write_atomic
 from latecomer.eval.splits.clients import ClientRows
 from latecomer.eval.splits.environment import Law
+from latecomer.files import write_atomic
 
 Ints = NDArray[np.int64]
 _FORMAT = "latecomer split 1"

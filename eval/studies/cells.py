@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from latecomer.eval.certificates.rules import IID_SPLITS
+from latecomer.certify.rule import IID_SPLITS
 from latecomer.eval.results.rows import ROWS_SCHEMA_VERSION
 from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES

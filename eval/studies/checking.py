@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from latecomer.eval.certificates.rules import check_outside
-from latecomer.eval.errors import InputError, nearest
+from latecomer.certify.rule import check_outside
+from latecomer.errors import InputError, nearest
 from latecomer.eval.routes.entries import HeldOut
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES
 from latecomer.eval.settings.study_sections import Evaluation, MethodSettings

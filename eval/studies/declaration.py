@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from latecomer.eval.checks import short
-from latecomer.eval.errors import InputError
-from latecomer.eval.reading.encoded_text import text_of
-from latecomer.eval.reading.yaml_text import read_mapping, read_value
+from latecomer.checks import short
+from latecomer.errors import InputError
+from latecomer.reading.encoded_text import text_of
+from latecomer.reading.yaml_text import read_mapping, read_value
 
 
 def read_yaml(text: str | bytes, where: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def override(raw: dict[str, Any], assignment: str) -> None:
         The declaration.
     assignment : str
         ``key=value``; the key is dotted, list indices included; the value is YAML, as
-        :func:`~latecomer.eval.reading.yaml_text.read_value` reads it.
+        :func:`~latecomer.reading.yaml_text.read_value` reads it.
 
     Raises
     ------

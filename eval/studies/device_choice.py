@@ -6,8 +6,8 @@ A study that names no device computes on the CPU, so that it has the same cells 
 
 import sys
 
+from latecomer.errors import InputError
 from latecomer.eval.devices import lacking
-from latecomer.eval.errors import InputError
 from latecomer.eval.studies.settings import Study
 
 

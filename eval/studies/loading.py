@@ -5,7 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from latecomer.eval.errors import InputError, nearest
+from latecomer.errors import InputError, nearest
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.declaration import override, read_yaml
 from latecomer.eval.studies.scales import changed, leaves_paper

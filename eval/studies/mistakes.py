@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from latecomer.eval.checks import wrong
-from latecomer.eval.errors import nearest
+from latecomer.checks import wrong
+from latecomer.errors import nearest
 from latecomer.eval.routes.entries import ROUTE_SETTINGS
 from latecomer.eval.studies.settings import SPLIT_KINDS, sections
 

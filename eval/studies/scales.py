@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from latecomer.eval.errors import InputError, nearest
+from latecomer.errors import InputError, nearest
 from latecomer.eval.studies.declaration import set_key
 
 SCALES = ("smoke", "reduced", "paper")

@@ -6,7 +6,7 @@ A cell may train several models one after another; each has its own named slot.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 
 if TYPE_CHECKING:
     from latecomer.models.engine.checkpoint import Checkpoint

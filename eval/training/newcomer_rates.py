@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Federation, Group
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.scoring.scores import group_score

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import stats
 
-from latecomer.reports.answers.bounds import least_price
-from latecomer.reports.answers.certificate import declared_certificates
+from latecomer.certify.words import count, percent, points, shift_name
 from latecomer.reports.checks.check import Check
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import held_out
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import primary_predictor, records
-from latecomer.reports.words import count, percent, points, shift_name
+from latecomer.reports.guarantees.answer import least_price
+from latecomer.reports.guarantees.certificate import declared_certificates
 
 FEW_CLIENTS = 20
 FEW_POINTS = 5

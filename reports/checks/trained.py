@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from latecomer.certify.words import count, listing, percent
+from latecomer.reports.accuracy.sameness import sameness_frame, say_sameness
+from latecomer.reports.accuracy.training import training_frame
 from latecomer.reports.checks.check import Check
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
-from latecomer.reports.errors.sameness import sameness_frame, say_sameness
-from latecomer.reports.errors.training import training_frame
 from latecomer.reports.frames.errors import primary_predictor
-from latecomer.reports.words import count, listing, percent
 
 IMPROVING = 0.01  # error lost over the last quarter of the rounds
 DIVERGED = 0.05  # error gained since the best round measured

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from latecomer.certify.words import count, points
 from latecomer.reports.checks.check import Check
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.artifacts import split_tables
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import primary_predictor
-from latecomer.reports.words import count, points
 
 
 def _novel(material: Material) -> pd.DataFrame:

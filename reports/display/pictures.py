@@ -7,9 +7,9 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from latecomer.reports.display.blocks import Grid, Picture, download
+from latecomer.certify.page.blocks import Grid, Picture, download
+from latecomer.certify.page.svg import NARROW, WIDE
 from latecomer.reports.display.rendering import pdf_file, png_file, svg_file, svg_inline, svg_of
-from latecomer.reports.display.style import NARROW, WIDE
 from latecomer.reports.display.table import Table
 
 

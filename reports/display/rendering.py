@@ -7,7 +7,8 @@ import warnings
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from latecomer.reports.display.style import INK, settings
+from latecomer.certify.page.svg import INK
+from latecomer.reports.display.style import settings
 
 DPI = 200
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from latecomer.certify.page.blocks import Facts, Heading, Items, Listing, Text
 from latecomer.eval.results.rows import RunRecord
-from latecomer.reports.display.blocks import Facts, Heading, Items, Listing, Text
 from latecomer.reports.display.drawing import Looks
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.style import looks

@@ -12,13 +12,10 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+from latecomer.certify.page.svg import INK, MUTED
 from latecomer.eval.names import method_facts
 from latecomer.reports.words import shown_names
 
-INK = "#1b1f24"
-MUTED = "#7d858f"
-WIDE = 7.2
-NARROW = 3.6
 # Bounds and their terms are told apart by marks.
 BOUND_MARKS = ("o", "s", "^", "D", "v", "P")
 
@@ -32,11 +29,6 @@ _HATCHES = ("", "///", "...", "xx")
 TERM_FILLS = ("#59626e", "#a9b2bd", "#838c98", "#c9d0d8", "#707986", "#959eaa")
 TERM_HATCHES = ("", "", "///", "...", "\\\\\\", "xxx")
 
-# Routes of certificates are not methods: own colours, distinct for colour-blind readers too.
-ROUTE_COLOURS = {
-    **{"r0": "#206c93", "r1": "#930df2", "r2": "#939393"},
-    **{"r3": "#936c46", "r4": "#f2590d", "r5": "#df59f2"},
-}
 ROUTE_MARKS = {"r0": "s", "r1": "^", "r2": "v", "r3": "P", "r4": "D", "r5": "X"}
 
 

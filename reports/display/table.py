@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from latecomer.reports.display.blocks import keyed
-from latecomer.reports.words import DASH, MINUS, points
+from latecomer.certify.page.blocks import keyed
+from latecomer.certify.words import DASH, MINUS, points
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 

@@ -11,15 +11,15 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from latecomer.certify.page.svg import MUTED, WIDE
+from latecomer.certify.words import chance, counts, percent
 from latecomer.reports.display.drawing import MOST_CURVES, Looks, sheet, styled
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
-from latecomer.reports.display.style import MUTED, WIDE
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import client_errors, primary_predictor
 from latecomer.reports.guarantees.shares import curve_frame
-from latecomer.reports.words import chance, counts, percent
 
 
 def error_distribution_frame(rows: pd.DataFrame) -> pd.DataFrame:

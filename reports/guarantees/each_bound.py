@@ -12,6 +12,18 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from latecomer.certify.page.svg import INK, WIDE
+from latecomer.certify.words import (
+    DASH,
+    count,
+    file_stem,
+    magnitude,
+    number,
+    percent,
+    sentence_case,
+    shift_name,
+    span,
+)
 from latecomer.reports.display.drawing import beside, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
@@ -26,24 +38,13 @@ from latecomer.reports.display.section import (
     Section,
     Text,
 )
-from latecomer.reports.display.style import BOUND_MARKS, INK, TERM_FILLS, TERM_HATCHES, WIDE
+from latecomer.reports.display.style import BOUND_MARKS, TERM_FILLS, TERM_HATCHES
 from latecomer.reports.display.table import Table, counted
 from latecomer.reports.frames.bounds import claims, ledger_of, status
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, first_record, records
 from latecomer.reports.guarantees.parts import parts_frame, parts_table
-from latecomer.reports.words import (
-    DASH,
-    bound_name,
-    count,
-    file_stem,
-    magnitude,
-    number,
-    percent,
-    sentence_case,
-    shift_name,
-    span,
-)
+from latecomer.reports.words import bound_name
 
 # More stacked bars than this are unreadable: marks on one row per method replace them.
 MOST_BARS = 45

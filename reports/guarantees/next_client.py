@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from latecomer.certify.words import chance, percent
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import client_errors, primary_predictor, records
-from latecomer.reports.words import chance, percent
 
 _TRAINED = [*MODEL, "seed"]
 

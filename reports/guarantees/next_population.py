@@ -9,31 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from latecomer.reports.display.drawing import (
-    Looks,
-    leaders,
-    leaders_caption,
-    sheet,
-    shown,
-    styled,
-)
-from latecomer.reports.display.naming import model_called, model_names
-from latecomer.reports.display.pictures import Plot
-from latecomer.reports.display.section import Block, Material, Section, Text
-from latecomer.reports.display.style import INK, MUTED, WIDE, Look
-from latecomer.reports.display.table import Table, plus_minus
-from latecomer.reports.frames.comparison import MODEL
-from latecomer.reports.frames.errors import records
-from latecomer.reports.frames.populations import (
-    SHARES,
-    breaking_frame,
-    certified_at,
-    held_back,
-    population_curves,
-    population_points,
-    worst_group,
-)
-from latecomer.reports.words import (
+from latecomer.certify.page.svg import INK, MUTED, WIDE
+from latecomer.certify.words import (
     BALLS,
     DASH,
     NOTHING_NEW,
@@ -45,6 +22,30 @@ from latecomer.reports.words import (
     number,
     percent,
     span,
+)
+from latecomer.reports.display.drawing import (
+    Looks,
+    leaders,
+    leaders_caption,
+    sheet,
+    shown,
+    styled,
+)
+from latecomer.reports.display.naming import model_called, model_names
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section, Text
+from latecomer.reports.display.style import Look
+from latecomer.reports.display.table import Table, plus_minus
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import records
+from latecomer.reports.frames.populations import (
+    SHARES,
+    breaking_frame,
+    certified_at,
+    held_back,
+    population_curves,
+    population_points,
+    worst_group,
 )
 
 _DISTANCES = {

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from latecomer.certify.words import DASH, chance, magnitude, percent, shift_name
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table
@@ -16,7 +17,7 @@ from latecomer.reports.frames.errors import (
     in_order,
     records,
 )
-from latecomer.reports.words import DASH, bound_name, chance, magnitude, percent, shift_name
+from latecomer.reports.words import bound_name
 
 CURVE_COLUMNS = (
     *("label", "predictor", "seed", "bound", "shift", "severity", "delta", "level", "sampled"),

@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from latecomer.certify.words import DASH, MINUS, magnitude, percent, points
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.bounds import MEASURED_TERMS, bound_frame
 from latecomer.reports.frames.comparison import MODEL, half_width
 from latecomer.reports.frames.errors import client_errors, in_order, records
-from latecomer.reports.words import DASH, MINUS, bound_name, magnitude, percent, points
+from latecomer.reports.words import bound_name
 
 PAID = {"samples": "sample_level", "deviation": "sample_level", "draws": "monte_carlo"}
 """What terms pay for; all others pay for the choice of clients."""

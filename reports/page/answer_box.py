@@ -6,26 +6,18 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from latecomer.reports.answers import answers as asked_answers
-from latecomer.reports.answers import only_runs
-from latecomer.reports.answers.accuracy import said_of_errors
-from latecomer.reports.answers.certificate import declared_certificates
+from latecomer.certify.sentences import statement
+from latecomer.certify.words import count, listing, percent, points, sentence_case, shift_name, span
+from latecomer.reports.accuracy.answer import said_of_errors
 from latecomer.reports.checks import CHECKS, findings
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONTROL, failures_frame, primary_predictor, records
-from latecomer.reports.statements.sentence import statement
-from latecomer.reports.words import (
-    bound_name,
-    count,
-    listing,
-    percent,
-    points,
-    sentence_case,
-    shift_name,
-    span,
-)
+from latecomer.reports.guarantees.certificate import declared_certificates
+from latecomer.reports.page.questions import answers as asked_answers
+from latecomer.reports.page.questions import only_runs
+from latecomer.reports.words import bound_name
 
 # More answers than this are folded away: the first screen is for the lowest.
 MOST_ANSWERS = 6

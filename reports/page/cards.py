@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from latecomer.certify.sentences import statement
 from latecomer.eval.names import rules_for
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.bounds import ledger_of
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import CONDITION, records
-from latecomer.reports.statements.sentence import statement
 from latecomer.reports.words import PROTOCOLS
 
 SCHEMA = 1

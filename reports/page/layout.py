@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from latecomer.reports.display.section import Section
 
 # Every Section that a module of these folders holds can stand on a page.
-WINGS = ("errors", "guarantees", "measures", "page")
+WINGS = ("accuracy", "guarantees", "shift", "clients", "page")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def sections() -> dict[str, Section]:
     Examples
     --------
     >>> sections()["gap"].show.__module__
-    'latecomer.reports.errors.accuracy'
+    'latecomer.reports.accuracy.errors'
     """
     by_name: dict[str, Section] = {}
     for section in _found():

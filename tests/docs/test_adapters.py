@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from latecomer import certify_losses
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 ADAPTERS = ROOT / "docs" / "examples" / "adapters"

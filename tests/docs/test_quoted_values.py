@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from latecomer import bounds, certify_losses
 from latecomer.bounds.binary_kl import kl_inverse_upper
-from latecomer.cli import app
+from latecomer.commands.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "reports" / "reference" / "benchmarks" / "cpu.json"

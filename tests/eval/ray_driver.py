@@ -9,8 +9,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from latecomer.eval.executors import RayExecutor
-from latecomer.eval.jobs.job import Job
+from latecomer.eval.runs.job import Job
+from latecomer.eval.runs.ray import RayExecutor
 from latecomer.eval.studies.cells import Cell
 
 

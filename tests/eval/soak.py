@@ -13,7 +13,7 @@ import json
 import os
 import sys
 
-from latecomer.eval.executors import local
+from latecomer.eval.runs import local
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.loading import load_study
 

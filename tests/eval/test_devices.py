@@ -11,22 +11,21 @@ import torch
 import yaml
 from typer.testing import CliRunner
 
-from latecomer.cli import app
+from latecomer.commands.app import app
+from latecomer.errors import InputError
 from latecomer.eval.devices import claim, device_name, lacking
-from latecomer.eval.errors import InputError
-from latecomer.eval.executors import Report
-from latecomer.eval.executors.contract import ONE_THREAD
-from latecomer.eval.executors.remote_worker import (
+from latecomer.eval.federation.groups import Store, build_federation
+from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.routes.cells import read_cell
+from latecomer.eval.runs.executor import ONE_THREAD, Report
+from latecomer.eval.runs.job import Job, carry_out
+from latecomer.eval.runs.remote_worker import (
     Errand,
     Refusal,
     Setting,
     board_in,
     carry_out_elsewhere,
 )
-from latecomer.eval.federation.groups import Store, build_federation
-from latecomer.eval.jobs.job import Job, carry_out
-from latecomer.eval.protocol.evaluate import evaluate_cell
-from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.runs.runner import run
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.settings.study_sections import Shifts

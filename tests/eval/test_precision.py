@@ -5,10 +5,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from latecomer.cli import app
-from latecomer.eval.errors import InputError
+from latecomer.commands.app import app
+from latecomer.errors import InputError
 from latecomer.eval.protocol.evaluate import evaluate_cell
-from latecomer.eval.runs.run_directory import check_directory, declare
+from latecomer.eval.runs.directory import check_directory, declare
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.device_choice import settled
 from latecomer.eval.training.setup import budget_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = ("bounds", "models", "eval", "reports")
+LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands")
 
 
 @dataclass

@@ -26,7 +26,7 @@ READERS = (
 DOORS = """
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.sources import SOURCES
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.splits.build import make_split
 from latecomer.eval.studies.loading import load_study
 

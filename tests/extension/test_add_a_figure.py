@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from latecomer.eval.results.rows import load_run
-from latecomer.reports import errors, report
+from latecomer.reports import accuracy as errors
+from latecomer.reports import report
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Heading, Material, Text
 from latecomer.reports.display.table import Table
@@ -81,7 +82,7 @@ def dropped(tmp_path, monkeypatch):
     place.parent.mkdir()
     place.write_text(SPREAD)
     monkeypatch.setattr(errors, "__path__", [*errors.__path__, str(place.parent)])
-    monkeypatch.delitem(__import__("sys").modules, "latecomer.reports.errors.extremes", False)
+    monkeypatch.delitem(__import__("sys").modules, "latecomer.reports.accuracy.extremes", False)
     return place
 
 

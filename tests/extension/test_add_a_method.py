@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from latecomer.eval.runs.run_directory import declare
+from latecomer.eval.runs.directory import declare
 from latecomer.eval.studies.loading import load_study
 from latecomer.reports.page.citations import citations
 

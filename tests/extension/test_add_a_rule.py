@@ -10,7 +10,7 @@ RULE = '''
 import numpy as np
 
 from latecomer.bounds.held_out.losses import hoeffding
-from latecomer.eval.certificates.inequalities.declaration import Rule
+from latecomer.certify.rules.declaration import Rule
 
 
 def _hoeffding(a):
@@ -21,11 +21,11 @@ def _hoeffding(a):
 RULES = (Rule(name="hoeffding", words="Hoeffding's inequality", bound=_hoeffding),)
 '''
 DOORS = """
-from latecomer.eval.certificates.held_out import Scored, certify_best, certify_scores
+from latecomer.eval.routes.scored_clients import Scored, certify_best, certify_scores
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.studies.loading import load_study
-from latecomer.reports.statements.every_kind import examples
-from latecomer.reports.statements.sentence import statement
+from latecomer.certify.every_kind import examples
+from latecomer.certify.sentences import statement
 from latecomer.reports.words import bound_name
 
 study = load_study("quickstart", ["certificates=[{rule: hoeffding},"
@@ -42,7 +42,7 @@ print(statement(dict(examples())["r0:hoeffding, finite pool, deterministic"]))
 
 
 def test_one_file_opens_every_door(package):
-    package.write("eval/certificates/inequalities/hoeffding.py", RULE)
+    package.write("certify/rules/hoeffding.py", RULE)
     chosen, alone, best, name, sentence = package.run("-c", DOORS).splitlines()
     assert chosen == "hoeffding ('product', 'hoeffding')"
     value, said = alone.split(" ", 1)
@@ -56,7 +56,7 @@ def test_one_file_opens_every_door(package):
 
 
 def test_the_command_line_certifies_by_it(package):
-    package.write("eval/certificates/inequalities/hoeffding.py", RULE)
+    package.write("certify/rules/hoeffding.py", RULE)
     table = package.root / "losses.csv"
     table.write_text("client,loss\n" + "".join(f"{i},0.1\n" for i in range(30)), "utf-8")
     told = package.run("-m", "latecomer", "certify", str(table), "--rule", "hoeffding")
@@ -66,8 +66,6 @@ def test_the_command_line_certifies_by_it(package):
 
 
 def test_a_rule_that_is_declared_twice_is_refused(package):
-    package.write(
-        "eval/certificates/inequalities/again.py", RULE.replace('"hoeffding"', '"product"')
-    )
-    say = "try: import latecomer.eval.certificates.rules\nexcept ValueError as error: print(error)"
+    package.write("certify/rules/again.py", RULE.replace('"hoeffding"', '"product"'))
+    say = "try: import latecomer.certify.rule\nexcept ValueError as error: print(error)"
     assert "'product' is declared twice, again by means" in package.run("-c", say)

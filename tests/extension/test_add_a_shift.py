@@ -32,12 +32,12 @@ DOORS = """
 import numpy as np
 import pandas as pd
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.shifts.populations import shifted_certification, shifted_populations
 from latecomer.eval.splits.build import make_split
 from latecomer.eval.studies.loading import load_study
 from latecomer.reports.display.style import looks
-from latecomer.reports.errors.shift import shift_figure
+from latecomer.reports.shift.curves import shift_figure
 
 asked = ["shifts.inversion=[0.5, 1]", "certificates=[{rule: product, shifts: [inversion]}]"]
 study = load_study("quickstart", asked)

@@ -9,8 +9,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from latecomer.certify.page.svg import ROUTE_COLOURS
 from latecomer.models.methods import METHODS
-from latecomer.reports.display.style import ROUTE_COLOURS, ROUTE_MARKS, looks
+from latecomer.reports.display.style import ROUTE_MARKS, looks
 
 SEEN_BY = {
     "all cones": np.eye(3),

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from latecomer.eval.jobs.cell_directory import is_done
 from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.results.rows import load_run, read_records
 from latecomer.eval.runs import runner
+from latecomer.eval.runs.cell_directory import is_done
 from latecomer.eval.runs.status import run_status
 from latecomer.eval.studies.loading import load_study
 

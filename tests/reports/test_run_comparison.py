@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
+from latecomer.commands.run_comparison import show_comparison
 from latecomer.eval.results.rows import InputError
 from latecomer.reports import compare_runs
-from latecomer.run_comparison import show_comparison
 
 SMALL = {"seeds": (0, 1), "labels": ("local", "pefll")}
 

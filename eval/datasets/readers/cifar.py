@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.cifar_pickle import load_cifar_pickle
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import find_folder, read_bytes, reading
 from latecomer.eval.datasets.publisher_sets import Part, join_sets
 from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
-from latecomer.eval.errors import InputError
 
 CIFAR10_CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),

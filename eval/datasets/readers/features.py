@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.columns import REAL, as_classes, numbers_of
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.feature_columns import feature_columns, refuse_owner
@@ -20,10 +21,9 @@ from latecomer.eval.datasets.locations import data_root, reading, require_file
 from latecomer.eval.datasets.reader import Reader, Source
 from latecomer.eval.datasets.readers.npz import read_arrays
 from latecomer.eval.datasets.text_form import form_of, header_of
-from latecomer.eval.errors import InputError
-from latecomer.eval.reading.column_names import is_unnamed, may_number_rows, refuse_repeated
-from latecomer.eval.reading.delimited import foreign_header
-from latecomer.eval.reading.encoded_text import text_of
+from latecomer.reading.column_names import is_unnamed, may_number_rows, refuse_repeated
+from latecomer.reading.delimited import foreign_header
+from latecomer.reading.encoded_text import text_of
 
 WIDTHS = {"inaturalist": 1280, "landmarks": 1280, "yahoo_answers": 768}
 """Length of the papers' vectors, from MobileNetV2's pooled layer or from BERT-base."""

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.client_groups import in_groups
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.frame_pickle import load_frame
 from latecomer.eval.datasets.locations import data_root, read_bytes, reading, require_file
 from latecomer.eval.datasets.reader import Reader, Source
-from latecomer.eval.errors import InputError, nearest
 
 VERSION = "0.2.10"
 """Version of the wheel that the fingerprints below are of."""

@@ -8,10 +8,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import find_folder, reading, require_file
 from latecomer.eval.datasets.reader import Reader, Source
-from latecomer.eval.errors import InputError
 
 _SIDE, _PADDED = 28, 32
 _PAPER = 255  # LEAF's images are black strokes on white

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.array_pickle import load_arrays
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import given_folder, read_bytes, reading, require_file
@@ -19,7 +20,6 @@ from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.datasets.readers.cifar import read_cifar10, read_cifar100
 from latecomer.eval.datasets.readers.idx import read_fashion_mnist, read_mnist
-from latecomer.eval.errors import InputError
 
 _PUBLISHED = {
     "cifar10": read_cifar10,

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.columns import ROLES, Columns, from_columns
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import given_path, reading
 from latecomer.eval.datasets.reader import Reader
-from latecomer.eval.errors import InputError
 
 
 def read_huggingface(*, path: str | Path, split: object = None, **roles: Any) -> Dataset:

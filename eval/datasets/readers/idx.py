@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import find_folder, reading, require_file
 from latecomer.eval.datasets.publisher_sets import Part, join_sets
 from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
-from latecomer.eval.errors import InputError
 
 _TRAIN, _TEST = "train", "t10k"
 _KINDS = {3: "images", 1: "labels"}

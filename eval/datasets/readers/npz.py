@@ -11,13 +11,13 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.client_groups import in_groups
 from latecomer.eval.datasets.columns import refuse_regression
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import given_path
 from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import Reader
-from latecomer.eval.errors import InputError
 
 # Exceptions that zipfile, its decompressors and NumPy's header parser raise on invalid bytes.
 _DAMAGE = (

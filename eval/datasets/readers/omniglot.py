@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import find_folder, read_bytes, reading
 from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
-from latecomer.eval.errors import InputError
 
 _SETS = ("images_background", "images_evaluation")
 _SIDE = 105

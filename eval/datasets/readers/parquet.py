@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.columns import ROLES, columns_of, from_columns
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import given_path, reading, require_file
 from latecomer.eval.datasets.reader import Reader
-from latecomer.eval.errors import InputError
 
 
 def read_parquet(*, path: str | Path, **roles: Any) -> Dataset:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.array_pickle import load_boxed
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import given_folder, reading, require_file
 from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import Reader
-from latecomer.eval.errors import InputError
 
 _COUNTS = "Size of samples for labels in clients"
 _LARGEST = 1 << 33  # bytes of one client's file, unpacked
@@ -50,7 +50,7 @@ def read_pfllib(*, path: str | Path, layout: str | None = None) -> Dataset:
     --------
     >>> read_pfllib(path="no-such-folder")
     Traceback (most recent call last):
-    latecomer.eval.errors.InputError: data.path: there is no folder no-such-folder
+    latecomer.errors.InputError: data.path: there is no folder no-such-folder
     """
     folder = given_folder(path, "a folder that PFLlib made")
     check_layout(layout)

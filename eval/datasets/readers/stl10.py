@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import find_folder, read_bytes, reading, require_file
 from latecomer.eval.datasets.publisher_sets import Part, join_sets
 from latecomer.eval.datasets.reader import Archive, Reader, Source, mirrored
 from latecomer.eval.datasets.readers.cifar import CIFAR10_CLASSES
-from latecomer.eval.errors import InputError
 
 STL10_CLASSES = (
     *("airplane", "bird", "car", "cat", "deer"),

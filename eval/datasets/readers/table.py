@@ -4,12 +4,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.columns import ROLES, columns_of, from_columns
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.locations import given_path, reading, require_file
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.datasets.text_form import form_of, header_of
-from latecomer.eval.errors import InputError
 
 
 def read_table(*, path: str | Path, **roles: Any) -> Dataset:

@@ -2,10 +2,10 @@
 
 from types import ModuleType
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.datasets.samples import from_samples
-from latecomer.eval.errors import InputError
 from latecomer.models.outside import module_at
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 
 Images = NDArray[np.float32]
 

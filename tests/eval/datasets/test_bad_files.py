@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from latecomer.cli import app
+from latecomer.commands.app import app
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.cifar_pickle import load_cifar_pickle
-from latecomer.eval.errors import InputError
 
 PY, BIN = "cifar-10-batches-py", "cifar-10-batches-bin"
 IDX = (

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from latecomer.cli import app
+from latecomer.commands.app import app
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
-from latecomer.eval.errors import InputError
-from latecomer.eval.reading.column_names import counts_rows, names_owner, numbers_rows
+from latecomer.reading.column_names import counts_rows, names_owner, numbers_rows
 
 RNG = np.random.default_rng(7)
 FRAME = pd.DataFrame(

@@ -4,8 +4,8 @@ import sys
 import numpy as np
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import DATASETS, load_dataset, make_dataset
-from latecomer.eval.errors import InputError
 
 
 def test_digits_are_the_real_ones():

@@ -7,9 +7,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from latecomer import clients_from
-from latecomer.cli import app
+from latecomer.commands.app import app
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.errors import InputError
 
 STUDY = """
 study: mine

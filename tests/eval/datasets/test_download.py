@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import download as downloads
 from latecomer.eval.datasets.download import RECORD, download
 from latecomer.eval.datasets.fetching import fetch, unpack, verify
 from latecomer.eval.datasets.sources import SOURCES, Archive, Source
-from latecomer.eval.errors import InputError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

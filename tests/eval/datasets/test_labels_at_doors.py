@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from latecomer.eval.certificates.from_predictor import score_clients
+from latecomer.certify.predictor import score_clients
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
-from latecomer.eval.errors import InputError
 
 
 def doors(labels, folder):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.errors import InputError
 
 X = np.arange(6 * 4 * 5, dtype=np.uint8).reshape(6, 4, 5)
 Y = np.array([0, 1, 2, 0, 1, 2])

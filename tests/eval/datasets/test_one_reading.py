@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
-from latecomer.eval.errors import InputError
 
 TABLES = Path(__file__).parent.parent / "reading" / "tables"
 FRAME = pd.DataFrame(

@@ -10,9 +10,9 @@ import zipfile
 import numpy as np
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.array_pickle import load_arrays, load_boxed
-from latecomer.eval.errors import InputError
 
 SIZES = {"train": 6, "test": 3}
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.errors import InputError
 
 SIZES = {
     "cifar10": ((120, 3, 32, 32), 20, 10),

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from latecomer.eval.certificates.from_predictor import score_clients
+from latecomer.certify.predictor import score_clients
+from latecomer.errors import InputError
 from latecomer.eval.datasets.columns import as_classes, refuse_regression
 from latecomer.eval.datasets.from_objects import clients_from
 from latecomer.eval.datasets.readers.npz import read_npz
-from latecomer.eval.errors import InputError
 
 RNG = np.random.default_rng(3)
 TARGETS = {

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.federation.distances import (
     a_distance,
     label_distances,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.loading import load_study

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from latecomer.bounds import pefll_31, pefll_31_minT
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.measures.lipschitz import jacobian_norm, steepest
 from latecomer.eval.measures.theorem31 import quantities, slope
 from latecomer.eval.measures.theorem31_rows import RATE_TERMS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from latecomer.bounds import linear_optimum
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.protocol.denoising import (
     denoising_findings,
     draw_clients,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.eval import files
-from latecomer.eval.errors import InputError, nearest
+from latecomer import files
+from latecomer.errors import InputError, nearest
 from latecomer.eval.results.rows import (
     COLUMNS,
     Artifact,

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.routes.entries import ROUTE_SETTINGS
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.routes.training_entries import TRAINING_ROUTES

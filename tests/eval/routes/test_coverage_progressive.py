@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from latecomer.eval.certificates.rules import Asked, rules_for
+from latecomer.certify.rule import Asked, rules_for
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.r4_cell import checkpoints
 from latecomer.eval.routes.r4_progressive import (

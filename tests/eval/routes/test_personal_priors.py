@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import make_row

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from latecomer.bounds.held_out.losses import product
-from latecomer.eval.certificates.rules import rules_for
-from latecomer.eval.errors import InputError
+from latecomer.certify.rule import rules_for
+from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import make_row

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.held_out.betting import betting_mixture
-from latecomer.eval.certificates.rules import RULES, Asked, rules_for
+from latecomer.certify.rule import RULES, Asked, rules_for
 
 STEPS, GRID, DELTA = 50, 20, 0.05
 

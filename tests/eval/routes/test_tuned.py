@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from latecomer.bounds import single_level_kl_mc, single_level_product_mc
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import make_row

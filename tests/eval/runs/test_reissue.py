@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from latecomer.bounds.held_out.pool_betting import product_wor
-from latecomer.eval.certificates.rules import RULES
-from latecomer.eval.errors import InputError
+from latecomer.certify.rule import RULES
+from latecomer.errors import InputError
 from latecomer.eval.results.rows import (
     COLUMNS,
     load_run,
@@ -20,8 +20,8 @@ from latecomer.eval.results.rows import (
     read_rows,
     write_rows,
 )
+from latecomer.eval.runs.directory import check_directory
 from latecomer.eval.runs.reissue import LATE, declared_entries, reissue
-from latecomer.eval.runs.run_directory import check_directory
 from latecomer.eval.scoring.scores_from_rows import scores_of
 from latecomer.eval.studies.loading import load_study
 

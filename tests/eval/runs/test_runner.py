@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from latecomer.eval.errors import InputError
-from latecomer.eval.executors import Report
-from latecomer.eval.jobs.job import carry_out, why
+from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run, read_rows
+from latecomer.eval.runs.executor import Report
+from latecomer.eval.runs.job import carry_out, why
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from latecomer.eval.errors import CannotWriteError, InputError
-from latecomer.eval.executors import Report
-from latecomer.eval.jobs import lock as locks
-from latecomer.eval.jobs.cell_directory import is_done
-from latecomer.eval.jobs.job import attempt
-from latecomer.eval.jobs.lock_owner import Owner, this_process
+from latecomer.errors import CannotWriteError, InputError
 from latecomer.eval.results.rows import load_run
+from latecomer.eval.runs import lock as locks
+from latecomer.eval.runs.cell_directory import is_done
+from latecomer.eval.runs.executor import Report
+from latecomer.eval.runs.job import attempt
+from latecomer.eval.runs.lock_owner import Owner, this_process
 from latecomer.eval.runs.runner import run
 from latecomer.eval.runs.status import run_status
 from latecomer.eval.studies.checking import parse_study
@@ -360,7 +360,7 @@ def test_a_read_only_disk_halts_the_run_and_costs_nothing(double, study, tmp_pat
 def test_a_disk_that_fails_while_a_cell_ends_is_not_the_cells_fault(
     double, study, tmp_path, monkeypatch, number
 ):
-    from latecomer.eval import files
+    from latecomer import files
 
     real, out = files.os.replace, tmp_path / "out"
 
@@ -555,7 +555,7 @@ def test_a_script_without_a_main_guard_begins_no_cell(
     done = unguarded(how, before)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"latecomer.eval.errors.InputError: {says}")
+    assert last.startswith(f"latecomer.errors.InputError: {says}")
     assert done.stderr.count("InputError: ") == 1
     assert done.stdout == ""
     assert not (tmp_path / "out" / "cells").exists()

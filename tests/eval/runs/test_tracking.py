@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.results.rows import read_rows
 from latecomer.eval.runs.tally import Event

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.runs.runner import _prepare
 from latecomer.eval.scoring.scores import ClientScore, paired_effect

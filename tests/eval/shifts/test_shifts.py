@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.shifts.transforms import (
     SHIFTS,
     blur,

@@ -141,7 +141,7 @@ def test_the_usual_split_is_what_it_was():
 
 @pytest.mark.parametrize("kind", ["pathological", "dirichlet", "iid"])
 def test_splits_without_class_sets_do_not_know_the_setting(kind):
-    from latecomer.eval.errors import InputError
+    from latecomer.errors import InputError
 
     with pytest.raises(InputError, match=f"classes_dealt is no setting of split.kind={kind}"):
         make_split(DIGITS, kind=kind, clients=10, classes_dealt="by_group")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
-from latecomer.eval.errors import InputError
 from latecomer.eval.splits.build import make_split, split_of
 from latecomer.eval.splits.settings import split_settings
 from latecomer.eval.splits.split import write_split

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import integrate
 from scipy.stats import beta
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.shifts.populations import shifted_populations
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.splits.client_mixtures import dirichlet_distances

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.eval.certificates.rules import IID_SPLITS, sampling_of
+from latecomer.certify.rule import IID_SPLITS, sampling_of
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.shifts.populations import shifted_populations
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.splits.client_types import distances

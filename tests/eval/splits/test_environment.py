@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from latecomer.bounds.held_out.losses import product
-from latecomer.eval.certificates.rules import sampling_of
+from latecomer.certify.rule import sampling_of
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.splits.build import draw_clients, label_counts, make_split
 
 DIGITS = load_dataset({"name": "digits"})

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.artifacts import write_artifact
 from latecomer.eval.splits.build import deal_extrapolated, draw_clients, make_split, split_of

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.datasets.from_objects import clients_from
-from latecomer.eval.errors import InputError
 from latecomer.eval.splits.build import make_split
 from latecomer.eval.splits.kinds import SPLITS
 

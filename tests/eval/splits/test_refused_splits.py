@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.splits.build import deal_extrapolated, make_split
 
 DIGITS = load_dataset({"name": "digits"})

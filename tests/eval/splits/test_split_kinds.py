@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.splits.dealing import log_dirichlet, stable_order
 from latecomer.eval.splits.dirichlet import draw_labels

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.splits.build import deal_extrapolated, label_counts, make_split
 
 DIGITS = load_dataset({"name": "digits"})

@@ -5,9 +5,9 @@ from importlib.util import find_spec
 import pytest
 
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.executors import Report
-from latecomer.eval.jobs.job import carry_out
 from latecomer.eval.results.rows import read_rows
+from latecomer.eval.runs.executor import Report
+from latecomer.eval.runs.job import carry_out
 from latecomer.eval.runs.runner import run
 from latecomer.eval.splits.build import split_of
 from latecomer.eval.studies.loading import load_study

@@ -7,10 +7,10 @@ import pytest
 import torch
 import yaml
 
-from latecomer.eval.certificates.from_predictor import certify_predictor
-from latecomer.eval.certificates.rules import sampling_of
+from latecomer.certify.predictor import certify_predictor
+from latecomer.certify.rule import sampling_of
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.errors import InputError
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
 from latecomer.eval.scoring.side_by_side import score_side_by_side
@@ -20,7 +20,7 @@ from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.training.setup import setup_of
 from latecomer.models.task.state import part
-from latecomer.reports.page.html import report
+from latecomer.reports.page.page import report
 
 CODE = '''
 import numpy as np

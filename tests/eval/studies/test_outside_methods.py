@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study

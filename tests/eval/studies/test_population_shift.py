@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from latecomer.bounds.shift.ball_mixture import ball_mixture
+from latecomer.certify.words import DASH
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.errors import InputError
-from latecomer.eval.executors import Report
-from latecomer.eval.jobs.job import carry_out
 from latecomer.eval.results.rows import load_run
+from latecomer.eval.runs.executor import Report
+from latecomer.eval.runs.job import carry_out
 from latecomer.eval.runs.runner import run
 from latecomer.eval.splits.build import split_of
 from latecomer.eval.splits.client_mixtures import dirichlet_distances
@@ -22,7 +23,6 @@ from latecomer.reports.guarantees.next_population import (
     measured_table,
     population_plot,
 )
-from latecomer.reports.words import DASH
 
 SMALL = [
     "methods=[fedavg]",

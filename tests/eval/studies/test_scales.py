@@ -2,7 +2,7 @@
 
 import pytest
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.scales import changed, offered
 

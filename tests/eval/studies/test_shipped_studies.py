@@ -5,9 +5,9 @@ import shutil
 import numpy as np
 import pytest
 
-from latecomer.eval.executors import Report
-from latecomer.eval.jobs.job import carry_out
 from latecomer.eval.results.rows import read_rows
+from latecomer.eval.runs.executor import Report
+from latecomer.eval.runs.job import carry_out
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.shipped import shipped_studies

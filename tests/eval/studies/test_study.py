@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.studies.cells import content_id
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from latecomer.eval.errors import InputError
+from latecomer.errors import InputError
 from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.scoring.scores import ClientScore

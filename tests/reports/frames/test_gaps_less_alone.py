@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from latecomer.certify.words import DASH
 from latecomer.eval.names import method_facts
 from latecomer.eval.results.rows import load_run
 from latecomer.models.methods.registry import METHODS
-from latecomer.reports.answers.gap import answer_gap
+from latecomer.reports.accuracy.errors import accuracy_table
+from latecomer.reports.accuracy.gap import answer_gap
 from latecomer.reports.display.section import Material
-from latecomer.reports.errors.accuracy import accuracy_table
 from latecomer.reports.frames.gaps import gap_intervals, gaps_less_alone
-from latecomer.reports.words import DASH, LESS_ALONE
+from latecomer.reports.words import LESS_ALONE
 
 KEPT = Path(__file__).resolve().parents[3] / "reports" / "reference"
 Tables = dict[str, np.ndarray]

@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from latecomer.certify.words import MINUS
 from latecomer.eval.results.rows import COLUMNS, make_row, read_rows, write_rows
 from latecomer.reports import paper_figure, paper_frame
+from latecomer.reports.accuracy.published import describe_paper, one_number_each, paper_table
+from latecomer.reports.clients.descriptor_ranks import agreement_table
 from latecomer.reports.display.style import looks
-from latecomer.reports.errors.paper import describe_paper, one_number_each, paper_table
 from latecomer.reports.frames.paper import (
     NOT_COMPARABLE,
     paper_correlations,
@@ -18,8 +20,6 @@ from latecomer.reports.frames.paper import (
     with_verdicts,
     within_spread,
 )
-from latecomer.reports.measures.correlation import agreement_table
-from latecomer.reports.words import MINUS
 
 
 @pytest.fixture

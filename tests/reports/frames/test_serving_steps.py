@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from latecomer.eval.results.rows import load_run
-from latecomer.reports.answers.accuracy import answer_accuracy
+from latecomer.reports.accuracy.answer import answer_accuracy
+from latecomer.reports.accuracy.errors import accuracy_table
 from latecomer.reports.display.section import Material
-from latecomer.reports.errors.accuracy import accuracy_table
 from latecomer.reports.frames.errors import serving_steps
 
 KEPT = Path(__file__).parents[3] / "reports" / "reference"

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 
+from latecomer.certify.sentences import statement
+from latecomer.certify.words import DASH
 from latecomer.eval.results.rows import load_run, make_row, read_rows, write_rows
 from latecomer.reports.display.pictures import Picture, Writer, download
-from latecomer.reports.errors.shift_certified import certified_under, say_certified, say_terms
 from latecomer.reports.frames.bounds import bound_frame, ledger_frame
 from latecomer.reports.frames.gaps import gap_frame
 from latecomer.reports.guarantees.parts import (
@@ -28,10 +29,9 @@ from latecomer.reports.guarantees.slack import (
     slack_table,
 )
 from latecomer.reports.page.cards import model_command
-from latecomer.reports.page.html import page_of
-from latecomer.reports.page.setup import _exceptions
-from latecomer.reports.statements.sentence import statement
-from latecomer.reports.words import DASH
+from latecomer.reports.page.method import _exceptions
+from latecomer.reports.page.page import page_of
+from latecomer.reports.shift.certified import certified_under, say_certified, say_terms
 
 CERTIFICATE = {"metric": "certificate", "population": "unseen-client", "group": "certification",
                "sampling": "finite-pool", "rigorous": True, "delta": 0.05, "n_clients": 2,

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from latecomer.certify.sentences import statement
+from latecomer.certify.words import BALLS, NOTHING_NEW
 from latecomer.eval.results.rows import load_run, make_row, read_rows, write_rows
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.style import looks
@@ -29,8 +31,6 @@ from latecomer.reports.guarantees.next_population import (
     population_plot,
     worst_table,
 )
-from latecomer.reports.statements.sentence import statement
-from latecomer.reports.words import BALLS, NOTHING_NEW
 
 MODEL = {"label": "pefll", "method": "pefll", "predictor": "deterministic", "status": "done"}
 CERTIFIED = {**MODEL, "group": "certification", "shift": "none", "metric": "certified_population"}

@@ -7,17 +7,17 @@ import pytest
 
 from latecomer import reports
 from latecomer.bounds import product_wor
-from latecomer.eval.certificates.rows import price_rows
+from latecomer.certify.words import MINUS
 from latecomer.eval.results.rows import make_row, read_rows, write_rows
+from latecomer.eval.routes.rows import price_rows
+from latecomer.reports.accuracy.training import describe_training
+from latecomer.reports.clients.classes import describe_classes
 from latecomer.reports.display.style import looks
-from latecomer.reports.errors.class_map import describe_classes
-from latecomer.reports.errors.other_data import effect_table, lacks_table
-from latecomer.reports.errors.shift import severity_places, shift_caption
-from latecomer.reports.errors.training import describe_training
 from latecomer.reports.guarantees.distribution import describe_distribution
 from latecomer.reports.guarantees.shares import curve_frame, fraction_table, price_table
 from latecomer.reports.page.answer_box import shift_answers
-from latecomer.reports.words import MINUS
+from latecomer.reports.shift.curves import severity_places, shift_caption
+from latecomer.reports.shift.other_data import effect_table, lacks_table
 
 
 @pytest.fixture

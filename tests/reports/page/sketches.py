@@ -5,10 +5,10 @@ import re
 
 from markupsafe import Markup
 
+from latecomer.certify.page.svg import NARROW
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.pictures import Picture, Writer, download
-from latecomer.reports.display.style import NARROW
-from latecomer.reports.page.html import page_of
+from latecomer.reports.page.page import page_of
 
 VOID = {"meta", "link", "br", "path", "rect", "use", "image"}
 

@@ -6,7 +6,7 @@ import shlex
 import numpy as np
 import pytest
 
-from latecomer.eval.certificates.from_losses import certify_losses
+from latecomer.certify.statements import certify_losses
 from latecomer.eval.results.rows import RunRecord, load_run
 from latecomer.eval.studies.loading import load_study
 from latecomer.reports.display.section import Material

@@ -11,8 +11,8 @@ from sketches import Sketcher, sketch
 
 from latecomer.eval.results.rows import InputError, load_run, make_row
 from latecomer.reports import report
-from latecomer.reports.page.html import page_of
-from latecomer.reports.page.setup import setup_card, statement
+from latecomer.reports.page.method import setup_card, statement
+from latecomer.reports.page.page import page_of
 
 SMALL = {"seeds": (0, 1), "labels": ("pfedhn", "pefll-stochastic")}
 

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from sketches import Sketcher
 
+from latecomer.commands.run_summary import summary_lines
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.gaps import gap_frame, gap_intervals
-from latecomer.reports.page.html import page_of
+from latecomer.reports.page.page import page_of
 from latecomer.reports.words import gap_in_points
-from latecomer.run_summary import summary_lines
 
 NAMES = {"pfedhn": "pFedHN", "pefll": "PeFLL"}
 NUMBER = r"[+\N{MINUS SIGN}]?[\d.]+"

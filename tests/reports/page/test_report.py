@@ -14,7 +14,7 @@ from sketches import Page
 
 from latecomer.eval.results.rows import InputError, load_run, make_row
 from latecomer.reports import report
-from latecomer.reports.answers import QUESTIONS
+from latecomer.reports.page.questions import QUESTIONS
 
 REPORTS = Path(__file__).resolve().parents[3] / "reports"
 MODULES = sorted(

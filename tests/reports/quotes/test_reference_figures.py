@@ -43,8 +43,8 @@ from of_pefll_and_pfedhn import (
 )
 
 from latecomer.eval.results.rows import load_run
-from latecomer.reports.answers import ASKS
 from latecomer.reports.display.section import Material
+from latecomer.reports.page.questions import ASKS
 
 EXPERIMENTS = (ROOT / "docs" / "pages" / "experiments.md").read_text("utf-8")
 PAGE = (ROOT / "README.md").read_text("utf-8") + EXPERIMENTS

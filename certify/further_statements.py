@@ -1,0 +1,310 @@
+"""More statements from a table of losses: bad clients, named groups, one model against another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Array, Certificate
+from latecomer.bounds.checks import failure_probability, real
+from latecomer.bounds.held_out.counting import clopper_pearson, pool_fraction
+from latecomer.bounds.held_out.differences import mean_difference
+from latecomer.certify.bands import share_band
+from latecomer.certify.rule import DEFAULT_RULE, RULE_WITHOUT_ORDERS, RULES
+from latecomer.certify.sample import Sample, checked, drawn_seed, sample_of, tagged
+from latecomer.certify.statements import LossCertificate, certify_losses
+from latecomer.certify.table import LossTable, Order, Source, read_losses
+from latecomer.errors import InputError
+
+Step = tuple[float, float, float]
+"""A threshold, the sampled share of clients above it, and the bound of that share."""
+_COUNTED = RULES["fraction_above"]
+GROUPS_OWN = "groups are the clients' own, settled before the losses"
+"""What certificates of groups assume besides all else."""
+_THRESHOLDS_FIRST = "so were the thresholds that shares above are asked of"
+
+
+def _sample(losses: Source, delta: float, pool_size: int | None, loss_max: float) -> Sample:
+    asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": 0}
+    return sample_of(losses, DEFAULT_RULE, delta=delta, **asked)
+
+
+def certify_above(
+    losses: Source,
+    thresholds: Sequence[float],
+    *,
+    delta: float = 0.05,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+) -> dict[float, Certificate]:
+    """Bound the share of clients whose loss is above each threshold; they share delta.
+
+    Parameters
+    ----------
+    losses, pool_size, loss_max
+        As for :func:`~latecomer.certify.statements.certify_losses`.
+    thresholds : sequence of float
+        Different losses, at least 0 and below ``loss_max``, fixed before the losses are seen.
+    delta : float
+        Failure probability of all thresholds together.
+
+    Returns
+    -------
+    dict of float to Certificate
+        ``value`` is a share of clients, from the exact binomial or, for a pool, hypergeometric law.
+
+    Examples
+    --------
+    >>> losses = {i: 0.3 if i == 0 else 0.1 for i in range(30)}
+    >>> {t: round(float(c), 3) for t, c in certify_above(losses, [0.2, 0.5]).items()}
+    {0.2: 0.172, 0.5: 0.116}
+    """
+    given = _sample(losses, delta, pool_size, loss_max)
+    levels = [float(checked(real, "above", threshold)) for threshold in thresholds]
+    wrong = [level for level in levels if not 0 <= level < given.loss_max]
+    if wrong or not levels or len(set(levels)) < len(levels):
+        raise InputError(
+            f"above must be different losses of at least 0 and below {given.loss_max:g}, got "
+            f"{', '.join(f'{level:g}' for level in levels) or 'none'}"
+        )
+    certificates, share = {}, delta / len(levels)
+    for level in levels:
+        bad = int((given.losses > level).sum())
+        if given.pool_size is None:
+            issued = clopper_pearson(n_errors=bad, n_samples=given.n_clients, delta=share)
+        else:
+            sizes = {"n_sampled": given.n_clients, "pool_size": given.pool_size}
+            issued = pool_fraction(n_exceeding=bad, delta=share, **sizes)
+        about = replace(issued, population="unseen-client", loss_max=1.0)
+        certificates[level] = _counted(about, given, _THRESHOLDS_FIRST)
+    return certificates
+
+
+def _counted(issued: Certificate, given: Sample, *more: str) -> Certificate:
+    ledger = {"clients": issued.delta_total}
+    sampling = "iid" if given.pool_size is None else "finite-pool"
+    told = tagged(replace(issued, delta=ledger, sampling=sampling), _COUNTED, given)
+    scale = f"losses lie in [0, {given.loss_max:g}]"
+    return replace(told, assumptions=(*told.assumptions[:3], *more, scale, *told.assumptions[4:]))
+
+
+def certify_curve(
+    losses: Source,
+    *,
+    delta: float = 0.05,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+) -> tuple[Certificate, list[Step]]:
+    """Bound the share of clients above every threshold at once.
+
+    Independent clients by equal local levels, which leave little above the largest loss; a pool by
+    the exact width of one for all thresholds.
+
+    Parameters
+    ----------
+    losses, pool_size, loss_max
+        As for :func:`~latecomer.certify.statements.certify_losses`.
+    delta : float
+        Failure probability of the whole curve, at most 1/2.
+
+    Returns
+    -------
+    Certificate
+        Its ``value`` is the largest excess of a bound over the sampled share.
+    list of (threshold, sampled share above, bound)
+        Steps by rising threshold: each holds from it up to the next.
+
+    Examples
+    --------
+    >>> width, steps = certify_curve({i: 0.1 * (i % 2) for i in range(40)})
+    >>> [(t, share, round(bound, 3)) for t, share, bound in steps]
+    [(0.0, 0.5, 0.713), (0.1, 0.0, 0.131)]
+    """
+    given = _sample(losses, delta, pool_size, loss_max)
+    k = given.n_clients
+    if delta > 0.5:
+        raise InputError(f"delta must be at most 1/2 for a curve, got {delta:g}")
+    band = share_band(k, delta=delta, pool_size=given.pool_size)
+    # The losses are sorted: one call counts the clients up to every threshold.
+    thresholds = np.unique(np.append(given.losses, 0.0))
+    below = np.searchsorted(given.losses, thresholds, side="right")
+    sampled = (k - below) / k
+    upper = np.where(thresholds < given.loss_max, band.limits[below], 0.0)
+    steps = list(zip(thresholds.tolist(), sampled.tolist(), upper.tolist(), strict=True))
+    made = band.certificate(delta)
+    return _counted(replace(made, population="unseen-client"), given), steps
+
+
+def certify_groups(
+    losses: Source,
+    by: str,
+    *,
+    delta: float = 0.05,
+    rule: str = DEFAULT_RULE,
+    alpha: float = 0.1,
+    loss_max: float = 1.0,
+    seed: int | None = None,
+    order: Order | None = None,
+    best_of: Sequence[str] = (),
+) -> Mapping[str, LossCertificate]:
+    """Certify every group of clients that a column names, all of them at once.
+
+    Given the number of clients in each group, a group's clients are drawn from the group's own
+    population; delta and alpha are shared equally by the groups.
+
+    Parameters
+    ----------
+    losses, rule, loss_max, seed, order, best_of
+        As for :func:`~latecomer.certify.statements.certify_losses`.
+    by : str
+        Column of the file or frame that holds each client's group: the client's own, and settled
+        before the losses.
+    delta, alpha : float
+        Failure probabilities of all groups together.
+
+    Returns
+    -------
+    mapping of str to LossCertificate
+        By name of the group.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"client": range(60), "loss": .1, "hospital": ["a", "b", "b"] * 20})
+    >>> by_group = certify_groups(frame, "hospital")
+    >>> {name: (one.n_clients, round(float(one.certificate), 3)) for name, one in by_group.items()}
+    {'a': (20, 0.252), 'b': (40, 0.179)}
+    """
+    table = read_losses(losses, loss_max=_positive(loss_max), by=by, order=order)
+    parts = table.by_group()
+    each = float(checked(failure_probability, "delta", delta)) / len(parts)
+    of_next = float(checked(failure_probability, "alpha", alpha)) / len(parts)
+    asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max}
+    # Groups are different clients, so that one draw of orders may serve them all.
+    asked["seed"] = drawn_seed(seed, ordered=bool(table.order))
+    by_group = {}
+    for name, part in parts.items():
+        try:
+            own = certify_losses(part, delta=each, alpha=of_next, **asked)
+        except InputError as error:
+            raise InputError(f"{by} {name!r}: {error}") from error
+        by_group[name] = replace(
+            own, certificate=_of_group(own.certificate), next_client=_of_group(own.next_client)
+        )
+    return by_group
+
+
+def _of_group(issued: Certificate | None) -> Certificate | None:
+    if issued is None:
+        return None
+    return replace(issued, assumptions=(*issued.assumptions, GROUPS_OWN))
+
+
+def _positive(loss_max: float) -> float:
+    largest = float(checked(real, "loss_max", loss_max))
+    if largest <= 0:
+        raise InputError(f"loss_max must be greater than 0, got loss_max={largest:g}")
+    return largest
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What the losses of two models on the same clients prove.
+
+    Attributes
+    ----------
+    n_clients : int
+    difference : float
+        Mean over clients of the first model's loss minus the other's.
+    certificate : Certificate
+        Upper bound of the mean difference over clients like these; negative where the first model
+        is certified to be better.
+    worse : Certificate
+        Upper bound of the share of clients that the first model serves worse than the other.
+    n_worse : int
+    """
+
+    n_clients: int
+    difference: float
+    certificate: Certificate
+    worse: Certificate
+    n_worse: int
+
+
+def certify_against(
+    losses: Source,
+    against: Source,
+    *,
+    delta: float = 0.05,
+    rule: str = RULE_WITHOUT_ORDERS,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+) -> Compared:
+    """Compare two models on the same clients: their mean difference, and who is served worse.
+
+    The difference is bounded by :func:`latecomer.bounds.held_out.differences.mean_difference`, of
+    independent clients or of a pool, and hangs on no order.  The count of clients that the first
+    model serves worse is exact whatever the losses.  Both statements hold with probability
+    1 - delta each.
+
+    Parameters
+    ----------
+    losses, against : path, DataFrame or mapping
+        Losses of both models, on the same clients.
+    delta : float
+        Failure probability of each statement.
+    rule : {"product_mixture", "product"}
+        Rule of the mean difference; the second is somewhat tighter, and says nothing once a client
+        is served as badly as can be by the first model and faultlessly by the other.
+    pool_size, loss_max
+        As for :func:`~latecomer.certify.statements.certify_losses`.
+
+    Returns
+    -------
+    Compared
+
+    Examples
+    --------
+    >>> ours, theirs = {i: 0.1 for i in range(60)}, {i: 0.3 for i in range(60)}
+    >>> compared = certify_against(ours, theirs)
+    >>> round(compared.difference, 3), round(float(compared.certificate), 3)
+    (-0.2, -0.097)
+    >>> round(float(compared.worse), 3)
+    0.049
+    """
+    largest = _positive(loss_max)
+    own = read_losses(losses, loss_max=largest)
+    theirs = _matched(own, read_losses(against, loss_max=largest))
+    given = _sample(own, delta, pool_size, largest)
+    gaps = given.losses - theirs
+    worse = dict(zip(own.clients, (gaps > 0).astype(float).tolist(), strict=True))
+    return Compared(
+        len(gaps),
+        float(np.mean(gaps)),
+        _difference(given, theirs, delta, rule),
+        certify_above(worse, [0.5], delta=delta, pool_size=pool_size)[0.5],
+        int((gaps > 0).sum()),
+    )
+
+
+def _matched(first: LossTable, other: LossTable) -> Array:
+    """Return the other table's losses by client of the first; both must have the same clients."""
+    theirs = dict(zip(other.clients, other.losses, strict=True))
+    for name in sorted(set(first.clients) ^ theirs.keys()):
+        where = "second" if name in theirs else "first"
+        raise InputError(f"client {name!r} is in the {where} table of losses alone")
+    return np.array([theirs[name] for name in first.clients])
+
+
+def _difference(given: Sample, theirs: Array, delta: float, rule: str) -> Certificate:
+    """Bound the mean over clients of the first loss minus the other."""
+    asked: dict[str, Any] = {"losses": given.losses, "other": theirs, "loss_max": given.loss_max}
+    try:
+        made = mean_difference(delta=delta, rule=rule, **asked)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    difference, price = made.terms.values()
+    return tagged(
+        replace(made, terms={"difference": difference, "price": price}), RULES[rule], given
+    )

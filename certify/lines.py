@@ -1,0 +1,107 @@
+"""What ``latecomer certify`` prints for people."""
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.certify.answers import LossAnswers
+from latecomer.certify.printed import ledger, number
+from latecomer.certify.rule import RULES, best_of_rule
+from latecomer.certify.statements import LossCertificate
+from latecomer.certify.together import together
+from latecomer.certify.topics import loss_statements, shown_up, topics, voided_sentence
+
+
+def certified_lines(certified: LossAnswers) -> list[str]:
+    """Show what the losses of untrained clients prove, and everything else that was asked."""
+    lines = loss_certificate_lines(certified)
+    for topic in topics(certified):
+        lines += [topic.heading, *(one.line for one in topic.said), *topic.sentences]
+    return [line for line in (*lines, certified.question, together(certified).line) if line]
+
+
+def loss_certificate_lines(proved: LossCertificate) -> list[str]:
+    """Show what the losses of untrained clients prove, in words, and the plan that proves it."""
+    clients = "1 client" if proved.n_clients == 1 else f"{proved.n_clients} clients"
+    spread = f" (sd {number(proved.sd, decimals=3)})" if proved.n_clients > 1 else ""
+    lines = [
+        f"{clients}, mean loss {number(proved.mean, decimals=3)}{spread}",
+        *proved.notes,
+        f"Plan, to be fixed before the first loss is seen: {_plan(proved)}.",
+    ]
+    spent = []
+    if proved.certificate is not None and proved.price_paid is not None:
+        lines += _mean_lines(proved, proved.certificate)
+        spent.append(f"{ledger(proved.certificate)} for the mean loss")
+    if proved.next_client is None:
+        lines.append("  the whole pool was scored: there is no next client")
+    else:
+        lines.append(_next_line(proved, proved.next_client))
+        spent.append(f"{proved.alpha:g} on the next client (alpha), a statement of its own")
+    lines += loss_statements(proved)
+    if proved.voided is not None:
+        lines.append(voided_sentence(proved.voided))
+    held = [one for one in (proved.certificate, proved.next_client) if one is not None]
+    assumed = dict.fromkeys(a for c in held for a in c.assumptions)
+    return [
+        *lines,
+        f"Holds if: {'; '.join(assumed)}.",
+        f"Failure probability: {'; '.join(spent)}.",
+        "Does not say: anything about a different kind of client, or about the model after"
+        " further training.",
+    ]
+
+
+def _next_line(proved: LossCertificate, issued: Certificate) -> str:
+    which = (
+        f"conformal quantile (rank {proved.rank} of {proved.n_clients})"
+        if proved.rank <= proved.n_clients
+        else f"says nothing: needs {proved.clients_needed} clients or more at this alpha"
+    )
+    return f"  {'loss of the next client':<34} <= {shown_up(issued)}   {which}"
+
+
+def _plan(proved: LossCertificate) -> str:
+    parts = f" of {', '.join(proved.best_of)}" if proved.best_of else ""
+    told = [f"rule {proved.rule}{parts}"]
+    if proved.certificate is not None:
+        told.append(f"delta {float(proved.certificate.delta_total):g}")
+    told.append(f"alpha {proved.alpha:g}")
+    if proved.orders:
+        told.append(_orders(proved))
+    if proved.pool_size is not None:
+        told.append(f"a pool of {proved.pool_size} clients")
+    return ", ".join(told)
+
+
+def _orders(proved: LossCertificate) -> str:
+    if proved.seed is None:
+        return "along the order in which the clients were drawn"
+    if proved.in_order:
+        return f"{proved.orders} fixed permutations of the order in which the clients were drawn"
+    return f"{proved.orders} orders of the losses drawn afresh"
+
+
+def _mean_lines(proved: LossCertificate, issued: Certificate) -> list[str]:
+    pool = proved.pool_size
+    who = "clients like these" if pool is None else f"the pool of {pool} clients"
+    paid = float(proved.price_paid or 0.0)
+    least = number(proved.reference_price, decimals=3)
+    rule = best_of_rule(proved.best_of) if proved.best_of else RULES[proved.rule]
+    empty = "; says nothing: it is the largest loss" if bool(issued.vacuous) else ""
+    lines = [
+        f"  {f'mean loss of {who}':<34} <= {shown_up(issued)}"
+        f"   {rule.certify_words or rule.words}; margin {number(paid, decimals=3)}, least margin"
+        f" for equal scores {least}{empty}"
+    ]
+    if proved.seed is not None and not proved.in_order:
+        sd = (
+            ""
+            if proved.orders_sd is None
+            else f", sd {round(proved.orders_sd, 6):.1g} over such draws"
+        )
+        lines.append(f"  by {proved.orders} orders drawn with --seed {proved.seed}{sd}")
+    if proved.others is not None:
+        whose = f"mean loss of the {(pool or 0) - proved.n_clients} not scored"
+        lines.append(
+            f"  {whose:<34} <= {shown_up(proved.others)}   what the line above leaves for them,"
+            " as measured on theirs"
+        )
+    return lines

@@ -1,0 +1,275 @@
+"""The page of a certificate from a table of losses: one file, in the frame of a run's page.
+
+It needs neither pandas nor matplotlib, which an install without extras leaves out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from latecomer.certify.page.blocks import (
+    Caption,
+    Cells,
+    Fold,
+    Grid,
+    Items,
+    Picture,
+    Text,
+    csv_text,
+    download,
+)
+from latecomer.certify.page.svg import MUTED, NARROW, ROUTE_COLOURS, WIDE, Marks, Panel, drawing
+from latecomer.certify.page.template import rendered
+from latecomer.certify.words import BALLS, NOTHING_NEW
+
+_CERTIFIED = ROUTE_COLOURS["r0"]
+_MOST_LEVELS, _MOST_GROUPS, _LONGEST_NAME = 600, 30, 24
+_DASHES = "3 2"
+_INK = "currentColor"
+
+Shown = Text | Items | Fold | Grid | Picture
+
+
+class Line(NamedTuple):
+    """One statement, as the terminal shows it: what is bounded, by how much, what stands beside."""
+
+    about: str
+    bound: float
+    shown: str
+    note: str
+
+
+class Group(NamedTuple):
+    """A group of clients, the mean of its losses and the certified bound on that mean."""
+
+    group: str
+    n_clients: int
+    mean: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """Statements of one kind, as the terminal lists them.
+
+    Attributes
+    ----------
+    name, title : str
+        Anchor and heading of their chapter.
+    heading : str
+        What stands above them.
+    lines : sequence of Line
+    sentences : sequence of str
+        What they say in full.
+    """
+
+    name: str
+    title: str
+    heading: str
+    lines: Sequence[Line]
+    sentences: Sequence[str]
+
+
+@dataclass(frozen=True)
+class LossPage:
+    """What the page of a table of losses shows.
+
+    Attributes
+    ----------
+    source : str
+        What the losses are called.
+    summary : sequence of str
+        What stands below the certificate: how many clients, the plan, the conditions it needs.
+    sentences : sequence of str
+        What is certified of the mean and of the next client.
+    losses : sequence of float
+        One per client.
+    loss_max : float
+    marks : mapping of str to float
+        Values to mark among the losses, by the text shown beside each.
+    parts : sequence of Part
+        What was asked beyond the mean.
+    curve : sequence of tuple
+        Threshold, share of the sample above it, bound of that share; empty where not asked for.
+    shifts : mapping of str to sequence of tuple
+        Radii and certified means, by ball.
+    groups : sequence of Group
+    closing : str
+        How surely all statements hold together; empty for a single one.
+    """
+
+    source: str
+    summary: Sequence[str]
+    sentences: Sequence[str]
+    losses: Sequence[float]
+    loss_max: float
+    marks: Mapping[str, float]
+    parts: Sequence[Part] = ()
+    curve: Sequence[tuple[float, float, float]] = ()
+    shifts: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    groups: Sequence[Group] = ()
+    closing: str = ""
+
+
+def loss_page(page: LossPage) -> str:
+    """Render the page; it is self-contained and loads nothing from the network."""
+    figures = {"shifts": _shift_figure, "groups": _group_figure}
+    answer: list[Shown] = [*map(Text, page.sentences), Items(page.summary)]
+    chapters = [_chapter("answer", "Answer", box=answer)]
+    chapters.append(_chapter("clients", "Clients", [_losses_figure(page)]))
+    for part in page.parts:
+        drawn = figures[part.name](page) if part.name in figures else ()
+        chapters.append(_chapter(part.name, part.title, [*_part(part, drawn)]))
+    if page.closing:
+        chapters.append(_chapter("together", "All together", [Text(page.closing)]))
+    return rendered(
+        {
+            "title": f"Certificate of {page.source}",
+            "question": "How well are clients served that took no part in training?",
+            "reduced": False,
+            "made_from": page.source,
+            "chapters": chapters,
+        }
+    )
+
+
+def _chapter(
+    name: str, title: str, blocks: Sequence[Shown] = (), *, box: Sequence[Shown] = ()
+) -> dict[str, Any]:
+    return {
+        "chapter": {"name": name, "title": title, "box": bool(box)},
+        "folded": False,
+        "box": [(block, 2) for block in box],
+        "blocks": [(block, 3) for block in blocks],
+    }
+
+
+def _part(part: Part, figures: Iterator[Picture] | tuple[()]) -> Iterator[Shown]:
+    yield Text(part.heading)
+    yield from figures
+    table = Cells(
+        part.name,
+        "Bounds are rounded up.",
+        ["what", "bound", "beside it"],
+        [(line.about, line.shown, line.note) for line in part.lines],
+        ("what", "beside it"),
+        noun="statements",
+    )
+    data = [(line.about, line.bound, line.note) for line in part.lines]
+    yield Grid(table, download(part.name, csv_text(("about", "bound", "note"), data)))
+    if part.sentences:
+        yield Fold([(Items(part.sentences), 3)], "In full")
+
+
+def _picture(
+    about: Caption,
+    draw: Callable[[float], Markup],
+    columns: Sequence[str],
+    data: Sequence[Sequence[Any]],
+) -> Picture:
+    csv = csv_text(columns, data)
+    return Picture(about, draw(WIDE), draw(NARROW), download(about.name, csv))
+
+
+def above(losses: Sequence[float], loss_max: float) -> tuple[list[float], list[float]]:
+    """Return the levels that occur, and the share of clients whose loss is above each.
+
+    Examples
+    --------
+    >>> above([0.1, 0.3], 1.0)
+    ([0.0, 0.1, 0.3, 1.0], [1.0, 0.5, 0.0, 0.0])
+    """
+    values = np.sort(np.asarray(losses, dtype=float))
+    levels = _thinned(np.unique([0.0, *values, loss_max]))
+    shares = 1 - np.searchsorted(values, levels, side="right") / len(values)
+    return levels.tolist(), shares.tolist()
+
+
+def _thinned(levels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Keep as many levels as a figure can show, from the first to the last."""
+    kept = np.linspace(0, len(levels) - 1, min(len(levels), _MOST_LEVELS)).round()
+    return np.asarray(levels[kept.astype(int)])
+
+
+def _losses_figure(page: LossPage) -> Picture:
+    levels, shares = above(page.losses, page.loss_max)
+    # Where a step is left out, the one before it continues, which is also a bound.
+    kept = set(_thinned(np.array([step[0] for step in page.curve])).tolist() if page.curve else ())
+    upper = [(level, bound) for level, _, bound in page.curve if level in kept]
+    told = ", ".join(page.marks)
+    caption = f"The share of the {len(page.losses)} clients with a loss above each level; {told}."
+    if upper:
+        caption += " Dashed: the certified bound of that share, at all levels at once."
+    data = [(*one, "measured") for one in zip(levels, shares, strict=True)]
+    data += [(*one, "certified, at most") for one in upper]
+    marks = [_steps(levels, shares, page.loss_max, colour=_INK, width=1.8)]
+    if upper:
+        thresholds, bounds = zip(*upper, strict=True)
+        style: dict[str, Any] = {"colour": _CERTIFIED, "dashes": _DASHES}
+        marks.append(_steps(thresholds, bounds, page.loss_max, **style))
+    axes = ("loss", "clients above it (%)")
+    panel = Panel((0, page.loss_max), (0, 102), marks, *axes, notes=page.marks)
+    draw = partial(_drawn, [panel], 2.6)
+    about = Caption("losses", "How losses are spread", caption, caption)
+    return _picture(about, draw, ("level", "share", "kind"), data)
+
+
+def _drawn(panels: Sequence[Panel], height: float, width: float) -> Markup:
+    return drawing(panels, width=width, height=height)
+
+
+def _steps(levels: Sequence[float], shares: Sequence[float], end: float, **style: Any) -> Marks:
+    percent = [100 * share for share in (*shares, shares[-1])]
+    return Marks([*levels, end], percent, shape="steps", **style)
+
+
+def _shift_figure(page: LossPage) -> Iterator[Picture]:
+    if not page.shifts:
+        return
+    caption = (
+        "The certified mean loss of every population Q that far from the scored one, P; by "
+        f"KL(Q || P) and chi2(Q || P), {NOTHING_NEW} Each curve holds at all its points at once."
+    )
+    balls = ", ".join(BALLS[ball].axis for ball in page.shifts)
+    alt = f"{caption} Curves over: {balls}."
+    data = [(ball, *point) for ball, curve in page.shifts.items() for point in curve]
+    panels: list[Panel] = []
+    for ball, curve in page.shifts.items():
+        radii, bounds = zip(*sorted(curve), strict=True)
+        line = Marks(radii, bounds, _CERTIFIED)
+        reach = (radii[0], radii[-1])
+        panels.append(
+            Panel(reach, (0, 1.02 * page.loss_max), [line], BALLS[ball].axis, "certified mean loss")
+        )
+
+    def draw(width: float) -> Markup:
+        columns = 1 if width < WIDE else min(2, len(panels))
+        height = 0.4 + 1.9 * -(-len(panels) // columns)
+        return drawing(panels, width=width, height=height, columns=columns)
+
+    about = Caption("shifts", "Certified mean under a shift of clients", alt, caption)
+    yield _picture(about, draw, ("ball", "radius", "bound"), data)
+
+
+def _group_figure(page: LossPage) -> Iterator[Picture]:
+    if not page.groups:
+        return
+    caption = "A group's mean loss (dot) and its certified bound (bar); all bounds hold at once."
+    alt = f"{caption} {len(page.groups)} groups."
+    # The worst bound on top.
+    own = sorted(page.groups, key=lambda one: one.bound)[-_MOST_GROUPS:]
+    spans = [Marks([one.mean, one.bound], [y, y], MUTED, width=1) for y, one in enumerate(own)]
+    places, means = range(len(own)), [one.mean for one in own]
+    bounds = Marks([one.bound for one in own], places, _CERTIFIED, "bar", width=2)
+    marks = [*spans, Marks(means, places, _INK, "dot"), bounds]
+    names = [one.group[:_LONGEST_NAME] for one in own]
+    reach = (-0.6, len(own) - 0.4)
+    panel = Panel((0, page.loss_max), reach, marks, "loss", names=names)
+    draw = partial(_drawn, [panel], 0.8 + 0.22 * len(own))
+    about = Caption("groups", "Groups", alt, caption)
+    yield _picture(about, draw, Group._fields, page.groups)

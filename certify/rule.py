@@ -1,0 +1,148 @@
+"""The rules that certificates are issued by, and how clients must have been drawn for each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.certify.rules.declaration import Asked, Rule
+from latecomer.declared import declared
+from latecomer.errors import InputError
+
+__all__ = [
+    "BEST_OF",
+    "DEFAULT_RULE",
+    "IID_SPLITS",
+    "LEAST_OUTSIDE",
+    "MEAN_RULES",
+    "RULES",
+    "RULE_WITHOUT_ORDERS",
+    "Asked",
+    "Rule",
+    "best_of_rule",
+    "check_outside",
+    "check_sampling",
+    "level_of",
+    "rules_for",
+    "sampling_of",
+]
+
+IID_SPLITS = frozenset({"environment", "client_types", "client_mixtures"})
+BEST_OF = "best_of"
+DEFAULT_RULE = "blend"
+"""The rule of the mean where none is named, for tables of losses and held-out clients' scores."""
+RULE_WITHOUT_ORDERS = "product_mixture"
+"""The same where no order of the clients is known to be random, or where it is not enough."""
+# If nearly all of a pool is certified, a certificate says next to nothing about new clients.
+LEAST_OUTSIDE = 10
+RULES: Mapping[str, Rule] = declared("latecomer.certify.rules", "RULES")
+"""Every rule that a module of ``inequalities`` declares."""
+
+
+def rules_for(door: str) -> Mapping[str, Rule]:
+    """Return the rules available at one entry point (see ``Rule.doors``), by name.
+
+    Examples
+    --------
+    >>> list(rules_for("r4"))
+    ['product', 'product_mixture', 'progressive']
+    """
+    fitting = {name: rule for name, rule in RULES.items() if door in rule.doors}
+    return MappingProxyType(fitting)
+
+
+MEAN_RULES: Mapping[str, Rule] = MappingProxyType(
+    {name: rule for name, rule in rules_for("r0").items() if rule.states == "mean"}
+)
+"""Rules of the mean for held-out clients' scores; ``best_of`` chooses among them."""
+
+
+def best_of_rule(names: Sequence[str]) -> Rule:
+    """Return the rule that takes the smallest of several bounds and pays for the choice.
+
+    Each has an equal part of the failure probability: all bounds hold together, so the smallest
+    does.  Which one is smallest depends on the scores, so the assumptions of all must hold.
+
+    Examples
+    --------
+    >>> rule = best_of_rule(["product", "wsr_averaged"])
+    >>> rule.iid, rule.finite_pool, rule.orders
+    (True, False, True)
+    """
+    parts = [MEAN_RULES[name] for name in names]
+
+    def smallest(asked: Asked) -> Certificate:
+        part = replace(asked, level=asked.level / len(parts))
+        each = {rule.name: rule.bound(part) for rule in parts if rule.bound is not None}
+        best = min(each.values(), key=float)
+        drawn = {one.sampling for one in each.values()}
+        return replace(
+            best,
+            delta={f"clients, {name}": one.delta_total for name, one in each.items()},
+            sampling=best.sampling if len(drawn) == 1 else "iid",
+            rigorous=all(one.rigorous for one in each.values()),
+        )
+
+    return Rule(
+        name=BEST_OF,
+        words=f"best of {', '.join(names)}, which share delta",
+        finite_pool=all(rule.finite_pool for rule in parts),
+        iid=all(rule.iid for rule in parts),
+        realised=any(rule.realised for rule in parts),
+        ordered=any(rule.ordered for rule in parts),
+        orders=any(rule.orders for rule in parts),
+        bound=smallest,
+        least=max(rule.least for rule in parts),
+        ends_at_largest=all(rule.ends_at_largest for rule in parts),
+    )
+
+
+def level_of(rule: str) -> str:
+    """Return the setting that holds a rule's probability: ``delta``, or ``alpha`` for a quantile.
+
+    Examples
+    --------
+    >>> level_of("conformal"), level_of("best_of")
+    ('alpha', 'delta')
+    """
+    return RULES[rule].level if rule in RULES else "delta"
+
+
+def sampling_of(split_kind: str) -> str:
+    """``iid`` for splits whose clients are drawn independently, else ``finite-pool``."""
+    return "iid" if split_kind in IID_SPLITS else "finite-pool"
+
+
+def check_sampling(key: str, rule: str, split_kind: str) -> None:
+    """Refuse a rule whose proof does not cover how the split's clients were drawn.
+
+    Raises
+    ------
+    InputError
+    """
+    sampling = sampling_of(split_kind)
+    if sampling == "finite-pool" and not RULES[rule].finite_pool:
+        raise InputError(
+            f"{key}.rule {rule} needs independent clients, and a {split_kind} split is a finite "
+            "pool: leave the rule out, which is blend then"
+        )
+    if sampling == "iid" and not RULES[rule].iid:
+        raise InputError(
+            f"{key}.rule {rule} is for finite pools, and clients of the split {split_kind} are "
+            "independent: leave the rule out, which is blend then"
+        )
+
+
+def check_outside(split_kind: str, n_certification: int, n_outside: int) -> None:
+    """Refuse to certify a finite pool with hardly any clients outside the certified ones.
+
+    Raises
+    ------
+    InputError
+    """
+    if sampling_of(split_kind) == "finite-pool" and n_outside < LEAST_OUTSIDE:
+        raise InputError(
+            f"split.novel must be at least {LEAST_OUTSIDE} clients for certificates of a finite "
+            f"pool (untrained clients outside the {n_certification} certified ones), got "
+            f"{n_outside}"
+        )

@@ -1,0 +1,222 @@
+"""Where losses come from: a file, its bytes, a frame, a mapping or a sequence, read row by row."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from os import PathLike, fspath
+from typing import Any
+
+from latecomer.certify.records import is_json, is_list, json_value, parquet_frame, records_of
+from latecomer.certify.table_rows import Rows
+from latecomer.errors import InputError, nearest
+from latecomer.reading.column_names import averaged_over, client_hint, column_names, refuse_repeated
+from latecomer.reading.delimited import foreign_header, misfit, read_header
+from latecomer.reading.encoded_text import text_of
+
+
+def rows_of(source: Any, rows: Rows, ranks: Any = None) -> Rows:
+    """Put everything that a source holds into the rows, and return them.
+
+    ``ranks`` are the clients' places in the order of sampling where no column holds them: by
+    client, or one for each row.
+    """
+    _read(source, rows)
+    if ranks is not None:
+        rows.give_ranks(ranks)
+    if not rows.numbers:
+        raise InputError(f"{_label(source)}: holds no clients")
+    rows.check(_label(source))
+    return rows
+
+
+def _label(source: Any) -> str:
+    if isinstance(source, (str, PathLike)):
+        return str(fspath(source))
+    return "standard input" if isinstance(source, bytes) else "losses"
+
+
+def _read(source: Any, rows: Rows) -> None:
+    label = _label(source)
+    if isinstance(source, (str, PathLike)) and label.lower().endswith((".parquet", ".pq")):
+        _read_frame(parquet_frame(label), rows, label)
+    elif isinstance(source, (str, PathLike, bytes)):
+        data = source if isinstance(source, bytes) else file_bytes(label)
+        if is_json(data):
+            _read_held(label, json_value(label, _text(label, data)), rows)
+        else:
+            read_csv(label, data, rows)
+    elif isinstance(source, Mapping) or _are_records(source):
+        _read_held(label, source, rows)
+    elif hasattr(source, "columns") and hasattr(source, "itertuples"):
+        _read_frame(source, rows)
+    elif hasattr(source, "index") and hasattr(source, "items"):
+        _read_series(source, rows)
+    elif isinstance(source, (list, tuple)) or (hasattr(source, "ndim") and source.ndim == 1):
+        _read_pairs(label, enumerate(source), rows)
+    else:
+        raise InputError(
+            "losses must be a CSV, JSON or Parquet file, a DataFrame with columns client and loss,"
+            " a mapping client -> loss or one loss a client in a row, got"
+            f" {type(source).__name__}"
+        )
+
+
+def _are_records(source: Any) -> bool:
+    return isinstance(source, (list, tuple)) and any(isinstance(one, Mapping) for one in source)
+
+
+def _read_series(series: Any, rows: Rows) -> None:
+    """Read a series, whose index holds the clients."""
+    over = averaged_over([str(name) for name in series.index.names])
+    if over and series.index.nlevels == 1:
+        raise InputError(f"losses: the index must hold the clients, got {over!r}")
+    _read_pairs("losses", series.items(), rows)
+
+
+def _read_pairs(label: str, pairs: Iterable[tuple[Any, Any]], rows: Rows) -> None:
+    """Read one loss a client."""
+    for name, column in (("by", rows.by), ("order", rows.order)):
+        if column is not None:
+            raise InputError(f"{name} {column} needs a file or a DataFrame with that column")
+    for key, value in pairs:
+        held = len(rows.numbers)
+        shown = key if isinstance(key, tuple) else str(key)
+        rows.add(partial("{}, client {!r}".format, label, shown), key, value)
+        if len(rows.numbers) == held:
+            told = "; ".join([f"client {rows.spelt.of(key)!r} occurs twice", *rows.spelt.notes()])
+            raise InputError(f"{label}: {told}")
+
+
+def _read_held(label: str, held: Any, rows: Rows) -> None:
+    """Read what JSON or Python holds: records, a list per column, or client: loss."""
+    if isinstance(held, Mapping) and not is_list(held.get("client")):
+        _read_pairs(label, held.items(), rows)
+        return
+    asked = ["client", "loss", *rows.further]
+    for where, values in records_of(label, held):
+        for name in asked:
+            if name not in values:
+                listed = ", ".join(map(str, list(values)[:8]))
+                hint = _hint(name, list(map(str, values)))
+                raise InputError(f"{where}: no {name!r} among {listed or 'none'}{hint}")
+        if (names := tuple(map(str, values))) != rows.columns:
+            rows.columns = _unlike(label, names, asked)
+        _add_named(partial(str, where), values, rows)
+
+
+def _add_named(where: Callable[[], str], values: Mapping[str, Any], rows: Rows) -> None:
+    group = "" if rows.by is None else values[rows.by]
+    rank = None if rows.order is None else values[rows.order]
+    rows.add(where, values["client"], values["loss"], values.get("weight", 1.0), group, rank)
+
+
+def _read_frame(frame: Any, rows: Rows, label: str = "losses") -> None:
+    names = _required(label, frame.columns, rows, levels=frame.index.names)
+    weighted = ["weight"] if "weight" in names else []
+    asked = list(dict.fromkeys(["client", "loss", *weighted, *rows.further]))
+    own = frame.iloc[:, [names.index(name) for name in asked]]
+    for number, values in enumerate(own.itertuples(index=False, name=None)):
+        where = partial("{}, row {}".format, label, number)
+        _add_named(where, dict(zip(asked, values, strict=True)), rows)
+
+
+def read_csv(path: str, data: bytes, rows: Rows) -> None:
+    """Put the lines of a CSV file into the rows."""
+    text = _text(path, data)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+
+    def where() -> str:
+        # A field with line breaks spans several lines; the reader is at the last of them.
+        return f"{path}, line {reader.line_num}"
+
+    try:
+        names = _required(path, _header(path, reader), rows, lambda: foreign_header(text))
+        client, loss = names.index("client"), names.index("loss")
+        weight = names.index("weight") if "weight" in names else None
+        group = None if rows.by is None else names.index(rows.by)
+        rank = None if rows.order is None else names.index(rows.order)
+        for cells in reader:
+            if len(cells) != len(names):
+                if not any(map(str.strip, cells)):
+                    continue
+                raise InputError(f"{where()}: {misfit(len(names), cells)}")
+            if not cells[client] and not any(map(str.strip, cells)):
+                continue
+            rows.add(
+                where,
+                cells[client],
+                cells[loss].strip(),
+                1.0 if weight is None else cells[weight].strip(),
+                "" if group is None else cells[group],
+                None if rank is None else cells[rank].strip(),
+            )
+    except csv.Error as error:
+        if hint := foreign_header(text) if reader.line_num <= 1 else "":
+            raise InputError(f"{path}: no commas between names of columns{hint}") from error
+        cause = "a quotation mark is never closed" if "unexpected end" in str(error) else error
+        raise InputError(f"{where()}: {cause}") from error
+
+
+def _header(path: str, reader: Any) -> list[str]:
+    try:
+        return read_header(reader)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def file_bytes(path: str) -> bytes:
+    """Return what a file holds."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path}: cannot be read: {cause}") from error
+
+
+def _text(path: str, data: bytes) -> str:
+    try:
+        return text_of(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _required(
+    where: str,
+    given: Iterable[Any],
+    rows: Rows,
+    foreign: Callable[[], str] = str,
+    levels: Sequence[Any] = (),
+) -> list[str]:
+    """Return the names of the columns, among which are those that the rows need."""
+    try:
+        names = column_names(given)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    rows.columns = (*names, *(str(level) for level in levels if level is not None))
+    asked = ("client", "loss", *rows.further)
+    for wanted in asked:
+        if wanted not in names:
+            listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            hint = foreign() or _hint(wanted, names)
+            if wanted in levels:
+                hint = "; it is in the index: reset_index() makes it a column"
+            raise InputError(f"{where}: no column {wanted!r} among {listed or 'none'}{hint}")
+    _unlike(where, names, asked)
+    return names
+
+
+def _hint(wanted: str, names: Sequence[str]) -> str:
+    return client_hint(names) if wanted == "client" else nearest(wanted, names)
+
+
+def _unlike(where: str, names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
+    """Return names of columns, none of which may be taken for another that is asked for."""
+    try:
+        refuse_repeated(list(names), [*asked, "weight"])
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    return tuple(names)

@@ -1,0 +1,332 @@
+"""Certify any model from its losses on clients that took no part in training.
+
+This is the entry for users of other frameworks: a table of client and loss goes in, two statements
+come out.  One bounds the mean loss over all clients like these, the other the loss of the next
+client.  Needs no torch and loads none.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Array, Certificate, Orders, scaled_up
+from latecomer.bounds.checks import failure_probability
+from latecomer.bounds.held_out.losses import conformal
+from latecomer.bounds.held_out.price import reference_price, reference_price_pool
+from latecomer.certify.rule import DEFAULT_RULE, RULES
+from latecomer.certify.sample import (
+    FILE_RULES,
+    Sample,
+    checked,
+    n_orders,
+    sample_of,
+    scaled_to,
+    tagged,
+)
+from latecomer.certify.table import Order, Source
+from latecomer.certify.voided import Voided, told_of
+from latecomer.errors import InputError
+
+__all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class LossCertificate:
+    """What the losses of ``n_clients`` untrained clients prove.
+
+    Attributes
+    ----------
+    rule : str
+        Rule of the mean's bound, as asked for.
+    best_of : tuple of str
+        Rules of which ``best_of`` took the tightest; empty for any other rule.
+    n_clients, n_rows : int
+        Clients, and the rows they were averaged from.
+    mean, sd : float
+        Mean loss over clients and its sample standard deviation (NaN for one client).
+    loss_max : float
+        Largest possible loss.
+    pool_size : int or None
+        Number of clients in the finite pool these were drawn from; None for an unbounded supply.
+    certificate : Certificate or None
+        Bound of the mean loss of clients like these; None for the rule ``conformal``.
+    next_client : Certificate or None
+        Bound of the loss of one further client, with probability ``1 - alpha``; None where the
+        whole pool was scored, which leaves no further client.
+    alpha : float
+        Failure probability of ``next_client``.
+    rank : int
+        Rank of the loss that ``next_client`` equals; above ``n_clients`` it can only equal
+        ``loss_max``.
+    clients_needed : int
+        Fewest clients for which ``next_client`` can be below ``loss_max``.
+    reference_price : float
+        Least margin for equal scores: what no deterministic rule can undercut on equal losses, the
+        calculator of that name or, with a pool, ``reference_price_pool``.
+    price_paid : float or None
+        ``certificate.value - mean``.
+    others : float or None
+        Bound of the mean loss of the pool's clients that were not scored, which follows from
+        ``certificate``; None without a pool, or where all of it was scored.
+    orders : int
+        Orders of the clients that the rule bets along: one, or as many as it averages over.
+    seed : int or None
+        Seed that drew them; with it they are drawn again.  None where no order was drawn.
+    in_order : bool
+        Whether they are the order in which the clients were sampled, or permutations of it.
+    orders_sd : float or None
+        Standard deviation of the bound over other draws of as many orders; None without a draw.
+    voided : Voided or None
+        Why the rule asked for says nothing, and what the default gives for the same losses.
+    notes : tuple of str
+        How the losses were read, where clients and their losses do not show it: rows that were
+        averaged, ids in two spellings.
+    """
+
+    rule: str
+    best_of: tuple[str, ...]
+    n_clients: int
+    n_rows: int
+    mean: float
+    sd: float
+    loss_max: float
+    pool_size: int | None
+    certificate: Certificate | None
+    next_client: Certificate | None
+    alpha: float
+    rank: int
+    clients_needed: int
+    reference_price: float
+    price_paid: float | None
+    others: float | None
+    orders: int
+    seed: int | None
+    in_order: bool
+    orders_sd: float | None
+    voided: Voided | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings, lists and dicts, ready for JSON."""
+        about_next = {name: getattr(self, name) for name in ("alpha", "rank", "clients_needed")}
+        names = [field.name for field in fields(LossCertificate) if field.name not in about_next]
+        return {name: getattr(self, name) for name in names} | {
+            "best_of": list(self.best_of),
+            "notes": list(self.notes),
+            "voided": told_of(self.voided),
+            "sd": _finite(self.sd),
+            "orders_sd": _finite(self.orders_sd),
+            "certificate": None if self.certificate is None else certificate_dict(self.certificate),
+            "next_client": None
+            if self.next_client is None
+            else certificate_dict(self.next_client) | about_next,
+        }
+
+
+def certify_losses(
+    losses: Source,
+    *,
+    delta: float = 0.05,
+    rule: str = DEFAULT_RULE,
+    alpha: float = 0.1,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+    seed: int | None = None,
+    order: Order | None = None,
+    best_of: Sequence[str] = (),
+) -> LossCertificate:
+    r"""Bound the mean loss of clients like these, and the loss of the next one.
+
+    With probability at least ``1 - delta`` over the draw of the clients, the mean loss of their
+    population is at most ``certificate.value``; with probability at least ``1 - alpha`` over them
+    and the next one, its loss is at most ``next_client.value``; both with ``1 - delta - alpha``.
+
+    Parameters
+    ----------
+    losses : path, DataFrame, mapping or sequence
+        One loss per client, in any order: a CSV, JSON or Parquet file or DataFrame with columns
+        ``client``, ``loss`` and optionally ``weight``; a mapping client -> loss; or bare losses.
+    delta : float
+        Failure probability of the mean's bound, in (0, 1).
+    rule : str
+        Chosen before looking.  One of ``FILE_RULES``: ``blend`` for any clients, in pools about the
+        losses as measured; ``product_mixture`` without orders, about expected losses in pools too;
+        ``product``, which a single client at ``loss_max`` voids; ``conformal`` for the next alone;
+        or ``best_of`` for the tightest of those in ``best_of``, which share ``delta``.
+    alpha : float
+        Failure probability of the next client's bound, in (0, 1).
+    pool_size : int, optional
+        Number of untrained clients these were drawn from without replacement: the mean is theirs.
+    loss_max : float
+        Largest possible loss.
+    seed : int, optional
+        Repeats the orders that some rules average over; they are drawn afresh unless it is given.
+    order : str, mapping or sequence, optional
+        As for `read_losses`: rules that bet along one order need it, averages permute it.
+    best_of : sequence of str
+        Two or more rules of the mean, for the rule ``best_of``.
+
+    Raises
+    ------
+    InputError
+        One line naming the argument, or the file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> certified = certify_losses({f"client {i}": 0.1 for i in range(30)})
+    >>> round(float(certified.certificate), 3), round(certified.reference_price, 3)
+    (0.186, 0.086)
+    >>> certified.next_client is not None and float(certified.next_client)
+    0.1
+    """
+    level = float(checked(failure_probability, "alpha", alpha))
+    asked: dict[str, Any] = {"loss_max": loss_max, "seed": seed, "order": order}
+    given = sample_of(losses, rule, best_of, delta=delta, pool_size=pool_size, **asked)
+    return _certified(given, tuple(best_of), float(delta), level)
+
+
+def _certified(
+    given: Sample, best_of: tuple[str, ...], delta: float, alpha: float
+) -> LossCertificate:
+    """Bound the mean and the next client's loss, and say what the bound cost."""
+    rule = given.rule
+    k, mean, loss_max, pool_size = given.n_clients, given.mean, given.loss_max, given.pool_size
+    bound, others = None, None
+    if rule.states == "mean":
+        unit = given.bounded(delta)
+        bound = tagged(scaled_to(unit, loss_max), rule, given)
+        if pool_size is not None and pool_size > k:
+            sizes = {"n_clients": k, "pool_size": pool_size}
+            left = left_for_others(bound=float(unit), mean=mean / loss_max, **sizes)
+            others = float(scaled_up(np.asarray(left), loss_max))
+    rank, clients_needed = _conformal_rank(k, alpha)
+    return LossCertificate(
+        rule=rule.name,
+        best_of=best_of,
+        n_clients=k,
+        n_rows=given.n_rows,
+        mean=mean,
+        sd=float(np.std(given.losses, ddof=1)) if k > 1 else math.nan,
+        loss_max=loss_max,
+        pool_size=pool_size,
+        certificate=bound,
+        next_client=_next_client(given, alpha),
+        alpha=alpha,
+        rank=rank,
+        clients_needed=clients_needed,
+        reference_price=float(_least_margin(given, delta)),
+        price_paid=None if bound is None else float(bound) - mean,
+        others=others,
+        orders=n_orders(rule, k),
+        seed=given.seed if rule.orders else None,
+        in_order=given.in_order,
+        orders_sd=None if bound is None or bound.orders is None else float(bound.orders.sd),
+        voided=_voided(given, delta),
+        notes=given.notes,
+    )
+
+
+def _voided(given: Sample, delta: float) -> Voided | None:
+    """Name the client that leaves the rule asked for nothing to say, and ask the default."""
+    if not given.rule.ends_at_largest or given.losses[-1] < given.loss_max:
+        return None
+    first = int(np.searchsorted(given.losses, given.loss_max))
+    unit = replace(given, rule=RULES[DEFAULT_RULE]).bounded(delta)
+    value = float(scaled_up(unit.value, given.loss_max))
+    seed = None if given.in_order else given.seed
+    return Voided(given.clients[first], given.rule.name, DEFAULT_RULE, value, seed)
+
+
+def _next_client(given: Sample, alpha: float) -> Certificate | None:
+    if given.pool_size == given.n_clients:
+        if given.rule.states == "next":
+            raise InputError(
+                f"rule {given.rule.name} is about the next client: pool_size must be above the "
+                f"{given.n_clients} clients given, got {given.pool_size}"
+            )
+        return None
+    quantile = conformal(losses=given.losses, alpha=alpha, loss_max=given.loss_max)
+    return tagged(quantile, RULES["conformal"], given)
+
+
+def _least_margin(given: Sample, delta: float) -> Array:
+    asked: dict[str, Any] = {"mean_loss": given.mean, "loss_max": given.loss_max, "delta": delta}
+    if given.pool_size is None:
+        return reference_price(n_clients=given.n_clients, **asked)
+    return reference_price_pool(n_clients=given.n_clients, pool_size=given.pool_size, **asked)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+def certificate_dict(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as plain numbers, strings, lists and dicts, ready for JSON."""
+    return {
+        "name": certificate.name,
+        "value": certificate.value.tolist(),
+        "terms": {name: part.tolist() for name, part in certificate.terms.items()},
+        "delta": {name: share.tolist() for name, share in certificate.delta.items()},
+        "delta_total": certificate.delta_total.tolist(),
+        "population": certificate.population,
+        "predictor": certificate.predictor,
+        "sampling": certificate.sampling,
+        "assumptions": list(certificate.assumptions),
+        "source": certificate.source,
+        "rigorous": certificate.rigorous,
+        "reason": certificate.reason,
+        "loss_max": certificate.loss_max,
+        "vacuous": certificate.vacuous.tolist(),
+    } | _orders_dict(certificate.orders)
+
+
+def _orders_dict(orders: Orders | None) -> dict[str, Any]:
+    if orders is None:
+        return {}
+    sd = None if orders.sd.ndim else _finite(float(orders.sd))
+    return {"orders": {**asdict(orders), "sd": sd}}
+
+
+def _conformal_rank(k: int, alpha: float) -> tuple[int, int]:
+    # Use alpha as written in decimal, not its binary neighbour: 0.1 needs 9 clients, not 10.
+    exact = Fraction(repr(alpha))
+    return math.ceil((1 - exact) * (k + 1)), math.ceil(1 / exact) - 1
+
+
+def left_for_others(*, bound: float, mean: float, n_clients: int, pool_size: int) -> float:
+    """Bound the mean over the clients of a pool that were not scored, from a bound over all.
+
+    (N U - k m) / (N - k) for a bound U over N clients, k of which have the mean m: where most of
+    the pool was scored, even a small bound over the whole pool leaves much room for the others.
+
+    Parameters
+    ----------
+    bound : float
+        Bound of the mean over the pool.
+    mean : float
+        Mean score of the clients that were scored.
+    n_clients, pool_size : int
+        Clients scored, and clients in the pool.
+
+    Returns
+    -------
+    float
+        In [0, 1], rounded up.
+
+    Examples
+    --------
+    >>> round(left_for_others(bound=.2505, mean=.18633, n_clients=30, pool_size=40), 3)
+    0.443
+    """
+    left = pool_size - n_clients
+    # Exact fractions: the difference of large sums must not undo the rounding up.
+    whole, scored = pool_size * Fraction(bound), n_clients * Fraction(mean)
+    # The mean is itself a rounded sum and may be too large by this much.
+    slack = n_clients * Fraction(float(np.spacing(mean)))
+    return min(1.0, max(0.0, float((whole - scored + slack) / left)) * (1.0 + 2.0 * _EPS))

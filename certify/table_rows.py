@@ -1,0 +1,212 @@
+"""Rows of losses as columns: what each row must hold, and each client's mean loss."""
+
+import math
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Array
+from latecomer.errors import InputError
+from latecomer.reading.column_names import averaged_over
+from latecomer.reading.delimited import decimal_comma
+from latecomer.reading.ids import Spellings, refuse_alike, refuse_clients
+from latecomer.reading.single_numbers import one_number, told
+
+
+@dataclass
+class Rows:
+    """The rows of a source as columns; messages say which row is meant.
+
+    There may be a million rows: each stores only the few values that it holds, and its place is
+    put into words only once something is wrong with it.
+    """
+
+    loss_max: float
+    by: str | None
+    once: bool = False  # whether a client may have only one row
+    order: str | None = None  # column of the order in which the clients were drawn
+    numbers: dict[str, int] = field(default_factory=dict)
+    client: "array[int]" = field(default_factory=lambda: array("q"))
+    loss: "array[float]" = field(default_factory=lambda: array("d"))
+    weight: "array[float]" = field(default_factory=lambda: array("d"))
+    groups: list[str] = field(default_factory=list)
+    ranks: list[float] = field(default_factory=list)
+    weightless: dict[int, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()  # names of all columns of the source
+    spelt: Spellings = field(default_factory=Spellings)
+    groups_spelt: Spellings = field(default_factory=lambda: Spellings("group"))
+
+    def add(
+        self,
+        where: Callable[[], str],
+        given: Any,
+        loss: Any,
+        weight: Any = 1.0,
+        group: Any = "",
+        rank: Any = None,
+    ) -> None:
+        """Add one row, or raise an error that says in one line where it is and what is wrong."""
+        client = self._name(where, given, self.spelt)
+        value, heft = _quick(loss), _quick(weight)
+        if not client or not 0 <= value <= self.loss_max or not 0 <= heft < math.inf:
+            self._refuse(where(), client, loss, weight)
+        if self.once and client in self.numbers:
+            raise InputError(
+                f"{where()}: client {client!r} occurs twice; a client arrives once, with one loss"
+            )
+        number = self.numbers.setdefault(client, len(self.numbers))
+        self.client.append(number)
+        self.loss.append(value + 0.0)  # -0 becomes 0
+        self.weight.append(heft)
+        if heft == 0:
+            self.weightless.setdefault(number, where())
+        if self.order is not None:
+            self._rank(where, self.order, client, rank)
+        if self.by is None:
+            return
+        group = self._name(where, group, self.groups_spelt)
+        if number == len(self.groups):
+            if not group:
+                raise InputError(f"{where()}: no {self.by} is given for client {client!r}")
+            self.groups.append(group)
+        elif self.groups[number] != group:
+            raise InputError(
+                f"{where()}: client {client!r} has {self.by} {group!r}, and"
+                f" {self.groups[number]!r} before"
+            )
+
+    @property
+    def further(self) -> list[str]:
+        """Columns that are asked for beside client and loss."""
+        return [name for name in (self.by, self.order) if name is not None]
+
+    def give_ranks(self, ranks: Any) -> None:
+        """Take the clients' places in the order of sampling: by client, or one for each row."""
+        self.order = "order"
+        if isinstance(ranks, Mapping):
+            named = {self.spelt.of(client): rank for client, rank in ranks.items()}
+            if unknown := sorted(named.keys() ^ self.numbers.keys()):
+                raise InputError(f"order must name the clients of the losses, got {unknown[0]!r}")
+            ranks = [named[client] for client in self.numbers]
+            owners = list(range(len(ranks)))
+        else:
+            ranks, owners = list(ranks), list(self.client)
+        if len(ranks) != len(owners):
+            raise InputError(
+                f"order must hold one number for each of {len(owners)} losses, got {len(ranks)}"
+            )
+        names = list(self.numbers)
+        for owner, rank in zip(owners, ranks, strict=True):
+            self._rank(lambda: "order", "order", names[owner], rank)
+
+    def _rank(self, where: Callable[[], str], order: str, client: str, rank: Any) -> None:
+        """Keep a client's place in the order of sampling, which all of its rows must agree on."""
+        value, number = _quick(rank), self.numbers[client]
+        if not math.isfinite(value):
+            value = _number(where(), order, rank)
+        if number == len(self.ranks):
+            self.ranks.append(value)
+        elif self.ranks[number] != value:
+            raise InputError(
+                f"{where()}: client {client!r} has {order} {value:g}, and {self.ranks[number]:g} "
+                "before"
+            )
+
+    def places(self) -> list[int]:
+        """Return each client's place in the order of sampling, from 0; [] if none was asked for."""
+        if self.order is None:
+            return []
+        holders: dict[float, str] = {}
+        legal = "the order of a random draw numbers the clients 1, 2, ... without ties or gaps"
+        for client, rank in zip(self.numbers, self.ranks, strict=True):
+            if rank in holders:
+                two = f"{holders[rank]!r} and {client!r}"
+                raise InputError(f"{self.order}: clients {two} both have {rank:g}; {legal}")
+            holders[rank] = client
+        first = 0 if 0.0 in holders else 1
+        missing = [i for i in range(first, first + len(holders)) if i not in holders]
+        if missing:
+            other = next(r for r in holders if not first <= r < first + len(holders) or r % 1)
+            raise InputError(
+                f"{self.order}: no client has {missing[0]}, and {holders[other]!r} has {other:g}; "
+                f"{legal}"
+            )
+        return [int(rank) - first for rank in self.ranks]
+
+    def _name(self, where: Callable[[], str], given: Any, spellings: Spellings) -> str:
+        try:
+            return spellings.of(given)
+        except InputError as error:
+            raise InputError(f"{where()}: {error}") from error
+
+    def check(self, label: str) -> None:
+        """Refuse clients and groups that may be one, or several in one."""
+        try:
+            refuse_clients(self.numbers)
+            refuse_alike(set(self.groups), self.by or "")
+        except InputError as error:
+            raise InputError(f"{label}: {error}") from error
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what was done with the rows that is not seen in the clients' losses."""
+        notes = []
+        if len(self.loss) > len(self.numbers):
+            clients = "1 client" if len(self.numbers) == 1 else f"{len(self.numbers)} clients"
+            notes.append(f"{len(self.loss)} rows of {clients}, averaged")
+            over = averaged_over(self.columns)
+            if over:
+                notes.append(
+                    f"warning: a client's rows were averaged over the column {over!r}; keep one"
+                    f" {over} a client if the certificate is about that one"
+                )
+        return (*notes, *self.spelt.notes(), *self.groups_spelt.notes())
+
+    def _refuse(self, where: str, client: str, loss: Any, weight: Any) -> None:
+        if not client:
+            raise InputError(f"{where}: no client id")
+        value, heft = _number(where, "loss", loss), _number(where, "weight", weight)
+        if heft < 0:
+            raise InputError(f"{where}: weight must be at least 0, got {heft!r}")
+        larger = "; divide losses that can be larger by the largest, or say it as loss_max"
+        raise InputError(
+            f"{where}: loss must lie in [0, {self.loss_max:g}], got {value!r}"
+            + (larger if value > self.loss_max else "")
+        )
+
+    def means(self) -> Array:
+        """Average each client's rows; sums are exact, so the order of the rows has no effect."""
+        losses, weights = np.array(self.loss), np.array(self.weight)
+        if len(self.numbers) == len(losses) and weights.all():
+            return losses
+        owner = np.array(self.client)
+        order = np.argsort(owner, kind="stable")
+        ends = np.searchsorted(owner[order], np.arange(len(self.numbers) + 1))
+        averages = np.empty(len(self.numbers))
+        for i, client in enumerate(self.numbers):
+            own = order[ends[i] : ends[i + 1]]
+            largest = weights[own].max()
+            if largest == 0:
+                raise InputError(
+                    f"{self.weightless[i]}: the weights of client {client!r} are all 0, one must be"
+                    " above"
+                )
+            shares = weights[own] / largest
+            averages[i] = math.fsum(shares * losses[own]) / math.fsum(shares)
+        return np.minimum(averages, self.loss_max)
+
+
+def _quick(value: Any) -> float:
+    """Return a value as a number, NaN where a message must say what is wrong with it."""
+    return value if isinstance(value, float) else one_number(value)
+
+
+def _number(where: str, name: str, value: Any) -> float:
+    """Return a finite float."""
+    number = one_number(value)
+    if not math.isfinite(number):
+        hint = decimal_comma(value)
+        raise InputError(f"{where}: {name} must be a finite number, got {told(value)}{hint}")
+    return number

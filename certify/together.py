@@ -1,0 +1,127 @@
+"""How surely the statements of one output hold together: one minus the sum of their levels.
+
+Each fails with probability at most its own level, so that one of them fails with at most the sum
+(the union bound); two at .05 may fail up to .10 of the time between them.  What shares a level
+(radii of a ball, thresholds, the steps of a curve, groups) is one statement.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from latecomer.certify.rule import Rule
+
+if TYPE_CHECKING:
+    from latecomer.certify.answers import LossAnswers
+
+_BALLS = {
+    "kl": "other populations by KL(Q || P)",
+    "tv": "other populations by TV(Q, P)",
+    "chi2": "other populations by chi2(Q || P)",
+    "subgroup": "every group of a share",
+}
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several statements, and how surely all of them hold.
+
+    Attributes
+    ----------
+    levels : mapping of str to float
+        Failure probability of each statement, by what it is about.
+    """
+
+    levels: Mapping[str, float]
+
+    @property
+    def probability(self) -> float:
+        """At least 1 minus the sum of the levels, or 0.
+
+        Examples
+        --------
+        >>> Together({"mean": 0.05, "next client": 0.1}).probability
+        0.85
+        """
+        # The levels as they are written, in decimal: .05 and .1 leave .85, not its neighbour.
+        spent = sum((Fraction(repr(float(level))) for level in self.levels.values()), Fraction(0))
+        return float(max(Fraction(0), 1 - spent))
+
+    @property
+    def line(self) -> str:
+        """The line that ends an output; empty for a single statement.
+
+        Examples
+        --------
+        >>> Together({"mean": 0.05, "next client": 0.1}).line
+        'All 2 together: with probability at least 85% (1 less 0.05 for mean; 0.1 for next client).'
+        """
+        if len(self.levels) < 2:
+            return ""
+        # Shared levels add up to delta but for rounding in the last place.
+        least = math.floor(1e8 * self.probability + 1e-4) / 1e6
+        return (
+            f"All {len(self.levels)} together: with probability at least {least:.10g}%"
+            f" (1 less {self._spent()})."
+        )
+
+    def _spent(self) -> str:
+        by_level: dict[float, list[str]] = {}
+        for about, level in self.levels.items():
+            by_level.setdefault(level, []).append(about)
+        return "; ".join(
+            f"{level:.6g}{' each' if len(abouts) > 1 else ''} for {', '.join(abouts)}"
+            for level, abouts in by_level.items()
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data; empty for a single statement."""
+        if len(self.levels) < 2:
+            return {}
+        return {
+            "n_statements": len(self.levels),
+            "levels": dict(self.levels),
+            "probability": self.probability,
+            "statement": self.line,
+        }
+
+
+def together(certified: "LossAnswers") -> Together:
+    """Return the levels of everything that an output states with a confidence."""
+    delta, alpha, levels = certified.delta, certified.alpha, {}
+    if certified.certificate is not None:
+        levels["mean loss"] = delta
+    if certified.next_client is not None:
+        levels["next client"] = alpha
+    levels |= {_BALLS[ball]: delta for ball in certified.shifts}
+    if certified.above:
+        levels["shares above thresholds"] = delta
+    if certified.curve is not None:
+        levels["curve of shares"] = delta
+    if any(one.certificate is not None for one in certified.groups.values()):
+        levels["means of groups"] = delta
+    if certified.groups:
+        levels["next clients of groups"] = alpha
+    if certified.against is not None:
+        levels |= {"difference of two models": delta, "share served worse": delta}
+    return Together(levels)
+
+
+def n_statements(rule: Rule, asked: Mapping[str, Any], *, whole_pool: bool) -> int:
+    """Return how many statements `together` will find in what is asked, before it is certified.
+
+    Parameters
+    ----------
+    rule : Rule
+    asked : mapping
+        ``balls above curve by against``.
+    whole_pool : bool
+        Whether the whole pool was scored, so that there is no next client.
+    """
+    mean = rule.states == "mean"
+    groups = 1 + mean if asked["by"] is not None else 0
+    against = 2 if asked["against"] is not None else 0
+    shares = (len(asked["above"]) > 0) + bool(asked["curve"])
+    return mean + (not whole_pool) + len(asked["balls"]) + shares + groups + against

@@ -1,0 +1,291 @@
+"""What a certificate of a table of losses states: a line, a number and a sentence each."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.certify.further_statements import GROUPS_OWN
+from latecomer.certify.populations import Shifted, no_shift
+from latecomer.certify.printed import number
+from latecomer.certify.sentence_parts import FILE
+from latecomer.certify.sentences import statement
+from latecomer.certify.statements import LossCertificate
+from latecomer.certify.voided import Voided
+from latecomer.certify.words import inward
+
+if TYPE_CHECKING:
+    from latecomer.certify.answers import LossAnswers
+
+_ABOUT = {
+    "kl": "mean loss, KL(Q || P) <= {}",
+    "tv": "mean loss, TV(Q, P) <= {}",
+    "chi2": "mean loss, chi2(Q || P) <= {}",
+    "subgroup": "mean loss of any group of share {}",
+}
+_DISTANCES = {"kl": "KL(Q || P)", "tv": "TV(Q, P)", "chi2": "chi2(Q || P)"}
+_MOST_STEPS = 12
+
+
+@dataclass(frozen=True)
+class Said:
+    """One statement.
+
+    Attributes
+    ----------
+    about : str
+        What is bounded.
+    value : float
+        The bound, or the radius at which a target breaks.
+    shown : str
+        The value as text, rounded to the side on which it holds.
+    note : str
+        Remark printed after the value.
+    sentence : str
+        The full statement; empty where its topic states it.
+    sign : str
+        Relation between ``about`` and ``shown``: two characters.
+    """
+
+    about: str
+    value: float
+    shown: str
+    note: str = ""
+    sentence: str = ""
+    sign: str = "<="
+
+    @property
+    def line(self) -> str:
+        """The line printed on the terminal."""
+        return f"  {self.about:<34} {self.sign} {self.shown}   {self.note}".rstrip()
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Statements of one kind, with a heading and a closing sentence."""
+
+    name: str
+    heading: str
+    said: tuple[Said, ...]
+    closing: str = ""
+
+    @property
+    def sentences(self) -> list[str]:
+        """All its statements in full."""
+        told = [*(one.sentence for one in self.said), self.closing]
+        return [sentence for sentence in told if sentence]
+
+
+def shown_up(bound: Certificate | float) -> str:
+    """Show a bound, rounded up."""
+    return number(float(bound), decimals=3, up=True)
+
+
+def voided_sentence(voided: Voided) -> str:
+    """Name the client that voids the rule asked for, and what the default gives."""
+    return voided.sentence(shown_up(voided.value))
+
+
+def _sentence(
+    issued: Certificate,
+    bound: str,
+    value: str,
+    n_clients: int,
+    pool_size: int | None,
+    **orders: Any,
+) -> str:
+    """Say in one sentence what a certificate from a table states."""
+    return statement(
+        {
+            "bound": f"{FILE}:{bound}",
+            "population": issued.population,
+            "sampling": issued.sampling,
+            "predictor": issued.predictor,
+            "rigorous": issued.rigorous,
+            "reason": issued.reason,
+            "delta": float(issued.delta_total),
+            "n_clients": n_clients,
+            "pool": pool_size,
+            **orders,
+        },
+        value,
+    )
+
+
+def loss_statements(proved: LossCertificate) -> list[str]:
+    """Return one sentence on what is proved of the mean loss, one on the next client's loss."""
+    sizes = (proved.n_clients, proved.pool_size)
+    said = []
+    if proved.certificate is not None:
+        one = proved.certificate
+        left = "" if proved.others is None else f" {_left(proved, proved.others)}."
+        said.append(_sentence(one, proved.rule, shown_up(one), *sizes, **_orders(proved)) + left)
+    if proved.next_client is not None:
+        following = proved.next_client
+        said.append(_sentence(following, "conformal", shown_up(following), *sizes))
+    return said
+
+
+def _orders(proved: LossCertificate) -> dict[str, Any]:
+    return {"in_order": proved.in_order, "orders_seed": proved.seed}
+
+
+def _left(proved: LossCertificate, others: float) -> str:
+    left = (proved.pool_size or 0) - proved.n_clients
+    whom = "the 1 client" if left == 1 else f"the {left} clients"
+    mean = shown_up(others)
+    return (
+        f"For {whom} of the pool that were not scored it leaves a mean of at most {mean}"
+        " as measured on theirs"
+    )
+
+
+def statement_rows(certified: "LossAnswers") -> list[dict[str, Any]]:
+    """Return every statement as a record, those on the mean and the next client first."""
+    said = loss_statements(certified)
+    first = []
+    if certified.certificate is not None:
+        mean = Said("mean loss", float(certified.certificate), "", "", said[0])
+        first.append(Topic("mean", "", (mean,)))
+    if certified.next_client is not None:
+        following = Said("loss of the next client", float(certified.next_client), "", "", said[-1])
+        first.append(Topic("next client", "", (following,)))
+    return [
+        {
+            "topic": topic.name,
+            "about": one.about,
+            "bound": one.value,
+            "note": one.note,
+            "sentence": one.sentence or topic.closing,
+        }
+        for topic in [*first, *topics(certified)]
+        for one in topic.said
+    ]
+
+
+def topics(certified: "LossAnswers") -> list[Topic]:
+    """List what was asked beyond the mean and the next client, by topic."""
+    listed = [_shifts(certified), tails(certified), _groups(certified), _against(certified)]
+    return [topic for topic in listed if topic.said]
+
+
+def _shifts(certified: "LossAnswers") -> Topic:
+    return Topic(
+        "shifts",
+        "Other populations Q than the certified one, P; each way to compare them is a statement of"
+        " its own:",
+        tuple(said for ball in certified.shifts for said in of_ball(certified, ball)),
+    )
+
+
+def of_ball(certified: "LossAnswers", ball: str) -> Iterator[Said]:
+    """Yield the statements on populations within the radii of a ball, and where a target breaks."""
+    shifted = certified.shifts[ball]
+
+    def sentence(radius: str, value: str, *, shift: bool = True) -> str:
+        # Without a shift it is the mean's own certificate.
+        bound = f"{shifted.rule}@{ball}={radius}" if shift else certified.rule
+        sizes = (certified.n_clients, certified.pool_size)
+        return _sentence(shifted.certificate, bound, value, *sizes, **_orders(certified))
+
+    if certified.radii[ball]:
+        for radius, value in zip(
+            shifted.radii, shifted.certificate.value.ravel().tolist(), strict=True
+        ):
+            shown = shown_up(value)
+            empty = "says nothing" if value >= shifted.certificate.loss_max else ""
+            about = _ABOUT[ball].format(f"{radius:g}")
+            full = sentence(f"{radius:g}", shown, shift=radius != no_shift(ball))
+            yield Said(about, value, shown, empty, full)
+    if shifted.breaking is not None and shifted.target is not None:
+        yield from _breaking(shifted, shifted.breaking, f"{shifted.target:g}", sentence)
+
+
+def _breaking(
+    shifted: Shifted, radius: float, target: str, sentence: Callable[[str, str], str]
+) -> Iterator[Said]:
+    group = shifted.ball == "subgroup"
+    about = (
+        "smallest share of any group" if group else f"breaking radius, {_DISTANCES[shifted.ball]}"
+    )
+    if math.isnan(radius):
+        yield Said(
+            about, radius, "none ", f"not certified below {target} under any shift", sign="  "
+        )
+        return
+    shown = inward(radius, up=group)
+    note = f"so far the mean loss is certified to stay below {target}"
+    yield Said(about, radius, shown, note, sentence(shown, target), sign=" =")
+
+
+def tails(certified: "LossAnswers") -> Topic:
+    """Return the statements on clients with large losses."""
+    n, pool, said = certified.n_clients, certified.pool_size, []
+    for threshold, issued in certified.above.items():
+        shown = shown_up(issued)
+        bad = sum(loss > threshold for loss in certified.losses)
+        said.append(
+            Said(
+                f"share of clients above {threshold:g}",
+                float(issued),
+                shown,
+                f"{bad} of {n} sampled",
+                _sentence(issued, f"fraction_above@{threshold:g}", shown, n, pool),
+            )
+        )
+    closing = ""
+    if certified.curve is not None:
+        width, steps = certified.curve
+        # A dozen steps at most; JSON has all of them.
+        for threshold, sampled, upper in steps[:: max(1, -(-len(steps) // _MOST_STEPS))]:
+            about, note = f"share above {threshold:g}", f"sampled {sampled:.3f}"
+            said.append(Said(about, upper, shown_up(upper), note))
+        closing = _sentence(width, "error_curve", shown_up(width), n, pool)
+    settled = ", at thresholds settled before any was looked at" if certified.above else ""
+    return Topic("tails", f"Clients with large losses{settled}:", tuple(said), closing)
+
+
+def _groups(certified: "LossAnswers") -> Topic:
+    heading = (
+        f"Groups by {certified.by}: the {len(certified.groups)} share delta and alpha, all bounds"
+        f" hold at once with probability {100 * (1 - certified.delta):g}% (next clients"
+        f" {100 * (1 - certified.alpha):g}%):"
+    )
+    said = tuple(_group(name, one) for name, one in certified.groups.items())
+    ended = {name: one.voided for name, one in certified.groups.items() if one.voided is not None}
+    told = [f"{name}: {voided_sentence(one)}" for name, one in ended.items()]
+    closing = " ".join([f"Holds if: {GROUPS_OWN}.", *told]) if said else ""
+    return Topic("groups", heading, said, closing)
+
+
+def _group(name: str, one: LossCertificate) -> Said:
+    bound = one.next_client
+    following = "" if bound is None else f"; next client <= {shown_up(bound)}"
+    return Said(
+        f"mean loss of {name}",
+        math.nan if one.certificate is None else float(one.certificate),
+        "-" if one.certificate is None else shown_up(one.certificate),
+        f"{one.n_clients} clients, mean {number(one.mean, decimals=3)}{following}",
+    )
+
+
+def _against(certified: "LossAnswers") -> Topic:
+    if certified.against is None:
+        return Topic("against", "", ())
+    one = certified.against
+    heading = (
+        f"Against {certified.other}, on the same {one.n_clients} clients, each statement at delta"
+        f" {certified.delta:g}:"
+    )
+    difference, worse = shown_up(one.certificate), shown_up(one.worse)
+    said = (
+        Said(
+            "mean difference of losses",
+            float(one.certificate),
+            difference,
+            f"sampled {one.difference:+.3f}",
+        ),
+        Said("share of clients served worse", float(one.worse), worse, f"{one.n_worse} sampled"),
+    )
+    return Topic("against", heading, said, f"Holds if: {'; '.join(one.certificate.assumptions)}.")

@@ -1,0 +1,92 @@
+"""Clients that arrive one after another, from Python: what ``latecomer watch --once`` shows."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from latecomer.certify.result import Shown
+from latecomer.certify.table import Source, read_in_order
+from latecomer.certify.voided import Voided, told_of
+from latecomer.certify.watch_lines import end_lines, said_of_last
+from latecomer.certify.watching import (
+    Moment,
+    WatchPlan,
+    first_alarm,
+    moments_after,
+    voided_in,
+    watch_plan,
+)
+
+
+@dataclass(frozen=True)
+class Watched(Shown):
+    """What is certified after every client.
+
+    Attributes
+    ----------
+    plan : WatchPlan
+        What was settled before the first loss.
+    moments : tuple of Moment
+        One per client, in the order of arrival.
+    """
+
+    plan: WatchPlan
+    moments: tuple[Moment, ...]
+
+    def __iter__(self) -> Iterator[Moment]:
+        return iter(self.moments)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plan, clients and alarms as plain data."""
+        return {
+            "plan": self.plan.to_dict(),
+            "clients": [asdict(moment) for moment in self.moments],
+            "alarms": first_alarm(self.plan, self.moments),
+            "voided": told_of(self.voided),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one record per client."""
+        return [asdict(moment) for moment in self.moments]
+
+    @property
+    def voided(self) -> Voided | None:
+        """The client that ended the fall of the plan's rule, and what the default gives."""
+        return voided_in(self.plan, self.moments)
+
+    @property
+    def sentence(self) -> str:
+        """What is certified after the last client."""
+        return said_of_last(self.plan, self.moments[-1])
+
+    def __str__(self) -> str:
+        """Return the last lines that ``latecomer watch`` prints."""
+        return "\n".join(end_lines(self.plan, self.moments, None))
+
+
+def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any) -> Watched:
+    """Certify clients in the order of their arrival, after each one.
+
+    Parameters
+    ----------
+    losses : path, DataFrame, mapping or sequence
+        One loss per client, in the order of arrival.
+    plan : WatchPlan, optional
+        What was settled before the first loss.
+    **settings
+        Fields of a plan, if none is given.
+
+    Raises
+    ------
+    InputError
+        One line naming the setting, or file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> watched = watch_losses({"ann": 0.0, "bob": 0.1}, delta=0.1)
+    >>> watched.table()["certificate"].round(3).tolist()
+    [0.916, 0.724]
+    """
+    settled = watch_plan(**settings) if plan is None else plan
+    arrivals = read_in_order(losses, loss_max=settled.loss_max)
+    return Watched(settled, moments_after(settled, (), arrivals))

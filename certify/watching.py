@@ -1,0 +1,326 @@
+"""Clients that keep arriving: what is proved after each of them, under a plan set beforehand.
+
+The plan is settled before the first loss; numbers follow from it and from the losses in the order
+of their arrival, and from nothing else.  Needs no torch and loads none.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Array, scaled_up
+from latecomer.bounds.held_out.arriving import (
+    betting_mixture_path,
+    mixture_after,
+    product_path,
+)
+from latecomer.bounds.held_out.betting import BET_WEIGHTS, betting_mixture
+from latecomer.bounds.held_out.drift import BETS, drift_evidence, drift_evidence_restarted
+from latecomer.certify.rule import RULES
+from latecomer.certify.table import read_arrivals
+from latecomer.certify.voided import Voided
+from latecomer.checks import fraction, number_in, one_of, whole
+from latecomer.errors import InputError, nearest
+from latecomer.reading.encoded_text import text_of
+from latecomer.reading.yaml_text import read_mapping
+
+Arrival = tuple[str, float]
+"""A client and its loss."""
+DEFAULT_PATH_RULE = "product_mixture"
+"""Rule of a plan that names none; a client with the largest loss does not end its fall."""
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class WatchPlan:
+    """What is settled before the first loss is seen.
+
+    Attributes
+    ----------
+    rule : str
+        One of ``PATH_RULES``.
+    delta : float
+        Failure probability of all certificates together.
+    loss_max : float
+        Largest possible loss.
+    threshold : float or None
+        Largest expected loss that is acceptable; None for no alarm.
+    alpha : float
+        Largest probability that the alarm ever rings falsely.
+    run_length : int
+        Least average number of clients until the first false alarm of the restarted alarm.
+    bets : tuple of float
+        What the alarms stake on each client.
+    trained_on : str
+        What the model that is scored was trained on, in the user's words.
+    """
+
+    rule: str = DEFAULT_PATH_RULE
+    delta: float = 0.05
+    loss_max: float = 1.0
+    threshold: float | None = None
+    alpha: float = 0.05
+    run_length: int = 1000
+    bets: tuple[float, ...] = BETS
+    trained_on: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings and lists, ready for JSON."""
+        return asdict(self) | {"bets": list(self.bets)}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Results after a client has arrived.
+
+    Attributes
+    ----------
+    client : str
+        Its id.
+    loss : float
+        Its loss.
+    mean : float
+        Mean loss so far.
+    certificate : float
+        Bound of the mean loss of clients still to come (not of the next client's own loss); the
+        bounds after all clients hold together.
+    evidence, restarted : float or None
+        Evidence of drift: from the first client on, and restarted at every client; None without
+        a threshold.
+    """
+
+    client: str
+    loss: float
+    mean: float
+    certificate: float
+    evidence: float | None
+    restarted: float | None
+
+
+def _product(losses: Array, plan: WatchPlan, known: int, last: float) -> Array:
+    return product_path(losses=losses, delta=plan.delta, loss_max=plan.loss_max).value[known:]
+
+
+def _product_mixture(losses: Array, plan: WatchPlan, known: int, last: float) -> Array:
+    level, top = np.array(plan.delta), plan.loss_max
+    new = mixture_after(losses / top, level, np.array(BET_WEIGHTS), known)
+    return np.minimum.accumulate([last, *(new if top == 1.0 else scaled_up(new, top))])[1:]
+
+
+def _betting_mixture(losses: Array, plan: WatchPlan, known: int, last: float) -> Array:
+    delta, top = plan.delta, plan.loss_max
+    if not known:
+        return betting_mixture_path(losses=losses, delta=delta, loss_max=top).value
+    # Continue from the known part: recomputing the path for every client would take seconds.
+    new = [
+        float(betting_mixture(losses=losses[:seen], delta=delta, loss_max=top))
+        for seen in range(known + 1, losses.size + 1)
+    ]
+    return np.minimum.accumulate([last, *new])[1:]
+
+
+PATH_RULES: Mapping[str, Callable[[Array, WatchPlan, int, float], Array]] = MappingProxyType(
+    {
+        "product_mixture": _product_mixture,
+        "product": _product,
+        "betting_mixture": _betting_mixture,
+    }
+)
+"""Rules whose certificates after all clients hold together."""
+
+
+def watch_plan(**settings: Any) -> WatchPlan:
+    """Check the settings of a plan, and fill in the others.
+
+    Parameters
+    ----------
+    **settings
+        Fields of `WatchPlan`.
+
+    Raises
+    ------
+    InputError
+        One line naming the field, what is legal and what was given.
+
+    Examples
+    --------
+    >>> watch_plan(rule="product", delta=0.1).run_length
+    1000
+    """
+    known = [field.name for field in fields(WatchPlan)]
+    for name in settings:
+        if name not in known:
+            raise InputError(f"{name} is no setting of a plan{nearest(str(name), known)}")
+    asked = WatchPlan(**settings)
+    one_of("rule", asked.rule, tuple(PATH_RULES))
+    loss_max = number_in("loss_max", asked.loss_max, 1e-300, 1e300)
+    threshold = asked.threshold
+    if threshold is not None:
+        number_in("threshold", threshold, 0.0, loss_max)
+        if threshold in (0, loss_max):
+            raise InputError(
+                f"threshold must lie strictly between 0 and {loss_max:g}, got {threshold:g}"
+            )
+    if not isinstance(asked.bets, list | tuple) or not asked.bets:
+        raise InputError(f"bets must list one number or more in (0, 1], got {asked.bets!r}")
+    if not isinstance(asked.trained_on, str):
+        raise InputError(f"trained_on must be text, got {asked.trained_on!r}")
+    return WatchPlan(
+        rule=asked.rule,
+        delta=fraction("delta", asked.delta, above=True),
+        loss_max=loss_max,
+        threshold=None if threshold is None else float(threshold),
+        alpha=fraction("alpha", asked.alpha, above=True),
+        run_length=whole("run_length", asked.run_length, 1),
+        bets=tuple(number_in("bets", bet, 1e-6, 1.0) for bet in asked.bets),
+        trained_on=asked.trained_on,
+    )
+
+
+def read_plan(path: str | Path) -> WatchPlan:
+    """Read a plan from a YAML file.
+
+    Raises
+    ------
+    InputError
+        One line naming the file and what is wrong with it.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    try:
+        legal = "a plan names its settings, as in 'delta: 0.05'"
+        return watch_plan(**read_mapping(text_of(data), "plan", legal, broken="not YAML"))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def moments_after(
+    plan: WatchPlan, known: Sequence[Moment], arrivals: Sequence[Arrival]
+) -> tuple[Moment, ...]:
+    """Return the results after each client that is not among the known ones.
+
+    Parameters
+    ----------
+    plan : WatchPlan
+        What was settled beforehand.
+    known : sequence of Moment
+        Results so far.
+    arrivals : sequence of (client, loss)
+        All clients in the order of their arrival, the known ones first.
+
+    Examples
+    --------
+    >>> after = moments_after(watch_plan(), (), [("ann", 0.0), ("bob", 0.1)])
+    >>> [round(moment.certificate, 3) for moment in after]
+    [0.959, 0.807]
+    """
+    first = len(known)
+    if len(arrivals) == first:
+        return ()
+    losses = np.array([loss for _, loss in arrivals])
+    last = known[-1].certificate if known else plan.loss_max
+    values = PATH_RULES[plan.rule](losses, plan, first, last)
+    evidence: list[Any] = [None] * (losses.size - first)
+    restarted = evidence
+    if plan.threshold is not None:
+        told: dict[str, Any] = {"threshold": plan.threshold, "bets": plan.bets}
+        told |= {"losses": losses, "loss_max": plan.loss_max}
+        evidence = drift_evidence(**told)[first:].tolist()
+        restarted = drift_evidence_restarted(**told)[first:].tolist()
+    means = (np.cumsum(losses) / np.arange(1, losses.size + 1))[first:].clip(max=plan.loss_max)
+    return tuple(
+        Moment(client, loss, *numbers)
+        for (client, loss), *numbers in zip(
+            arrivals[first:], means.tolist(), values.tolist(), evidence, restarted, strict=True
+        )
+    )
+
+
+def voided_after(
+    plan: WatchPlan, arrivals: Sequence[Arrival], first: int = 0
+) -> list[Voided | None]:
+    """Return what has ended the fall of the plan's rule after every client beyond the first ones.
+
+    Examples
+    --------
+    >>> named = watch_plan(rule="product")
+    >>> [void and void.client for void in voided_after(named, [("ann", 0.0), ("bob", 1.0)])]
+    [None, 'bob']
+    """
+    worst = [loss == plan.loss_max for _, loss in arrivals]
+    if not RULES[plan.rule].ends_at_largest or not any(worst):
+        return [None] * (len(arrivals) - first)
+    at = worst.index(True)
+    other = replace(plan, rule=DEFAULT_PATH_RULE, threshold=None)
+    gives = [moment.certificate for moment in moments_after(other, (), arrivals)]
+    client = arrivals[at][0]
+    return [
+        Voided(client, plan.rule, DEFAULT_PATH_RULE, value) if place >= at else None
+        for place, value in enumerate(gives[first:], start=first)
+    ]
+
+
+def voided_in(plan: WatchPlan, moments: Sequence[Moment]) -> Voided | None:
+    """Return what has ended the fall of the plan's rule by now."""
+    ends = voided_after(plan, [(moment.client, moment.loss) for moment in moments])
+    return ends[-1] if ends else None
+
+
+def first_alarm(plan: WatchPlan, moments: Sequence[Moment]) -> tuple[int | None, int | None]:
+    """Return the number of the client at which each alarm first rings: unrestarted, restarted."""
+    rings = (
+        [(moment.evidence or 0.0) >= 1.0 / plan.alpha for moment in moments],
+        [(moment.restarted or 0.0) >= plan.run_length for moment in moments],
+    )
+    one, other = (row.index(True) + 1 if True in row else None for row in rings)
+    return one, other
+
+
+def arrivals_of(
+    path: str | Path,
+    *,
+    loss_max: float,
+    once: bool,
+    wait: Callable[[float], None] = time.sleep,
+) -> Iterator[tuple[Arrival, ...]]:
+    """Yield all clients so far, now and whenever the file has grown; with ``once``, only now.
+
+    Raises
+    ------
+    InputError
+        Where the file is no table of losses, or clients that were read before have changed.
+    """
+    before: tuple[Arrival, ...] = ()
+    stamp: tuple[int, int] | None = None
+    while True:
+        arrivals = read_arrivals(path, loss_max=loss_max, whole=once)
+        if arrivals[: len(before)] != before:
+            raise InputError(f"{path}: lines that were read before have changed; it may only grow")
+        if arrivals != before or stamp is None:
+            yield arrivals
+        if once:
+            return
+        before = arrivals
+        now = _stamp(path)
+        while now == stamp:
+            wait(_POLL_SECONDS)
+            now = _stamp(path)
+        stamp = now
+
+
+def _stamp(path: str | Path) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file any more") from error
+    return status.st_size, status.st_mtime_ns

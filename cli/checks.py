@@ -1,0 +1,223 @@
+"""Checks of single values that a study gives: one line names the key, the range and the value."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latecomer.errors import InputError, nearest
+from latecomer.files import kind_of
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+# Pydantic's messages about Python types, reworded in terms of the study file.
+_PLAINLY = {
+    "too_short": "must not be empty",
+    "tuple_type": "must be a list",
+    "string_pattern_mismatch": "must be letters, digits and . _ - and start with a letter or digit",
+    "string_too_short": "must not be empty",
+    "model_type": "must be a mapping of keys to values",
+    "model_attributes_type": "must be a mapping of keys to values",
+}
+
+
+def short(value: Any) -> str:
+    """Show a value as one line of at most 60 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def wrong(mistake: "ErrorDetails") -> str:
+    """Say what pydantic found wrong with a value: what is legal, what was given."""
+    message, given = mistake["msg"], mistake["input"]
+    message = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    message = message.replace("should be", "must be").replace("should have", "must have")
+    message = _PLAINLY.get(mistake["type"], message)
+    hint = nearest(given, re.findall(r"'([^']+)'", message)) if isinstance(given, str) else ""
+    return f"{message}, got {short(given)}{hint}"
+
+
+def whole(key: str, value: Any, low: int, high: int | None = None, why: str = "") -> int:
+    """Return ``value`` as an int in [low, high], refusing everything else."""
+    legal = f"of at least {low}" if high is None else f"in {low}..{high}"
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < low or (high is not None and value > high):
+        raise InputError(f"{key} must be a whole number {legal}{why}, got {value!r}")
+    return int(value)
+
+
+def at_least(key: str, value: float | None, least: float) -> None:
+    """Refuse a number below ``least``; None is a setting that is not given.
+
+    Examples
+    --------
+    >>> at_least("workers", None, 1)
+    >>> at_least("workers", 0, 1)
+    Traceback (most recent call last):
+    latecomer.errors.InputError: workers must be at least 1, got 0
+    """
+    if value is not None and not least <= value < float("inf"):
+        raise InputError(f"{key} must be at least {least:g}, got {value:g}")
+
+
+def fraction(key: str, value: Any, *, above: bool = False) -> float:
+    """Return ``value`` as a float in [0, 1), or strictly above 0 when ``above``."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1 or (above and value == 0):
+        legal = "lie strictly between 0 and 1" if above else "be at least 0 and less than 1"
+        raise InputError(f"{key} must {legal}, got {value!r}")
+    return float(value)
+
+
+def number_in(key: str, value: Any, low: float, high: float) -> float:
+    """Return ``value`` as a float in [low, high], refusing everything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:
+        raise InputError(f"{key} must lie in [{low:g}, {high:g}], got {value!r}")
+    return float(value)
+
+
+def one_of(key: str, value: Any, legal: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of the legal words."""
+    if not isinstance(value, str) or value not in legal:
+        hint = nearest(value, legal) if isinstance(value, str) else ""
+        raise InputError(f"{key} must be one of {', '.join(legal)}, got {value!r}{hint}")
+    return value
+
+
+def output_file(
+    key: str,
+    path: str | os.PathLike[str] | None,
+    inputs: Iterable[Any] = (),
+    *,
+    grows: bool = False,
+) -> None:
+    """Refuse a path at which nothing can be written without losing something else.
+
+    Parameters
+    ----------
+    key : str
+        The option or argument that gave the path.
+    path : path
+        A file to be replaced or made; a terminal or a pipe will do unless it ``grows``.  None is an
+        output that nobody asked for.
+    inputs : iterable
+        What is read, of which nothing may be this file, under whatever name; only paths count.
+    grows : bool
+        Whether lines are added to the file, and read again.
+
+    Examples
+    --------
+    >>> output_file("--report", "-")
+    Traceback (most recent call last):
+    latecomer.errors.InputError: --report must be a file, got '-'; a file of that name is ./-
+    """
+    if path is None:
+        return
+    text = os.fspath(path)
+    if text in ("", "-"):
+        raise InputError(f"{key} must be a file, got {text!r}; a file of that name is ./{text}")
+    if _loses_nothing(key, text, inputs, grows=grows):
+        _check_folder(key, text)
+
+
+def _loses_nothing(key: str, text: str, inputs: Iterable[Any], *, grows: bool = False) -> bool:
+    """Refuse what is no file, or is an input; return whether a file is made or replaced."""
+    kind = _kind_of(key, text) or ("folder" if text.endswith(os.sep) else "")
+    legal = ("", "file") if grows else ("", "file", "character device", "pipe")
+    if kind not in legal:
+        raise InputError(f"{key} must be a file, {text} is a {kind}")
+    regular = kind in ("", "file")
+    if regular:
+        _check_inputs(key, text, inputs)
+    return regular
+
+
+def output_files(folder: Path, names: Iterable[str], inputs: Iterable[Any] = ()) -> None:
+    """Refuse files of a run directory that cannot be written, or are links to what is read.
+
+    Parameters
+    ----------
+    folder : Path
+    names : iterable of str
+        What is written there, below the folder; all other files in it count as read.
+    inputs : iterable
+        What else is read.
+    """
+    real, names, inputs = os.path.realpath(folder), list(names), list(inputs)
+    linked = [name for name in names if os.path.realpath(folder / name) != os.path.join(real, name)]
+    held = [path for path in folder.rglob("*") if path.is_file()] if linked else []
+    for name in names:
+        others = [path for path in held if path != folder / name] if name in linked else []
+        # A folder where nothing can be written is told of when something has to be.
+        _loses_nothing(name, os.fspath(folder / name), [*inputs, *others])
+
+
+def output_folder(key: str, path: str | os.PathLike[str], source: Path | None = None) -> None:
+    """Refuse a path that is no folder to write to, or that lies in the source of what is written.
+
+    Examples
+    --------
+    >>> output_folder("--out", "-")
+    Traceback (most recent call last):
+    latecomer.errors.InputError: --out must be a folder, got '-'; a folder of that name is ./-
+    """
+    text = os.fspath(path)
+    if text in ("", "-"):
+        raise InputError(f"{key} must be a folder, got {text!r}; a folder of that name is ./{text}")
+    kind = _kind_of(key, text)
+    if kind not in ("", "folder"):
+        raise InputError(f"{key} must be a folder, {text} is a {kind}")
+    if not kind:  # what is there may be gone through even where nothing can be written
+        _check_folder(key, os.path.join(text, "."))
+    if source is not None and Path(os.path.realpath(text)).is_relative_to(os.path.realpath(source)):
+        raise InputError(f"{key} must lie outside of {source}, which is only read, got {text}")
+
+
+def named_files(settings: Any) -> list[str]:
+    """List the texts in a study's settings that are the names of files: its data."""
+    if isinstance(settings, Mapping):
+        return [name for value in settings.values() for name in named_files(value)]
+    if isinstance(settings, list | tuple):
+        return [name for value in settings for name in named_files(value)]
+    return [settings] if isinstance(settings, str) and os.path.isfile(settings) else []
+
+
+def _kind_of(key: str, text: str) -> str:
+    try:
+        return kind_of(text)
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{key}: {short(text)} cannot be written: {cause}") from error
+
+
+def _check_folder(key: str, text: str) -> None:
+    """Refuse a file whose folder is none, or is not to be written."""
+    folder = Path(os.path.realpath(text)).parent
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir():
+        raise InputError(f"{key}: {text} cannot be written: {folder} is no folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{key}: {text} cannot be written: no permission in {folder}")
+
+
+def _check_inputs(key: str, text: str, inputs: Iterable[Any]) -> None:
+    for one in [str(each) for each in inputs if isinstance(each, str | os.PathLike)]:
+        if _same(text, one):
+            raise InputError(f"{key} must be another file than {one}, which is read, got {text}")
+    for number, stream in enumerate(("standard input", "standard output", "standard error")):
+        if _same(text, number):
+            raise InputError(f"{key} must be another file than that of {stream}, got {text}")
+
+
+def _same(text: str, other: Any) -> bool:
+    """Return whether two paths, or a path and an open stream, are one file: by links too."""
+    try:
+        return os.path.samestat(os.stat(text), os.stat(other))
+    except (OSError, ValueError):
+        return isinstance(other, str) and os.path.realpath(text) == os.path.realpath(other)

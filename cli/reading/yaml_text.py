@@ -1,0 +1,220 @@
+"""YAML 1.2 as studies, plans and the command line read it: numbers as they look, no key twice.
+
+PyYAML reads YAML 1.1, where 0100 is 64, 1:30 is 90, 1e-1 is text and ``no`` is false.  Here plain
+scalars follow the core schema of YAML 1.2 (section 10.3.2); dates, which it lacks, are text.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+
+from latecomer.errors import InputError
+
+_CORE = {
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+}
+# What cuts a plain text short and looks like a part of it: set #2.npz.
+_CUT = re.compile(r"[ \t]+(#[^\s#!].*)")
+# What PyYAML says of the commonest mistakes, and what they are.
+_PLAINLY = {
+    "found character '\\t' that cannot start any token": "a tab stands here: write blanks",
+    "mapping values are not allowed here": "a colon within a value, or keys that are not indented"
+    " alike: quote values with a colon",
+}
+_MOST_DIGITS = 300  # whole numbers become floats
+_TAG = "tag:yaml.org,2002:"
+
+
+def _resolvers(of: str) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """Return what PyYAML looks up for a plain scalar, by its first character."""
+    found: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for kind, (pattern, firsts) in _CORE.items():
+        for first in firsts:
+            found.setdefault(first, []).append((_TAG + kind, re.compile(rf"(?:{pattern})\Z")))
+    return found if of == "loader" else _joined(found, yaml.SafeDumper.yaml_implicit_resolvers)
+
+
+def _joined(*tables: dict[str, Any]) -> dict[str, Any]:
+    firsts = {first for table in tables for first in table}
+    return {first: [one for table in tables for one in table.get(first, [])] for first in firsts}
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML whose plain scalars follow the core schema."""
+
+    yaml_implicit_resolvers = _resolvers("loader")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what either version of YAML would read as something other than text."""
+
+    yaml_implicit_resolvers = _resolvers("dumper")
+
+
+def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = node.value
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a whole number has at most {_MOST_DIGITS} digits, got {len(text)}")
+    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+    return int(text, base)
+
+
+def _real(loader: _Loader, node: yaml.ScalarNode) -> float:
+    text = node.value.lower()
+    return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
+    held: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        wrong = "" if isinstance(key, str) else f"{key!r} is no key"
+        if isinstance(key, int | float) and value_node.value == "":
+            wrong += "; a decimal comma? Write a point"
+        if not wrong and key in held:
+            wrong = f"key {key!r} is given twice"
+        if wrong:
+            raise yaml.MarkedYAMLError(problem=wrong, problem_mark=key_node.start_mark)
+        held[key] = loader.construct_object(value_node, deep=True)
+    return held
+
+
+def _text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    """Return text, unless what stands behind it may be its end, or a comment."""
+    if node.style is None and node.end_mark is not None:
+        text = str(node.end_mark.buffer or "")
+        line = text[node.end_mark.pointer :].partition("\n")[0].rstrip("\0\r")
+        cut = _CUT.match(line)
+        if cut:
+            wrong = (
+                f"{cut[1]!r:.60} behind {node.value!r:.60} begins a comment: quote all of it if it"
+                " belongs to the value, or write a blank behind #"
+            )
+            raise yaml.MarkedYAMLError(problem=wrong, problem_mark=node.end_mark)
+    return str(node.value)
+
+
+_Loader.add_constructor(_TAG + "str", _text)
+_Loader.add_constructor(_TAG + "int", _whole)
+_Loader.add_constructor(_TAG + "float", _real)
+_Loader.add_constructor(_TAG + "map", _mapping)
+
+
+def read_mapping(
+    text: str, where: str, legal: str, *, broken: str = "broken YAML"
+) -> dict[str, Any]:
+    r"""Read keys and their values.
+
+    Parameters
+    ----------
+    text : str
+    where : str
+        Names the text's origin in messages.
+    legal : str
+        What it should be, for the message about a text that holds no keys.
+    broken : str
+        What to call a text that cannot be parsed.
+
+    Raises
+    ------
+    InputError
+        One line with the number of the line: broken YAML, or a key that is given twice.
+
+    Examples
+    --------
+    >>> read_mapping("run_length: 0100\nthreshold: 1e-1\nnote: no", "plan", "a mapping")
+    {'run_length': 100, 'threshold': 0.1, 'note': 'no'}
+    """
+    held = _read(text.removeprefix("\ufeff"), lambda place: f"{where}{place}: {broken}: ")
+    if not isinstance(held, dict):
+        shown = " ".join(repr(held).split())
+        raise InputError(
+            f"{where}: {legal}, got {shown if len(shown) < 61 else shown[:57] + '...'}"
+        )
+    return held
+
+
+def read_value(text: str, name: str) -> Any:
+    """Read what stands behind ``key=`` on a command line.
+
+    A text that does not begin with a bracket, brace or quotation mark is one plain scalar, kept
+    whole: ``#`` begins no comment in it.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        The key, for messages.
+
+    Raises
+    ------
+    InputError
+        One line naming the key: broken YAML, or a key within it that is given twice.
+
+    Examples
+    --------
+    >>> read_value("set #2.npz", "data.path"), read_value("05000", "n_samples")
+    ('set #2.npz', 5000)
+    >>> read_value("[1e-1, .2]", "losses")
+    [0.1, 0.2]
+    """
+    plain = text.strip()
+    loader = _Loader("")
+    try:
+        if not plain.startswith(("[", "{", '"', "'")):
+            tag = loader.resolve(yaml.ScalarNode, plain, (True, False))  # type: ignore[no-untyped-call]
+            return loader.construct_object(yaml.ScalarNode(tag, plain))
+    except ValueError as error:
+        raise InputError(f"{name}: {plain!r:.60} is no YAML value: {error}") from error
+    finally:
+        loader.dispose()
+    return _read(plain, lambda _: f"{name}: {plain!r} is no YAML value: ", whole=True)
+
+
+def _read(text: str, blame: Callable[[str], str], *, whole: bool = False) -> Any:
+    """Return the one document that a text holds; ``whole`` allows nothing behind it."""
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if whole and node is not None and node.end_mark.index < len(text):
+                behind = text[node.end_mark.index :].strip()
+                raise yaml.MarkedYAMLError(problem=f"{behind!r} stands behind it; quote all of it")
+            return None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f", line {mark.line + 1}" if mark else ""
+        said = error.problem or error.context or ""
+        raise InputError(f"{blame(place)}{_PLAINLY.get(said, said)}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError(f"{blame('')}{' '.join(str(error).split())}") from None
+
+
+def write_yaml(value: Any, *, flow: bool = False) -> str:
+    """Write plain data so that `read_mapping` gives it back, keys in their order.
+
+    Parameters
+    ----------
+    value : dict or list
+    flow : bool
+        Whether to write it in one line, in brackets.
+
+    Examples
+    --------
+    >>> print(write_yaml({"note": "1e-1", "delta": 0.05}), end="")
+    note: '1e-1'
+    delta: 0.05
+    """
+    how: dict[str, Any] = {"default_flow_style": True, "width": 10**6} if flow else {}
+    written: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, **how)
+    return written

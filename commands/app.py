@@ -1,0 +1,244 @@
+"""The command ``latecomer``: run studies, compute bounds, certify losses, look things up.
+
+Each command imports what it needs when it runs, so that commands that only compute or look
+something up load no torch and answer at once.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from latecomer.commands.arguments import Json
+from latecomer.commands.certify import certify_file
+from latecomer.commands.data import data_app
+from latecomer.commands.listings import RulesInHelp
+from latecomer.commands.one_line_errors import OneLineErrors, open_streams
+from latecomer.commands.plan import plan_hold_out
+from latecomer.commands.run import run_study
+from latecomer.commands.tables import show_json, show_table
+from latecomer.commands.watch import verify, watch
+from latecomer.errors import InputError, nearest
+
+app = typer.Typer(
+    name="latecomer",
+    cls=OneLineErrors,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    help="How well will a federation serve a client that joins after training?",
+)
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Show the help when no command is given."""
+    if version:
+        from latecomer import __version__
+
+        typer.echo(f"latecomer {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command("run")(run_study)
+
+
+@app.command("status")
+def show_status(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show how far a run is: done, running, failed, to do, time left.
+
+    Only reads the directory, so it can be asked on any machine while the run goes on.
+    """
+    from latecomer.commands.status_lines import status_record, status_rows, summary_line
+    from latecomer.eval.runs.status import run_status
+
+    status = run_status(directory)
+    if as_json:
+        show_json(status_record(status))
+        return
+    columns = ("cell", "label", "seed", "state", "round", "loss", "time", "left", "about")
+    show_table(status_rows(status), columns)
+    typer.echo(summary_line(status))
+
+
+@app.command("report")
+def make_report(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
+    ],
+    asks: Annotated[
+        str,
+        typer.Option(
+            metavar="KINDS",
+            help="Answer something else first: bounds, shift, gap, accuracy, paper, certificate; "
+            "several with commas.  The page is report-KINDS.html.",
+        ),
+    ] = "",
+) -> None:
+    """Write the report of a run.
+
+    Makes report.html, figures and tables.  The run need not be finished.
+    """
+    from latecomer.reports.page.page import report
+
+    typer.echo(report(directory, asks=tuple(kind.strip() for kind in asks.split(",") if kind)))
+
+
+@app.command("compare")
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.")],
+    second: Annotated[Path, typer.Argument(metavar="DIR", help="Another run directory.")],
+    as_json: Json = False,
+) -> None:
+    """Compare two runs: settings that differ, and errors paired over clients."""
+    from latecomer.commands.run_comparison import show_comparison
+
+    show_comparison(first, second, as_json=as_json)
+
+
+@app.command("studies")
+def list_studies(as_json: Json = False) -> None:
+    """List the shipped studies.
+
+    A study runs as written; --scale picks another of its scales, --variant one of its variants.
+    """
+    from latecomer.commands.listings import studies
+
+    _show(studies(), ("name", "scale", "scales", "variants", "question"), as_json)
+
+
+@app.command("methods")
+def list_methods(as_json: Json = False) -> None:
+    """List the methods: how each serves a new client, what it sends and keeps.
+
+    Bytes up and down are what one client sends and receives in one round; the last number counts
+    what is kept for a client between rounds.  All are for the digits network (4538 weights), 40
+    seen clients and default settings.
+    """
+    from latecomer.commands.listings import methods
+
+    columns = ("name", "personalization", "needs_labels", "bytes_up", "bytes_down")
+    _show(methods(), (*columns, "kept_per_client", "paper"), as_json)
+
+
+@app.command("bounds")
+def list_bounds(as_json: Json = False) -> None:
+    """List the bound calculators."""
+    from latecomer.commands.listings import bounds
+
+    _show(bounds(), ("name", "family", "population", "claim"), as_json)
+
+
+@app.command("datasets")
+def list_datasets(as_json: Json = False) -> None:
+    """List the data sets."""
+    from latecomer.commands.listings import datasets
+
+    _show(datasets(), ("name", "description"), as_json)
+
+
+@app.command("bound")
+def compute_bound(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A calculator of 'latecomer bounds'.")
+    ],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Numbers, or lists in brackets."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compute a bound, or show its claim and arguments.
+
+    Without arguments it shows the calculator's claim, assumptions and arguments.
+    """
+    from latecomer.bounds import CATALOGUE
+    from latecomer.commands.arguments import call, parse_assignments, signature
+    from latecomer.commands.render import bound_lines, bound_record, entry_lines, entry_record
+
+    if name not in CATALOGUE:
+        raise InputError(
+            f"no bound {name!r}{nearest(name, CATALOGUE)}; 'latecomer bounds' lists them"
+        )
+    entry = CATALOGUE[name]
+    if not arguments:
+        usage = signature(entry)
+        if as_json:
+            show_json(entry_record(entry, usage))
+        else:
+            _print(entry_lines(entry, usage))
+        return
+    inputs = parse_assignments(arguments)
+    result = call(entry, inputs)
+    if as_json:
+        show_json(bound_record(entry, inputs, result))
+    else:
+        _print(bound_lines(entry, inputs, result))
+
+
+app.command("certify", cls=RulesInHelp)(certify_file)
+app.command("watch")(watch)
+app.command("verify")(verify)
+app.command("plan")(plan_hold_out)
+
+
+@app.command("recertify")
+def recertify(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Finished run directory; it is only read.")
+    ],
+    certificates: Annotated[
+        Path, typer.Option(metavar="FILE", help="YAML file with certificates, as a study is.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="New run directory; DIR-reissued unless given.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="Why these certificates; shown beside them.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Issue a run's held-out certificates anew from its scores, without training.
+
+    Entries that were not declared before the scores existed are marked as no proof.
+    """
+    from latecomer.certify.printed import plain
+    from latecomer.commands.render import reissued_lines
+    from latecomer.eval.runs.reissue import declared_entries, reissue
+
+    place = out or directory.with_name(f"{directory.resolve().name}-reissued")
+    reissued = reissue(directory, declared_entries(certificates), out=place, note=note)
+    if as_json:
+        show_json(plain(reissued.table.to_dict("records")))
+    else:
+        _print(reissued_lines(reissued))
+
+
+app.add_typer(data_app)
+
+
+def main() -> None:
+    """Entry point of the command ``latecomer``."""
+    open_streams()
+    app(prog_name="latecomer")
+
+
+def _show(records: list[dict[str, Any]], columns: tuple[str, ...], as_json: bool) -> None:
+    if as_json:
+        show_json(records)
+    else:
+        show_table(records, columns)
+
+
+def _print(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line)

@@ -1,0 +1,183 @@
+"""``latecomer certify``: what the losses of clients that took no part in training prove."""
+
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from latecomer.checks import output_file
+from latecomer.commands.arguments import Json, numbers, real_option, whole_option
+from latecomer.errors import InputError, nearest
+
+_BALLS = ("kl", "tv", "chi2")
+_NOT_OF_A_SUM = (
+    *("order", "shift", "subgroup", "target", "above", "curve", "by", "against"),
+    *("pool_size", "best_of", "report", "joint", "independent"),
+)
+File = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE", help="CSV, JSON or Parquet: client, loss, maybe weight; - is stdin."
+    ),
+]
+Delta = Annotated[float, real_option("--delta", "Failure probability for the mean loss.")]
+RuleName = Annotated[str, typer.Option("--rule", help="How means are bounded. Choose beforehand.")]
+BestOf = Annotated[
+    str | None,
+    typer.Option(metavar="RULES", help="Of which best_of takes the tightest, with commas."),
+]
+Alpha = Annotated[
+    float | None, real_option("--alpha", "Failure probability for the next client; .1.")
+]
+PoolSize = Annotated[
+    int | None, whole_option("--pool-size", "Untrained clients these were drawn from, if finite.")
+]
+LossMax = Annotated[float, real_option("--loss-max", "Largest possible loss.")]
+Seed = Annotated[
+    int | None,
+    whole_option("--seed", "Repeats the orders that some rules average over; else drawn afresh."),
+]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Numbers the clients in the order of a random draw: 1, 2, ..."
+    ),
+]
+Shift = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="kl=RADII",
+        help="Certify every population Q within radii of the certified P: kl=0.05,0.1 is"
+        " KL(Q || P), chi2= is chi2(Q || P), tv= TV(Q, P).",
+    ),
+]
+Subgroup = Annotated[
+    str | None,
+    typer.Option(metavar="SHARES", help="Certify every group of at least these shares."),
+]
+Target = Annotated[
+    float | None, real_option("--target", "How far may clients shift before this loss breaks?")
+]
+Above = Annotated[
+    str | None,
+    typer.Option(metavar="LOSSES", help="Certify the share of clients above these losses."),
+]
+Curve = Annotated[bool, typer.Option("--curve", help="Certify the share above every loss at once.")]
+By = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Certify every group of this column: the clients' own, settled before the losses.",
+    ),
+]
+Against = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Another model's losses, same clients.")
+]
+Independent = Annotated[
+    bool, typer.Option("--independent", help="The clients were drawn from no finite set.")
+]
+Joint = Annotated[
+    bool, typer.Option("--joint", help="All that is printed shares delta and holds together.")
+]
+Report = Annotated[str | None, typer.Option(metavar="FILE", help="Write a page, one HTML file.")]
+LogSum = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SUMS",
+        help="In place of FILE: sums of -ln(1 - b loss) for b = .2, .4, .6, .8 and 1 - gamma;"
+        " or the last alone.",
+    ),
+]
+Clients = Annotated[int | None, whole_option("--clients", "Clients behind --log-sum.")]
+Gamma = Annotated[float | None, real_option("--gamma", "The one that --log-sum was made with.")]
+
+
+def certify_file(
+    file: File = None,
+    delta: Delta = 0.05,
+    rule: RuleName = "blend",
+    best_of: BestOf = None,
+    alpha: Alpha = None,
+    pool_size: PoolSize = None,
+    loss_max: LossMax = 1.0,
+    seed: Seed = None,
+    order: Order = None,
+    shift: Shift = None,
+    subgroup: Subgroup = None,
+    target: Target = None,
+    above: Above = None,
+    curve: Curve = False,
+    by: By = None,
+    against: Against = None,
+    independent: Independent = False,
+    joint: Joint = False,
+    report: Report = None,
+    log_sum: LogSum = None,
+    clients: Clients = None,
+    gamma: Gamma = None,
+    as_json: Json = False,
+) -> None:
+    """Certify any model from its losses on new clients.
+
+    The clients must have played no part in training; rows of a client are averaged.  Whatever is
+    asked beyond the mean is a statement of its own; the last line says how surely all hold.
+    """
+    if log_sum is not None or clients is not None or gamma is not None:
+        _certify_sum(locals())
+        return
+    if file is None:
+        raise InputError("missing argument 'FILE'")
+    output_file("--report", report, [file, against])
+    from latecomer.certify.losses import certify_losses
+
+    certified = certify_losses(
+        sys.stdin.buffer.read() if file == "-" else file,
+        delta=delta,
+        rule=rule,
+        best_of=best_of.split(",") if best_of else (),
+        alpha=alpha,
+        pool_size=pool_size,
+        loss_max=loss_max,
+        seed=seed,
+        order=order,
+        shifts=_balls(shift or [], subgroup),
+        target=target,
+        above=numbers("--above", above),
+        curve=curve,
+        by=by,
+        against=against,
+        independent=independent,
+        joint=joint,
+    )
+    if report is not None:
+        certified.report(report, source="standard input" if file == "-" else file)
+    typer.echo(certified.to_json() if as_json else str(certified))
+
+
+def _certify_sum(given: Mapping[str, Any]) -> None:
+    from latecomer.commands.secret_sum import certify_sum
+
+    beside = [f"--{name.replace('_', '-')}" for name in _NOT_OF_A_SUM if given[name]]
+    certify_sum(
+        numbers("--log-sum", given["log_sum"]),
+        *(given[name] for name in ("clients", "gamma")),
+        delta=given["delta"],
+        beside=["FILE", *beside] if given["file"] else beside,
+        as_json=given["as_json"],
+    )
+
+
+def _balls(shifts: list[str], subgroup: str | None) -> dict[str, list[float]]:
+    """Return the radii by ball."""
+    radii_by_ball: dict[str, list[float]] = {}
+    for text in shifts:
+        ball, equals, radii = text.partition("=")
+        if ball not in _BALLS or not equals:
+            raise InputError(
+                f"--shift must be kl=, tv= or chi2= with radii, got {text!r}{nearest(ball, _BALLS)}"
+            )
+        radii_by_ball[ball] = radii_by_ball.get(ball, []) + numbers(f"--shift {ball}", radii)
+    if subgroup is not None:
+        radii_by_ball["subgroup"] = numbers("--subgroup", subgroup)
+    return radii_by_ball

@@ -1,0 +1,96 @@
+"""What there is to choose from: studies, methods, bounds and data sets, as records with a name."""
+
+from dataclasses import asdict
+from typing import Any
+
+from typer.core import TyperCommand
+
+
+def bounds() -> list[dict[str, Any]]:
+    """List every calculator of the catalogue, family by family."""
+    from latecomer.bounds import CATALOGUE
+    from latecomer.commands.arguments import signature
+    from latecomer.commands.render import entry_record
+
+    entries = sorted(CATALOGUE.values(), key=lambda entry: (entry.family, entry.name))
+    return [entry_record(entry, signature(entry)) for entry in entries]
+
+
+def datasets() -> list[dict[str, Any]]:
+    """List the data sets with the keys that each takes."""
+    from latecomer.eval.datasets.registry import DATASETS
+
+    return [
+        {
+            "name": name,
+            "description": reader.description,
+            "required": list(reader.required),
+            "optional": list(reader.optional),
+        }
+        for name, reader in DATASETS.items()
+    ]
+
+
+def methods() -> list[dict[str, Any]]:
+    """List the federated methods: protocol for new clients, traffic with the digits network."""
+    from latecomer.models.methods import METHODS, known_names, make_method
+    from latecomer.models.outside import offered
+    from latecomer.models.task.task import make_task
+    from latecomer.models.traffic import traffic
+
+    task = make_task(input_shape=(1, 8, 8), n_classes=10)
+    listed: list[dict[str, Any]] = []
+    for name in known_names():
+        try:
+            method = make_method(name)
+            sent = traffic(method, task)
+        except (ValueError, TypeError) as error:
+            if name in METHODS and name not in offered():
+                raise
+            # A mistake in another package does not stop the listing of other methods.
+            listed.append({"name": name, "paper": f"cannot be used: {error}"})
+            continue
+        listed.append(
+            {
+                "name": name,
+                "personalization": method.personalization,
+                "needs_labels": method.needs_labels,
+                "predictors": list(method.predictors),
+                "bytes_up": sent.up,
+                "bytes_down": sent.down,
+                "kept_per_client": sent.kept,
+                "paper": method.paper,
+            }
+        )
+    return listed
+
+
+class RulesInHelp(TyperCommand):
+    """A command whose help lists the rules; only the help imports them, with numpy and scipy."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        from latecomer.certify.rule import BEST_OF, rules_for
+
+        fitting = rules_for("table").values()
+        means = [rule for rule in fitting if rule.states == "mean"]
+        told = (
+            ([rule.name for rule in means if rule.iid and rule.finite_pool], ""),
+            ([rule.name for rule in means if not rule.finite_pool], " for independent clients"),
+            ([rule.name for rule in means if not rule.iid], " for a pool"),
+            ([r.name for r in fitting if r.states == "next"], " for the next client alone"),
+            (list(rules_for("zero_one")), " for losses that are all 0 or the largest"),
+            ([BEST_OF], " for the tightest of several, at its price"),
+        )
+        listed = "; ".join(", ".join(names) + whom for names, whom in told)
+        for option in self.params:
+            if option.name == "rule":
+                option.help += f" {listed}."  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
+def studies() -> list[dict[str, Any]]:
+    """List the studies that come with the package."""
+    from latecomer.eval.studies.shipped import shipped_studies
+
+    return [asdict(study) for study in shipped_studies()]

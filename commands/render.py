@@ -1,0 +1,186 @@
+"""What the command line prints: numbers, certificates in words, tables.  Text in, text out.
+
+Upper bounds are rounded up, so that what is printed is still a bound.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate, Entry
+from latecomer.certify.printed import ledger, number, plain
+from latecomer.certify.statements import certificate_dict
+
+if TYPE_CHECKING:
+    from latecomer.eval.runs.reissue import Reissued
+
+_POPULATION = {
+    "unseen-client": "clients never seen in training",
+    "next-client": "the next client",
+    "seen-clients": "unseen data of the training clients",
+    "one-client": "unseen data of one client",
+}
+_SAMPLING = {
+    "iid": "i.i.d. sampling",
+    "finite-pool": "sampling without replacement from a finite pool",
+    "martingale": "a martingale in time order",
+    "iid or finite-pool": "i.i.d. sampling or without replacement from a finite pool",
+}
+_PREDICTOR = {
+    "gibbs": "Gibbs predictor",
+    "deterministic": "deterministic predictor",
+    "mixture": "mixture predictor",
+    "random-checkpoint": "random checkpoint",
+    "any": "any predictor",
+}
+
+
+def bound_lines(entry: Entry, inputs: dict[str, Any], result: Any) -> list[str]:
+    """Show what a calculator returned: a line per value, then what the value is about."""
+    if not isinstance(result, Certificate):
+        return [*_quantity_lines(result), entry.claim, f"source: {entry.source}"]
+    lines = [
+        f"{label}{_sum(result, index)}" for label, index in _labelled(inputs, result.value.shape)
+    ]
+    lines.append(
+        f"{_POPULATION[result.population]}, {_PREDICTOR[result.predictor]},"
+        f" {_SAMPLING[result.sampling]}; {result.source}"
+    )
+    lines.append(f"holds if: {'; '.join(result.assumptions)}")
+    if result.delta:
+        lines.append(f"failure probability: {ledger(result)}")
+    if bool(np.all(result.vacuous)):
+        lines.append(f"says nothing: at or above the largest loss, {result.loss_max:g}")
+    elif bool(np.any(result.vacuous)):
+        lines.append(f"says nothing where it is at or above the largest loss, {result.loss_max:g}")
+    if not result.rigorous:
+        lines.append(f"not a proven bound: {result.reason}")
+    return lines
+
+
+def bound_record(entry: Entry, inputs: dict[str, Any], result: Any) -> dict[str, Any]:
+    """Return what a calculator returned as plain data for JSON."""
+    record = {"name": entry.name, "kind": entry.kind, "inputs": inputs}
+    if isinstance(result, Certificate):
+        return plain(record | certificate_dict(result))  # type: ignore[no-any-return]
+    return plain(record | {"value": result, "source": entry.source})  # type: ignore[no-any-return]
+
+
+def entry_lines(entry: Entry, usage: str) -> list[str]:
+    """Show what the catalogue knows about one calculator."""
+    lines = [f"{entry.name}: {entry.claim}", f"source: {entry.source}"]
+    if entry.population:
+        lines.append(
+            f"about: {_POPULATION[entry.population]}, {_PREDICTOR[entry.predictor]},"
+            f" {_SAMPLING[entry.sampling]}"
+        )
+    if entry.assumptions:
+        lines.append(f"holds if: {'; '.join(entry.assumptions)}")
+    if entry.vacuous_when:
+        lines.append(f"vacuous when: {entry.vacuous_when}")
+    if not entry.rigorous:
+        lines.append(f"not a proven bound: {entry.reason}")
+    return [*lines, f"usage: {usage}"]
+
+
+def entry_record(entry: Entry, usage: str) -> dict[str, Any]:
+    """Return a catalogue entry as plain data for JSON."""
+    return {
+        "name": entry.name,
+        "family": entry.family,
+        "kind": entry.kind,
+        "claim": entry.claim,
+        "source": entry.source,
+        "population": entry.population,
+        "predictor": entry.predictor,
+        "sampling": entry.sampling,
+        "assumptions": list(entry.assumptions),
+        "vacuous_when": entry.vacuous_when,
+        "rigorous": entry.rigorous,
+        "reason": entry.reason,
+        "usage": usage,
+    }
+
+
+def _labelled(
+    inputs: dict[str, Any], shape: tuple[int, ...]
+) -> Iterable[tuple[str, tuple[int, ...]]]:
+    """Label each entry of an array result by the one input that varies, else by its index."""
+    lists = {name: np.asarray(value) for name, value in inputs.items() if np.ndim(value)}
+    varies = [name for name, value in lists.items() if value.shape == shape]
+    for index in np.ndindex(shape):
+        if not index:
+            yield "", index
+        elif len(lists) == len(varies) == 1:
+            yield f"{varies[0]}={lists[varies[0]][index]:g}  ", index
+        else:
+            yield f"[{', '.join(map(str, index))}]  ", index
+
+
+def _sum(bound: Certificate, index: tuple[int, ...]) -> str:
+    value = float(bound.value[index])
+    terms = {
+        name: float(np.broadcast_to(part, bound.value.shape)[index])
+        for name, part in bound.terms.items()
+    }
+    listed = ""
+    for name, part in terms.items():
+        sign = "" if not listed else " + " if part >= 0 else " - "
+        shown = number(part if not listed else abs(part))
+        listed += f"{sign}{shown} {name.replace('_', ' ')}"
+    adds_up = math.isclose(sum(terms.values()), value, rel_tol=1e-6, abs_tol=1e-9)
+    # An inverted kl has no summands: its parts are named, not added.
+    return f"{number(value, up=True)}   {'=' if adds_up else 'from'} {listed}"
+
+
+def _quantity_lines(result: Any) -> list[str]:
+    if hasattr(result, "_asdict"):
+        return [f"{name} = {_shown(value)}" for name, value in result._asdict().items()]
+    if isinstance(result, Sequence) and not isinstance(result, str):
+        return [_shown(value) for value in result]
+    return [_shown(result)]
+
+
+def _shown(value: Any) -> str:
+    """Show numbers in full: a quantity is copied into the next calculation, not only read."""
+    array = np.asarray(value)
+    return (
+        f"{array[()]:.10g}"
+        if array.ndim == 0
+        else " ".join(f"{entry:.10g}" for entry in array.ravel())
+    )
+
+
+def reissued_lines(reissued: "Reissued") -> list[str]:
+    """Show certificates before and now, and what declaring them late means."""
+    from latecomer.eval.runs.reissue import LATE
+
+    heads = (
+        "label",
+        "seed",
+        "predictor",
+        "bound",
+        "mean_error",
+        "before",
+        "now",
+        "others",
+        "declared",
+    )
+    table: list[tuple[str, ...]] = [heads]
+    for row in reissued.table.to_dict("records"):
+        cells = {"mean_error": number(row["mean_error"], decimals=4)}
+        for name in ("before", "now", "others"):
+            value = float(row[name])
+            cells[name] = "-" if math.isnan(value) else number(value, decimals=4, up=True)
+        table.append(tuple(str(cells.get(name, row[name])) for name in heads))
+    widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
+    lines = [
+        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    ]
+    lines.append("others: what a pool's certificate leaves for its clients that were not scored")
+    if reissued.n_late:
+        lines.append(f"after the scores: no proof; {LATE}")
+    return [*lines, str(reissued.path)]

@@ -1,0 +1,219 @@
+"""What ``latecomer run`` shows: the plan, progress while it works, and what came out."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import typer
+
+from latecomer.commands.run_table import CellsInWork
+from latecomer.commands.tables import duration
+from latecomer.eval.runs.runner import Event, RunResult, run
+from latecomer.eval.runs.tracking import tracked
+from latecomer.eval.studies.device_choice import leaves_gpu_idle
+from latecomer.eval.studies.loading import load_study
+from latecomer.eval.studies.settings import Study
+
+_ROUND_LINE_EVERY = 30.0  # seconds between two plain lines about rounds
+
+
+class Display(Protocol):
+    """Shows the events of a run."""
+
+    def __enter__(self) -> Self:
+        """Start showing."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop showing."""
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+
+
+def run_and_report(
+    name: str,
+    overrides: Iterable[str],
+    *,
+    out: Path | None,
+    where: str = "",
+    scale: str | None = None,
+    variants: Sequence[str] = (),
+    track: Sequence[str] = (),
+    **options: Any,
+) -> bool:
+    """Run a study, write its report and print what came out; False when a cell failed.
+
+    ``options`` are those of `latecomer.eval.runs.runner.run`; ``where`` names the place where the
+    executor runs cells if that is not this machine. With ``scale`` and without ``out`` the run gets
+    a directory named after study and scale. ``track`` names trackers of rounds and results.
+    """
+    study = load_study(name, overrides, variants=variants, scale=scale)
+    if out is None and scale is not None:
+        out = Path("runs") / f"{study.study}-{scale}"
+    display = TableDisplay if sys.stdout.isatty() else LineDisplay
+    show: Display = display(study, where)
+    out = out or Path("runs") / study.study
+    with tracked(tuple(track), study.study, out, _warn) as tell, show:
+
+        def hear(event: Event) -> None:
+            show(event)
+            tell(event)
+
+        finished = run(study, out=out, on_event=hear, **options)
+    from latecomer.commands.run_summary import summary_lines
+    from latecomer.reports.page.page import report
+
+    page = report(finished.path)
+    for line in [*_closing(finished), *summary_lines(finished.path)]:
+        typer.echo(line)
+    typer.echo(f" report       {page}")
+    return finished.n_failed == 0
+
+
+def _warn(line: str) -> None:
+    typer.echo(f" {line}", err=True)
+
+
+def plan_line(study: Study, event: Event, where: str = "") -> str:
+    """Say what there is to do, before it starts, and where if not on this machine."""
+    trained = f"{_count(len(study.methods), 'method')} x {_count(len(study.seeds), 'seed')}"
+    routed = sum(hasattr(entry, "kind") for entry in study.certificates)
+    certified = f", {_count(routed, 'certificate')} each that trains for itself" if routed else ""
+    simulated = ", 1 simulation" if study.denoising else ""
+    left = event.total - event.done
+    failed = f", {event.failed} failed before" if event.failed else ""
+    place = where or _count(event.workers, "worker")
+    work = f"{left} to run on {place}" if left else "nothing to run"
+    return (
+        f"{study.study}: {_count(event.total, 'cell')} ({trained}{certified}, 1 split{simulated}),"
+        f" {event.done - event.failed} done{failed}, {work}"
+    )
+
+
+def opening(study: Study, event: Event, where: str = "") -> list[str]:
+    """Return the lines a run begins with: plan, data, and a hint when a GPU stands idle."""
+    lines = [plan_line(study, event, where), *(f" {line}" for line in event.message.splitlines())]
+    if event.done < event.total and not where and leaves_gpu_idle(study):
+        lines.append(" on the CPU: the study names no device, --device auto uses the GPU here")
+    return lines
+
+
+class LineDisplay:
+    """Plain lines for pipes and log files: one per finished cell, few about rounds."""
+
+    def __init__(
+        self, study: Study, where: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._study = study
+        self._where = where
+        self._clock = clock
+        self._last = clock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __call__(self, event: Event) -> None:
+        """Print a line for every event except starts and frequent rounds."""
+        now = self._clock()
+        if event.kind == "plan":
+            for line in opening(self._study, event, self._where):
+                typer.echo(line)
+        elif event.kind == "round" and now - self._last < _ROUND_LINE_EVERY:
+            return
+        elif event.kind == "round":
+            typer.echo(f" {event.done}/{event.total}  {_name(event)}  {_round(event)}")
+        elif event.kind != "start":
+            typer.echo(_outcome(event))
+        self._last = now
+        sys.stdout.flush()
+
+
+class TableDisplay:
+    """A live table of the running cells on a terminal, and lines for what goes wrong."""
+
+    def __init__(self, study: Study, where: str = "") -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._study = study
+        self._where = where
+        self._console = Console(markup=False, emoji=False, highlight=False)
+        self._cells = CellsInWork()
+        self._live = Live(
+            console=self._console,
+            get_renderable=self._cells.table,
+            refresh_per_second=4,
+            transient=True,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # a terminal that hung up
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Update the table; what it cannot show becomes a line above it."""
+        self._cells.hear(event)
+        if event.kind == "plan":
+            for line in opening(self._study, event, self._where):
+                self._say(line)
+        elif event.kind in ("note", "retry", "held", "failed"):
+            self._say(_outcome(event))
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True)
+
+
+def _closing(result: RunResult) -> list[str]:
+    finished = f"{result.n_done}/{_count(result.n_cells, 'cell')}"
+    adopted = f", {result.n_adopted} adopted" if result.n_adopted else ""
+    took = duration(result.seconds)
+    lines = [f" {finished}, {result.n_failed} failed{adopted}, {took}"]
+    if result.n_failed:
+        lines.append(" failed cells stay failed; add --retry-failed to try them again")
+    return lines
+
+
+def _outcome(event: Event) -> str:
+    words = {
+        "done": "done",
+        "failed": "FAILED",
+        "retry": "tried again",
+        "held": "left to another run",
+        "note": "note",
+    }[event.kind]
+    cause = f": {event.message}" if event.message else ""
+    return f" {event.done}/{event.total}  {_name(event)}  {words}{cause}"
+
+
+def _name(event: Event) -> str:
+    return event.label if event.seed is None else f"{event.label} seed {event.seed}"
+
+
+def _round(event: Event) -> str:
+    loss = "" if event.loss is None else f"  loss {event.loss:.3f}"
+    return f"round {_trained(event)}/{event.rounds}{loss}"
+
+
+def _trained(event: Event) -> int:
+    """Count the finished rounds: the engine numbers them from 0 and reports each at its end."""
+    return 0 if event.round is None else event.round + 1
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

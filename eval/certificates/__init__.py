@@ -1,1 +1,0 @@
-"""Statements about unseen clients from the losses of clients held out."""

@@ -1,1 +1,0 @@
-"""One cell carried out: its folder, lock, checkpoints and progress."""

@@ -1,0 +1,286 @@
+"""Route R0: certificates from the scores of clients that were held out of training.
+
+The model is trained without the certification clients, each of them is scored once, and the scores
+go through one inequality fixed beforehand.
+
+Validity is conditional on the training side: the data of the seen clients, the schedule, the
+trained model, and whatever was chosen with them (rule, delta, folds, order, bets), all of which is
+fixed in the resolved study before the first score exists.  A score is a function of one held-out
+client, and of its own randomness (folds, Gibbs draws, noise of a shift).  Given the training side,
+the clients are
+
+* independent draws of one law (splits ``environment``, ``client_types``, ``client_mixtures``): so
+  are their scores, and the inequality (Markov, Chernoff, Ville, a binomial tail) holds for their
+  common mean or law; or
+* a uniform sample without replacement, in uniform order, from the N' clients not trained on (every
+  other split: ids are permuted uniformly before they are cut into groups), so that the scores are
+  such a sample from the pool's N' scores.  Means are covered by Hoeffding's comparison, the product
+  and the fixed bets by negative association, bets that change along the order only in the forms
+  without replacement (``product_wor``, ``betting_wor``, ``wsr_wor``), tails by exact hypergeometric
+  counts.  The forms without replacement and the counts subtract the sampled scores from the pool's
+  total: they are about the scores as measured, on these points with these draws, and not about the
+  clients' expected errors, which the other rules cover too.
+
+Rules that average over orders (``blend`` and those called averaged) take fixed permutations of that
+uniform order, drawn by a seed of the study: each is uniform too.  Sorted scores permuted by a fixed
+seed would stand in no random order.
+
+The certificate then holds with probability at least 1 - delta for every training side, hence also
+unconditionally.  Held-out and training clients need not be independent, and in a balanced split
+they are not: if all untrained clients were held out, nothing would follow about others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.held_out.orders import orders_for
+from latecomer.certify.rule import (
+    LEAST_OUTSIDE,
+    MEAN_RULES,
+    RULE_WITHOUT_ORDERS,
+    RULES,
+    Asked,
+    Rule,
+    rules_for,
+)
+from latecomer.errors import InputError, nearest
+from latecomer.eval.scoring.scores import ClientScore
+
+_WHOSE = {
+    ("finite-pool", "unseen-client"): "the mean is over the {} clients not trained on, "
+    "certified ones included",
+    ("finite-pool", "next-client"): "the next client is drawn from the other ones of the {} "
+    "clients not trained on",
+    (
+        "iid",
+        "unseen-client",
+    ): "clients are drawn independently from one environment, a law over the "
+    "finite set of samples that no training client holds",
+    ("iid", "next-client"): "the next client is drawn independently from the same environment",
+}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of held-out clients, and how the clients were drawn.
+
+    Attributes
+    ----------
+    scores : sequence of ClientScore
+        One per certification client, in the order of their (uniformly permuted) ids.
+    sampling : {"finite-pool", "iid"}
+        How the clients were drawn.
+    pool_size : int or None
+        Clients that were not trained on, certified ones included; needed for finite pools.
+    predictor : {"deterministic", "gibbs"}
+        Which predictor the scores belong to.  For ``gibbs`` every client's score must come from a
+        fresh draw: that keeps the scores exchangeable and needs no Monte-Carlo term.
+    folds : int
+        Folds of a client's own points behind each score; 1: served from support, scored on query.
+    shift : str
+        Shift of every client's data, support and query alike; ``none`` if unshifted.
+    realised : bool
+        Whether, for a randomised predictor, the study asks about the scores of the draws made.
+    orders_seed : int
+        Seed of the permutations of the clients' order that a rule averages over.
+    left_out : int
+        Untrained clients of the data that were left out of the split, and are not in the pool: too
+        small, or of a group that is held back.
+    """
+
+    scores: Sequence[ClientScore]
+    sampling: str
+    pool_size: int | None
+    predictor: str
+    folds: int = 1
+    shift: str = "none"
+    realised: bool = False
+    orders_seed: int = 0
+    left_out: int = 0
+
+    @property
+    def losses(self) -> list[float]:
+        """The clients' errors, in order."""
+        return [score.error for score in self.scores]
+
+    @property
+    def mean(self) -> float:
+        """Mean error of the clients."""
+        return float(np.mean(self.losses))
+
+    def check(self, rule: Rule) -> None:
+        """Refuse a rule whose proof does not cover these clients.
+
+        Raises
+        ------
+        InputError
+        """
+        k, pool = len(self.scores), self.pool_size
+        if self.sampling == "finite-pool" and not rule.finite_pool:
+            raise InputError(
+                f"rule {rule.name} needs clients drawn independently, these are a finite pool; "
+                "leave the rule out"
+            )
+        if self.sampling == "iid" and not rule.iid:
+            raise InputError(
+                f"rule {rule.name} is for finite pools, these clients are drawn independently"
+            )
+        if self.sampling == "finite-pool" and (pool is None or pool < k + LEAST_OUTSIDE):
+            raise InputError(
+                f"a finite-pool certificate needs at least {LEAST_OUTSIDE} clients that are "
+                f"neither trained on nor certified, got {k} certification clients in a pool of "
+                f"{pool}"
+            )
+        if self._realised(rule) and self.predictor == "gibbs" and not self.realised:
+            raise InputError(
+                f"rule {rule.name} is about the scores of a pool as measured, not about the "
+                "expected errors of a gibbs predictor: say realised: true, or use "
+                f"{RULE_WITHOUT_ORDERS}"
+            )
+        if k < rule.least:
+            raise InputError(f"rule {rule.name} needs at least {rule.least} clients, got {k}")
+
+    def _realised(self, rule: Rule) -> bool:
+        return self.sampling == "finite-pool" and rule.realised
+
+    def about(self, rule: Rule) -> tuple[str, ...]:
+        """Say what the certificate is about: the system, the clients, the scores, the orders."""
+        support = sorted(score.n_support for score in self.scores)
+        system = f"the system is run with {support[0]} to {support[-1]} support samples a client"
+        if self.folds > 1:
+            system += (
+                f" (scores average over {self.folds} folds of a client's own points, each scored "
+                "by the model served from the others)"
+            )
+        whose = _WHOSE[self.sampling, rule.population].format(self.pool_size)
+        if self.left_out:
+            whose += (
+                f"; the {self.left_out} clients left out of the split are not among them, though "
+                "nobody trained on them"
+            )
+        if self.shift != "none":
+            whose += f", all of them under {self.shift}, support and query alike"
+        about = [system, whose]
+        if self.sampling == "finite-pool":
+            about.append(self._scores_meant(rule))
+        if rule.orders:
+            about.append(
+                f"{orders_for(len(self.scores))} permutations of the random order of the clients, "
+                f"drawn by seed {self.orders_seed}, which stood in the study before the first score"
+            )
+        return tuple(about)
+
+    def _scores_meant(self, rule: Rule) -> str:
+        # Also where no posterior is drawn from: fine-tuning draws minibatches, privacy noise.
+        said = "errors are meant as measured on these clients' own points"
+        if rule.realised:
+            return f"{said}, with the draws made"
+        return f"{said}; expected errors are covered too"
+
+    def tagged(self, issued: Certificate, rule: Rule) -> Certificate:
+        """Give a calculator's result the tags of these clients."""
+        ledger = {
+            "clients" if event == "samples" else event: share
+            for event, share in issued.delta.items()
+        }
+        return replace(
+            issued,
+            population=rule.population,
+            sampling=self.sampling,
+            predictor=self.predictor,
+            delta=MappingProxyType(ledger),
+            assumptions=(*issued.assumptions, *self.about(rule)),
+        )
+
+
+def certify_scores(scored: Scored, *, rule: str, level: float) -> Certificate:
+    """Certify the mean error of clients like these (or the next client's) from held-out scores.
+
+    Parameters
+    ----------
+    scored : Scored
+        The held-out clients' scores, their order and sampling.
+    rule : str
+        A rule of the mean (``MEAN_RULES``), or ``conformal``.
+    level : float
+        Failure probability in (0, 1): delta, or alpha for ``conformal``.
+
+    Returns
+    -------
+    Certificate
+        Population ``unseen-client`` (``next-client`` for ``conformal``); rigorous.
+
+    Raises
+    ------
+    InputError
+        When the rule is unknown, its proof does not cover the sampling, or the pool holds fewer
+        than ten clients beyond the certified ones.
+
+    Examples
+    --------
+    >>> scores = [ClientScore(i, 20, 10, 1, .3) for i in range(30)]
+    >>> c = certify_scores(Scored(scores, "finite-pool", 40, "deterministic"),
+    ...                    rule="product", level=.05)
+    >>> c.population, c.sampling, round(float(c), 4)
+    ('unseen-client', 'finite-pool', 0.1855)
+    """
+    known = {**rules_for("r0"), **rules_for("zero_one")}
+    legal = [name for name, one in known.items() if one.bound is not None]
+    chosen = RULES.get(rule)
+    if chosen is None or chosen.bound is None or rule not in legal:
+        raise InputError(
+            f"rule must be one of {', '.join(legal)}, got rule={rule}{nearest(rule, legal)}"
+        )
+    scored.check(chosen)
+    asked = Asked(scored.losses, level, scored.pool_size, scored.orders_seed)
+    return scored.tagged(chosen.bound(asked), chosen)
+
+
+def certify_best(scored: Scored, *, rules: Sequence[str], delta: float) -> Certificate:
+    """Take the smallest of several certificates, and pay for the choice.
+
+    Each rule has an equal part of ``delta``: all certificates hold together with probability
+    1 - delta, so the smallest one does.  The smallest of several certificates at ``delta`` each
+    would not.
+
+    Parameters
+    ----------
+    scored : Scored
+    rules : sequence of str
+        Distinct rules of the mean, fixed before the scores.
+    delta : float
+        Failure probability of the result.
+
+    Raises
+    ------
+    InputError
+        When a rule is unknown, repeated, or does not cover the sampling.
+
+    Examples
+    --------
+    >>> scores = [ClientScore(i, 20, 10, 1, .3) for i in range(30)]
+    >>> c = certify_best(Scored(scores, "finite-pool", 40, "deterministic"),
+    ...                  rules=["product", "wsr_wor"], delta=.05)
+    >>> sorted(c.delta), round(float(c), 4)
+    (['clients, product', 'clients, wsr_wor'], 0.1734)
+    """
+    wrong = [rule for rule in rules if rule not in MEAN_RULES]
+    if wrong or len(set(rules)) < max(2, len(rules)):
+        legal = ", ".join(MEAN_RULES)
+        raise InputError(f"rules must be two or more different ones of {legal}, got {list(rules)}")
+    each = {rule: certify_scores(scored, rule=rule, level=delta / len(rules)) for rule in rules}
+    best = min(each.values(), key=float)
+    ledger = {f"clients, {rule}": one.delta_total for rule, one in each.items()}
+    paid = f"the smallest of {len(rules)} certificates ({', '.join(rules)}), which share delta"
+    # Which one is smallest depends on the scores: the assumptions of all of them must hold.
+    assumed = dict.fromkeys(text for one in each.values() for text in one.assumptions)
+    return replace(
+        best,
+        delta=MappingProxyType(ledger),
+        assumptions=(*assumed, paid),
+        rigorous=all(one.rigorous for one in each.values()),
+    )

@@ -1,0 +1,110 @@
+"""The executors by name, and the one that a command line asks for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from latecomer.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from latecomer.eval.runs.local import LocalExecutor
+    from latecomer.eval.runs.ray import RayExecutor
+    from latecomer.eval.runs.slurm import SlurmExecutor
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where an executor is found.
+
+    Attributes
+    ----------
+    home : str
+        ``"module:Class"``; the class is a dataclass of the executor's settings.
+    needs : str
+        Package that it requires; the extra that installs it has the executor's name.
+    """
+
+    home: str
+    needs: str = ""
+
+
+EXECUTORS: Mapping[str, Entry] = MappingProxyType(
+    {
+        "local": Entry("latecomer.eval.runs.local:LocalExecutor"),
+        "slurm": Entry("latecomer.eval.runs.slurm:SlurmExecutor", needs="submitit"),
+        "ray": Entry("latecomer.eval.runs.ray:RayExecutor", needs="ray"),
+    }
+)
+
+
+def make_executor(
+    name: str, settings: Mapping[str, Any]
+) -> "LocalExecutor | SlurmExecutor | RayExecutor":
+    """Make an executor.
+
+    Parameters
+    ----------
+    name : str
+        One of `EXECUTORS`.
+    settings : mapping
+        Attributes of its class, with ``-`` or ``_``; numbers may be given as text.
+
+    Raises
+    ------
+    InputError
+        For an unknown executor or setting, a value out of its range, and a package that is not
+        installed.
+
+    Examples
+    --------
+    >>> make_executor("local", {"workers": "2"})
+    LocalExecutor(workers=2, memory_per_cell=None)
+    >>> make_executor("local", {"address": "auto"})
+    Traceback (most recent call last):
+    latecomer.errors.InputError: the executor 'local' takes no address; it takes workers, \
+memory-per-cell
+    """
+    if name not in EXECUTORS:
+        legal = ", ".join(EXECUTORS)
+        raise InputError(f"executor must be one of {legal}, got {name!r}{nearest(name, EXECUTORS)}")
+    module, _, cls = EXECUTORS[name].home.partition(":")
+    kind = getattr(import_module(module), cls)
+    hints = get_type_hints(kind)
+    # The runner sets the fields that are left out of repr.
+    own = [field.name for field in fields(kind) if field.repr]
+    takes = {name.replace("_", "-"): hints[name] for name in own}
+    values = {}
+    for key, value in settings.items():
+        word = key.replace("_", "-")
+        if word not in takes:
+            raise InputError(
+                f"the executor {name!r} takes no {word}{nearest(word, takes)};"
+                f" it takes {', '.join(takes)}"
+            )
+        values[word.replace("-", "_")] = _read(word, value, takes[word])
+    made: LocalExecutor | SlurmExecutor | RayExecutor = kind(**values)
+    needs = EXECUTORS[name].needs
+    if needs and find_spec(needs) is None:
+        raise InputError(
+            f"the executor {name!r} needs {needs}, which is not installed:"
+            f' pip install "latecomer[{name}]"'
+        )
+    return made
+
+
+def _read(word: str, value: Any, hint: Any) -> Any:
+    """Read a number, which may be given as text."""
+    legal = {hint, *get_args(hint)}
+    if str in legal:
+        return value
+    noun, kind = ("a whole number", int) if int in legal else ("a number", float)
+    try:
+        number = kind(value)
+    except (ValueError, OverflowError):
+        raise InputError(f"{word} must be {noun}, got {value!r}") from None
+    if not isinstance(value, str) and number != value:
+        raise InputError(f"{word} must be {noun}, got {value!r}")
+    return number

@@ -1,0 +1,242 @@
+"""Locks of cells: one process works on a cell, whichever machine it runs on.
+
+A lock is a file ``lock.<n>`` in the cell's directory that names its owner and holds a number that
+the owner raises every few seconds.  It is made with ``link``, which is atomic on network file
+systems too.  A process that finds the owner of ``lock.<n>`` dead makes ``lock.<n + 1>``, which only
+one can, and removes ``lock.<n>``; an owner whose file is gone has lost the cell and stops.
+
+Clocks are not compared, since those of two machines differ and any may be reset: an owner is dead
+when its process is gone from this machine, or when its number has not moved for `STALE_AFTER`
+seconds of an observer's own monotonic clock.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from latecomer.eval.runs.lock_owner import Owner, parse_owner, this_process
+
+BEAT_EVERY = 5.0
+STALE_AFTER = 60.0
+_NAME = re.compile(r"lock\.(\d+)")
+_TRIES = 20
+
+
+class HeldError(RuntimeError):
+    """Another process holds the cell."""
+
+
+def owner_of(folder: Path) -> Owner | None:
+    """Return who holds a cell, dead or alive; None when nobody does."""
+    number = max(_numbers(folder), default=None)
+    return None if number is None else _read(folder / f"lock.{number}")
+
+
+@contextlib.contextmanager
+def held(folder: Path, *, overrules: str = "") -> Iterator["Lock"]:
+    """Hold a cell while the block runs.
+
+    Parameters
+    ----------
+    folder : Path
+        The cell's directory, made if need be.
+    overrules : str
+        Token of an owner that `Watch` has found dead.
+
+    Yields
+    ------
+    Lock
+
+    Raises
+    ------
+    HeldError
+        When another process holds the cell.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = _acquire(folder, overrules)
+    try:
+        lock.start()
+        yield lock
+    finally:
+        lock.release()
+
+
+def free(folder: Path) -> None:
+    """Remove the lock of an owner that is known to be dead; any other lock stays."""
+    owner = owner_of(folder)
+    if owner is None or not owner.is_dead:
+        return
+    # A directory that cannot be written stays as it is; somebody else may be faster.
+    with contextlib.suppress(HeldError, OSError), held(folder):
+        pass
+
+
+class Watch:
+    """Watches locks of other processes and tells whose owners are dead.
+
+    Parameters
+    ----------
+    clock : callable
+        Monotonic clock in seconds, unaffected by changes of the date.
+    stale_after : float, optional
+        Seconds without a beat after which an owner counts as dead.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, stale_after: float | None = None
+    ) -> None:
+        self._clock = clock
+        self._stale_after = STALE_AFTER if stale_after is None else stale_after
+        self._seen: dict[Path, tuple[Owner, float]] = {}
+
+    def look(self, folder: Path) -> tuple[Owner | None, bool]:
+        """Return who holds a cell, and whether it is free to take: unheld, or its owner dead."""
+        owner = owner_of(folder)
+        if owner is None or owner.is_dead:
+            self._seen.pop(folder, None)
+            return owner, True
+        seen, since = self._seen.get(folder, (None, 0.0))
+        now = self._clock()
+        if seen != owner:
+            self._seen[folder] = (owner, now)
+            return owner, False
+        return owner, now - since >= self._stale_after
+
+
+class Lock:
+    """A lock that this process holds.
+
+    Attributes
+    ----------
+    path : Path
+        Its file.
+    owner : Owner
+        This process.
+    lost : bool
+        Whether another process was seen to have taken over.
+    """
+
+    def __init__(self, path: Path, owner: Owner) -> None:
+        self.path = path
+        self.owner = owner
+        self.lost = False
+        self._over = threading.Event()
+        self._beats = threading.Thread(target=self._beat, name="lock", daemon=True)
+
+    def start(self) -> None:
+        """Begin to show that the owner is alive."""
+        self._beats.start()
+
+    def check(self) -> None:
+        """Raise `HeldError` if another process has taken over; called before any write."""
+        if self.lost or not self._is_mine():
+            self.lost = True
+            raise HeldError("another process has taken over the cell")
+
+    def release(self) -> None:
+        """Release the lock."""
+        self._over.set()
+        if self._beats.is_alive():
+            self._beats.join()
+        with contextlib.suppress(OSError):
+            if self._is_mine():
+                self.path.unlink()
+
+    def _is_mine(self) -> bool:
+        holder = _read(self.path)
+        return holder is not None and holder.token == self.owner.token
+
+    def _beat(self) -> None:
+        count = 0
+        while not self._over.wait(BEAT_EVERY):
+            count += 1
+            try:
+                if not self._is_mine():
+                    self.lost = True
+                    return
+                # In place: a file renamed over it could replace that of a new owner.
+                with self.path.open("r+b") as file:
+                    file.write(replace(self.owner, beat=count).line())
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError:
+                continue  # full disk or lost network: others wait for longer than that
+
+
+def _acquire(folder: Path, overrules: str) -> Lock:
+    owner = this_process()
+    for attempt in range(_TRIES):
+        numbers = _numbers(folder)
+        top = max(numbers, default=0)
+        before = _read(folder / f"lock.{top}") if top else None
+        if top and before is None:
+            continue  # released just now
+        if before is not None and not (before.is_dead or before.token == overrules):
+            raise HeldError(f"{before} is working on it")
+        path = folder / f"lock.{top + 1}"
+        if not _make(path, owner.line()):
+            continue  # somebody else was faster: look who
+        # Is only the dead owner's lock there besides?  If not, others have acted since the check.
+        after = _read(folder / f"lock.{top}") if top else None
+        expected = {*numbers, top + 1}
+        if set(_numbers(folder)) == expected and (after and after.token) == (
+            before and before.token
+        ):
+            for number in numbers:
+                (folder / f"lock.{number}").unlink(missing_ok=True)
+            return Lock(path, owner)
+        path.unlink(missing_ok=True)
+        time.sleep(0.01 * attempt * (1 + secrets.randbelow(4)))
+    raise HeldError("several processes want it at once")
+
+
+def _make(path: Path, content: bytes) -> bool:
+    """Make a file with its content in one step; False when it exists."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            return False  # the previous owner has tidied up
+        except OSError:
+            # A file system without links: between these two steps the owner is unknown.
+            try:
+                with path.open("xb") as file:
+                    file.write(content)
+            except FileExistsError:
+                return False
+        return True
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _numbers(folder: Path) -> list[int]:
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return [int(match[1]) for match in map(_NAME.fullmatch, names) if match]
+
+
+def _read(path: Path) -> Owner | None:
+    """Read a lock; an owner without a name when it is torn, None when there is no such file."""
+    try:
+        text = path.read_text("utf-8", errors="replace")
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ESTALE):
+            return None
+        raise
+    return parse_owner(text)

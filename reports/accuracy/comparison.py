@@ -1,0 +1,165 @@
+"""Which differences between models are more than chance: every pair, and mean ranks."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from latecomer.certify.page.svg import INK, MUTED, WIDE
+from latecomer.certify.words import DASH, count, counts, points
+from latecomer.reports.display.drawing import Looks, beside, sheet, styled
+from latecomer.reports.display.naming import model_names
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section, Text
+from latecomer.reports.display.table import Table
+from latecomer.reports.frames.comparison import pair_frame, rank_test_frame
+from latecomer.reports.frames.errors import first_record, records
+
+
+@styled
+def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
+    """Draw mean ranks, lowest on top; bars that do not overlap differ by the critical difference.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``rank_test_frame`` of the errors.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
+    """
+    names, narrow = model_names(frame), width < 5
+    figure, [axes] = sheet(width, 1.0 + (0.34 if narrow else 0.24) * len(frame))
+    half = float(frame["critical_difference"].iloc[0]) / 2
+    reach = float(frame["mean_rank"].iloc[0]) + half
+    axes.axvline(reach, color=MUTED, linewidth=0.9, linestyle=(0, (4, 2)))
+    for row, one in enumerate(records(frame)):
+        look, rank = looks[one["label"]], float(one["mean_rank"])
+        axes.plot([rank - half, rank + half], [row, row], color=look.colour, lw=4, alpha=0.3)
+        axes.plot(rank, row, look.mark, color=look.colour)
+        axes.annotate(
+            f"{rank:.1f}", (1.01, row), xycoords=("axes fraction", "data"), va="center",
+            annotation_clip=False,
+        )  # fmt: skip
+    axes.set_ylim(len(frame) - 0.4, -0.6)
+    axes.set_yticks(np.arange(len(frame)), [beside(name, width) for name in names.values()])
+    axes.tick_params(axis="y", length=0, labelsize=6.5 if narrow else None)
+    axes.spines["left"].set_visible(False)
+    axes.spines["bottom"].set_color(INK)
+    axes.set_xlabel("mean rank over novel clients" + (" (1: least error)" if not narrow else ""))
+    axes.grid(axis="x")
+    return figure
+
+
+def describe_ranks(frame: pd.DataFrame) -> str:
+    """Describe ``rank_test_figure``."""
+    names = model_names(frame)
+    said = [
+        f"{names[row['label'], row['predictor']]} {row['mean_rank']:.1f}" for row in records(frame)
+    ]
+    return f"Mean ranks over novel clients, 1 is least error: {', '.join(said)}."
+
+
+def ranks_caption(frame: pd.DataFrame) -> str:
+    """Say what was tested and how to read ``rank_test_figure``."""
+    first = first_record(frame)
+    n_models, n_clients = len(frame), int(first["n_clients"])
+    p = "below 0.001" if first["p"] < 0.001 else f"{first['p']:.2g}"
+    text = (
+        f"Every novel client ranks the {n_models} models by its error, averaged over "
+        f"{count(int(first['n_seeds']), 'seed')}; marks are mean ranks over "
+        f"{count(n_clients, 'client')}, bars reach half the critical difference "
+        f"({first['critical_difference']:.2f}) to both sides. Two models differ at 5% where their "
+        "bars do not overlap (Nemenyi); all that reach the dashed line cannot be told from the "
+        f"first. Friedman test of all models alike: p {p}."
+    )
+    if first["p"] > 0.05:
+        text += " It does not reject that all serve alike, so no difference should be read here."
+    return text
+
+
+def pair_table(pairs: pd.DataFrame, models: pd.DataFrame) -> Table:
+    """Every two models: difference, interval, corrected p-value, the smallest p first.
+
+    ``models`` is any frame with ``label`` and ``predictor``, from which models are named.
+    """
+    names = model_names(models)
+    frame = pairs.sort_values("p", kind="stable", ignore_index=True)
+    shown = pd.DataFrame(
+        [
+            {
+                "method": names[row["label"], row["predictor"]],
+                "compared with": names[row["other"], row["other_predictor"]],
+                "difference (points)": points(row["difference"]),
+                "95% interval": f"{points(row['lower'])} to {points(row['upper'])}",
+                "p (Holm)": chance_of(row["p_holm"]),
+                "clients": str(row["n_clients"]),
+                "seeds": str(row["n_seeds"]),
+            }
+            for row in records(frame)
+        ]
+    )
+    marked = frame["p_holm"] <= 0.05
+    bold = tuple((int(i), "p (Holm)") for i in frame.index[marked])
+    caption = (
+        "Novel error of the first minus that of the second, paired over clients, each client "
+        "averaged over the seeds both have. Intervals are 95% t-intervals over clients, each for "
+        "itself; p-values are of the paired t-test, corrected after Holm over "
+        f"{count(len(frame), 'pair')}, 5% or less in bold. What is compared are these trained "
+        "models: seeds are no part of the test."
+    )
+    words, label = ("method", "compared with"), "Every two models compared"
+    return Table("pairs", caption, frame, shown, words, bold, label, "comparisons")
+
+
+def chance_of(p: float) -> str:
+    """Write a p-value with two digits.
+
+    >>> chance_of(0.03141), chance_of(0.00001), chance_of(1.0)
+    ('0.031', '< 0.001', '1')
+    """
+    if pd.isna(p):
+        return DASH
+    return "< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}".replace("1.00", "1")
+
+
+def say_pairs(pairs: pd.DataFrame) -> str:
+    """Say how many pairs of models differ significantly."""
+    differing = int((pairs["p_holm"] <= 0.05).sum())
+    clients = counts(pairs["n_clients"], "client")
+    return (
+        f"{differing} of {count(len(pairs), 'pair')} of models "
+        f"{'differs' if differing == 1 else 'differ'} at 5% "
+        f"(paired t-test over {clients}, Holm over all pairs)."
+    )
+
+
+def _comparison(material: Material) -> Iterator[Block]:
+    errors = material.errors
+    errors = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    pairs = pair_frame(errors)
+    if pairs.empty:
+        return
+    yield Text(say_pairs(pairs))
+    ranks = rank_test_frame(errors)
+    if len(ranks):
+        yield Plot(
+            "ranks",
+            partial(rank_test_figure, ranks, material.looks),
+            ranks,
+            title="Mean ranks",
+            alt=describe_ranks(ranks),
+            caption=ranks_caption(ranks),
+        )
+    yield pair_table(pairs, material.ordered(errors))
+
+
+COMPARISON = Section(
+    "comparison",
+    _comparison,
+    title="Which differences are more than chance",
+    cites=("holm1979", "demsar2006"),
+)

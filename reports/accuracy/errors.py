@@ -1,0 +1,183 @@
+"""Errors of seen and novel clients side by side, and the generalization gap."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from latecomer.certify.page.svg import INK, WIDE
+from latecomer.certify.words import DASH, count, percent, points
+from latecomer.reports.display.drawing import Looks, sheet, styled
+from latecomer.reports.display.naming import model_names
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section, Text
+from latecomer.reports.display.table import Table, counted, over_seeds, plus_minus
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import by_model, personalization
+from latecomer.reports.words import (
+    FAMILIES,
+    LESS_ALONE,
+    LESS_ALONE_CAPTION,
+    STEPS_CAPTION,
+    gap_in_points,
+    steps_cell,
+)
+
+
+def accuracy_table(material: Material) -> Table | None:
+    """Seen and novel error per model, gap and comparison with the lowest; None without errors."""
+    frame = material.ordered(material.accuracy)
+    if frame.empty:
+        return None
+    served = personalization(material.rows)
+    parts = {name: frame[frame["group"] == name] for name in ("seen", "novel")}
+    seen, novel = by_model(parts["seen"]), by_model(parts["novel"])
+    gaps, less = by_model(material.mean_gaps), by_model(material.gaps_less_alone)
+    heads = {name: counted(f"{name} error", part["n_clients"]) for name, part in parts.items()}
+    shown, bold = [], []
+    for place, (pair, name) in enumerate(model_names(frame).items()):
+        both = [group[pair] for group in (seen, novel) if pair in group]
+        family = served.get(pair[0], "")
+        shown.append(
+            {
+                "method": name,
+                heads["seen"]: _error_cell(seen.get(pair)),
+                heads["novel"]: _error_cell(novel.get(pair)),
+                **_novel_cells(novel.get(pair)),
+                "gap (points)": gap_in_points(gaps[pair]) if pair in gaps else DASH,
+                **(
+                    {LESS_ALONE: gap_in_points(less[pair]) if pair in less else DASH}
+                    if less
+                    else {}
+                ),
+                "new clients get": FAMILIES.get(family, family),
+                **steps_cell(material.steps, pair[0]),
+                "seeds": str(max(int(row["n_seeds"]) for row in both)),
+            }
+        )
+        if pair in novel and novel[pair]["tied"]:
+            bold.append((place, heads["novel"]))
+    caption = (
+        f"Error of seen and novel clients without shift: mean over clients, then over seeds; "
+        f"{over_seeds(frame)}. The interval is the 95% "
+        "t-interval over clients, each client averaged over seeds. Gap: points of error lost on "
+        "novel clients, novel minus seen error, with its 95% interval over clients and seeds. "
+        "Bold: the lowest novel error and every one not significantly worse (paired t-test over "
+        "clients, Holm over all pairs, 5%)."
+        + (STEPS_CAPTION if material.steps else "")
+        + (LESS_ALONE_CAPTION if less else "")
+    )
+    words = ("method", "new clients get")
+    told = "Accuracy of seen and novel clients"
+    return Table("accuracy", caption, frame, pd.DataFrame(shown), words, tuple(bold), told)
+
+
+def _error_cell(row: Mapping[str, Any] | None) -> str:
+    return plus_minus(percent(row["mean"]), row["sd_seeds"]) if row else DASH
+
+
+def _novel_cells(row: Mapping[str, Any] | None) -> dict[str, str]:
+    cells = [DASH, DASH, DASH]
+    if row:
+        lowest = row["difference"] == 0 and pd.isna(row["p_holm"])
+        ends = f"[{points(row['difference_lower'])}, {points(row['difference_upper'])}]"
+        cells = [
+            f"{percent(row['lower'])} to {percent(row['upper'])}",
+            "lowest" if lowest else f"{points(row['difference'])} {ends}",
+            percent(row["worst"]),
+        ]
+    heads = ("95% over clients", "above the lowest (95%)", "worst client")
+    return dict(zip(heads, cells, strict=True))
+
+
+@styled
+def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
+    """Draw the generalization gap per model: a point per seed, the mean, its 95% interval.
+
+    Points of error lost on novel clients, positive where they are served worse; the interval is
+    over clients and seeds.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``gap_frame`` of the rows; models appear in its order.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
+    """
+    names, summary = model_names(frame), by_model(frame.drop_duplicates(MODEL))
+    narrow = width < 5
+    figure, [axes] = sheet(width, 0.9 + (0.52 if narrow else 0.42) * max(len(names), 1))
+    axes.axvline(0, color=INK, linewidth=0.8)
+    for row, (pair, name) in enumerate(names.items()):
+        look, mean = looks[pair[0]], summary[pair]
+        seeds = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]["gap"]
+        ends = [100 * mean["lower"], 100 * mean["upper"]]
+        text = gap_in_points({**mean, "gap": mean["mean"]})
+        axes.plot(ends, [row, row], color=look.colour, linewidth=5, alpha=0.3)
+        apart = row + 0.09 * (np.arange(len(seeds)) - (len(seeds) - 1) / 2)
+        axes.plot(100 * seeds, apart, look.mark, color=look.colour, alpha=0.85)
+        axes.plot([100 * mean["mean"]] * 2, [row - 0.26, row + 0.26], color=INK, linewidth=1.6)
+        if narrow:
+            _inside(axes, row - 0.33, 0.0, "left", name)
+            _inside(axes, row - 0.33, 1.0, "right", text)
+        else:
+            axes.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), va="center")
+    axes.set_ylim(len(names) - 0.4, -0.8 if narrow else -0.6)
+    axes.set_yticks([] if narrow else range(len(names)), [] if narrow else list(names.values()))
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("points of error lost on novel clients")
+    axes.grid(axis="x")
+    return figure
+
+
+def _inside(axes: Axes, row: float, x: float, side: str, text: str) -> None:
+    axes.text(x, row, text, transform=axes.get_yaxis_transform(), ha=side, va="bottom")
+
+
+def describe_gap(gaps: pd.DataFrame) -> str:
+    """Describe ``gap_figure`` for readers who cannot see it."""
+    names = model_names(gaps)
+    means = by_model(gaps.drop_duplicates(MODEL))
+    said = []
+    for pair, name in names.items():
+        mean = means[pair]
+        said.append(f"{name} {points(mean['mean'])} ({count(int(mean['n_seeds']), 'seed')})")
+    return f"Points of error lost on novel clients: {'; '.join(said)}."
+
+
+def _accuracy(material: Material) -> Iterator[Block]:
+    yield Text(
+        Markup(
+            "Seen clients trained the federation. Novel clients played no part in training, in any "
+            "choice or in any certificate; each is served from its own support data by its "
+            'method\'s protocol (<a href="#method">how</a>) and measured on its query data.'
+        )
+    )
+    yield accuracy_table(material) or Text("No client was measured.")
+
+
+def _gap(material: Material) -> Iterator[Block]:
+    gaps = material.ordered(material.gaps)
+    if len(gaps):
+        yield Plot(
+            "gap",
+            partial(gap_figure, gaps, material.looks),
+            gaps,
+            title="Generalization gap",
+            alt=describe_gap(gaps),
+            caption="Novel minus seen error: a mark per seed, a bar at the mean, a band for its "
+            "95% interval over clients and seeds (in brackets). Right of 0: late clients are "
+            "served worse. Seen and novel clients are other clients, the same for every method.",
+        )
+
+
+ACCURACY = Section("accuracy", _accuracy)
+GAP = Section("gap", _gap)

@@ -1,0 +1,178 @@
+"""Answers how much each model loses on clients that join after training."""
+
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from latecomer.certify.words import DASH, count, listing, percent, points
+from latecomer.reports.accuracy.gap_figure import draw_dumbbells
+from latecomer.reports.display.answer import Answer
+from latecomer.reports.display.naming import Model, Names, as_subject, model_names, model_of
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Material
+from latecomer.reports.display.standing import beyond_chance, standing, worse_than
+from latecomer.reports.display.table import Table
+from latecomer.reports.frames.comparison import CONFIDENCE, MODEL
+from latecomer.reports.frames.errors import by_model, primary_predictor, records
+from latecomer.reports.frames.gaps import gap_pairs
+from latecomer.reports.words import LESS_ALONE, LESS_ALONE_CAPTION, gap_in_points
+
+
+def answer_gap(material: Material) -> Answer | None:
+    """Say from what to what methods lose on clients that join late, and what is beyond chance.
+
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+
+    Returns
+    -------
+    Answer or None
+        ``numbers`` has ``least_gap``, ``least_lower``, ``least_upper``, ``most_gap`` and
+        ``n_real``, the models whose gap differs from 0; ``most_out_of_sample`` where the error on
+        training data was measured; ``alone_gap``, ``least_less_alone``, ``most_less_alone`` where
+        the run holds a model that learns nothing from others.
+    """
+    frame = primary_predictor(material.mean_gaps)
+    if frame.empty:
+        return None
+    names, every = model_names(frame), records(frame)
+    least, most = every[0], every[-1]
+    real = [row for row in every if row["p_holm"] <= 1 - CONFIDENCE]
+    order = [model_of(row) for row in every]
+    worse = worse_than(gap_pairs(primary_predictor(material.errors)), order[0])
+    numbers = {
+        "least_gap": least["gap"],
+        "least_lower": least["lower"],
+        "least_upper": least["upper"],
+        "most_gap": most["gap"],
+        "n_real": len(real),
+    }
+    if frame["training"].notna().any():
+        numbers["most_out_of_sample"] = float(frame["out_of_sample"].max())
+    how = "gaps compared in pairs, 5%, Holm over all pairs"
+    apart = beyond_chance(order, worse, names, how) if len(order) > 1 else ""
+    less = primary_predictor(material.gaps_less_alone)
+    if len(less):
+        numbers["alone_gap"] = float(less["alone_gap"].iloc[0])
+        numbers["least_less_alone"] = float(less["gap"].min())
+        numbers["most_less_alone"] = float(less["gap"].max())
+    parts = f"{_own_data(frame)} {_less_alone(less, material, names)}".strip()
+    more = (f"{_chance(every, real, names)} {apart}".strip(), parts, _lowest(every))
+    return Answer(
+        _sentence(every, worse, names),
+        tuple(one for one in more if one),
+        _table(frame, less, names),
+        (_plot(frame, names, material),),
+        numbers,
+    )
+
+
+def _sentence(every: list[dict[str, Any]], worse: Collection[Model], names: Names) -> str:
+    first, of = every[0], "points of error lost on clients that joined after training"
+    over = count(int(first["n_novel"]), "new client")
+    if first["n_seeds"] > 1:
+        over += f" and {count(int(first['n_seeds']), 'seed')}"
+    if len(every) > 1:
+        ends = points(first["gap"]), points(every[-1]["gap"])
+        order = [model_of(row) for row in every]
+        return standing(order, worse, names, ends=ends, of=of, over=over)
+    within = f"95% interval {points(first['lower'])} to {points(first['upper'])}"
+    if np.isnan(first["lower"]):
+        within = "too few clients for an interval"
+    return f"{as_subject(names[model_of(first)])}: {points(first['gap'])} {of} ({within}, {over})."
+
+
+def _plot(frame: pd.DataFrame, names: Names, material: Material) -> Plot:
+    said = [
+        f"{names[model_of(row)]} {percent(row['seen'])} seen, {percent(row['novel'])} new"
+        for row in records(frame)
+    ]
+    return Plot(
+        "answer-gap",
+        partial(draw_dumbbells, frame, names, material.looks),
+        frame,
+        title="Error on the clients trained with, and on new ones",
+        alt=f"Errors: {'; '.join(said)}.",
+        caption="Means over clients and seeds; the smallest gap stands on top.",
+    )
+
+
+def _chance(every: list[dict[str, Any]], real: list[dict[str, Any]], names: Names) -> str:
+    if not real:
+        return "No model's gap differs from none beyond chance (5%, Holm over the models)."
+    listed = listing([names[model_of(row)] for row in real])
+    whose = "every model" if len(real) == len(every) > 1 else listed
+    return f"Beyond chance is the gap of {whose} (5%, Holm over the models)."
+
+
+def _own_data(frame: pd.DataFrame) -> str:
+    """Say what seen clients lose from their training data to new data of their own."""
+    gaps = frame["out_of_sample"].dropna()
+    if gaps.empty:
+        return ""
+    ends = [points(gaps.min()), points(gaps.max())]
+    span = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    return (
+        f"To that come {span} points from the training data of those clients to their own new data "
+        "(out-of-sample gap)."
+    )
+
+
+def _less_alone(less: pd.DataFrame, material: Material, names: Names) -> str:
+    """Say what is left of the gaps beside that of clients that learn nothing from others."""
+    if less.empty:
+        return ""
+    every = records(less.sort_values("gap", kind="stable"))
+    own = next(row for row in records(material.mean_gaps) if row["label"] == every[0]["alone"])
+    ends = [f"{gap_in_points(row)} of {names[model_of(row)]}" for row in (every[0], every[-1])]
+    span = f"{ends[0]} to {ends[1]}" if len(every) > 1 else ends[0]
+    return (
+        f"{as_subject(names[model_of(own)])}, which learns nothing from other clients, has a gap "
+        f"of {gap_in_points(own)} itself; paired by client, gaps less that one go from {span} "
+        "(95% intervals, not corrected)."
+    )
+
+
+def _lowest(every: list[dict[str, Any]]) -> str:
+    errors = [float(row["novel"]) for row in every]
+    ends = percent(min(errors)), percent(max(errors))
+    told = f"from {ends[0]} to {ends[1]}" if len(errors) > 1 else ends[0]
+    return f"A small gap is not a small error: {told} on new clients."
+
+
+def _table(frame: pd.DataFrame, less: pd.DataFrame, names: Names) -> Table:
+    parts, left = frame["training"].notna().any(), by_model(less)
+    shown = pd.DataFrame(
+        {"model": names[model_of(row)]}
+        | ({"training error": percent(row["training"])} if parts else {})
+        | {"seen error": percent(row["seen"]), "novel error": percent(row["novel"])}
+        | ({"out-of-sample gap": points(row["out_of_sample"])} if parts else {})
+        | {
+            "gap (points)": gap_in_points(row),
+        }
+        | (
+            {LESS_ALONE: gap_in_points(left[model_of(row)]) if model_of(row) in left else DASH}
+            if left
+            else {}
+        )
+        | {
+            "beyond chance": "yes" if row["p_holm"] <= 1 - CONFIDENCE else "no",
+        }
+        for row in records(frame)
+    )
+    caption = "Errors and gaps are means over clients and seeds; intervals take both into account."
+    if parts:
+        caption += (
+            " Out-of-sample gap: from the seen clients' training data to their own new data; the "
+            "gap to new clients is the participation gap."
+        )
+    if left:
+        caption += LESS_ALONE_CAPTION
+        named = {name: f"less_alone_{name}" for name in ("gap", "lower", "upper")}
+        frame = frame.merge(less.rename(columns=named), on=MODEL, how="left")
+    return Table("answer-gap", caption, frame, shown, ("model", "beyond chance"))

@@ -1,0 +1,123 @@
+"""Error along the training, of seen and of novel clients."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from latecomer.certify.page.svg import INK, WIDE
+from latecomer.certify.words import count, percent
+from latecomer.reports.display.drawing import NAMED, Looks, leaders, sheet, shown, styled
+from latecomer.reports.display.naming import model_called
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Material, Section
+from latecomer.reports.frames.artifacts import CellTables, joined
+
+COLUMNS = ("label", "seed", "group", "round", "error", "loss", "n_clients", "kept")
+LINES: Mapping[str, Any] = {"seen": (0, (1.2, 1.2)), "validation": (0, (5, 1.5)), "novel": "-"}
+
+
+def training_frame(tables: CellTables) -> pd.DataFrame:
+    """Join the ``training_curve`` artifacts of all cells.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed group round error loss n_clients kept``: means over the clients of a group
+        after ``round`` rounds; ``kept`` is 1 in the round whose model all other numbers are about.
+    """
+    return joined(tables, COLUMNS, ("round", "error", "loss", "n_clients", "kept"))
+
+
+@styled
+def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
+    """Draw error against rounds, a line per method and group, the mean over seeds.
+
+    Of more than eight methods the five of least mean error are drawn.  Novel clients' lines are
+    solid, with marks; they are only shown, and no choice uses them.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``training_frame`` of the artifacts.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
+    """
+    narrow = width < 5
+    figure, [axes] = sheet(width, 3.9 if narrow else 3.6)
+    novel = frame[frame["group"] == "novel"]
+    labels = leaders(novel if len(novel) else frame, "error")
+    groups = [group for group in LINES if (frame["group"] == group).any()]
+    for label in labels:
+        for group in groups:
+            own = frame[(frame["label"] == label) & (frame["group"] == group)]
+            mean = own.groupby("round")["error"].mean()
+            whole = group == "novel"
+            axes.plot(
+                mean.index, 100 * mean, marker=looks[label].mark if whole else "none",
+                color=looks[label].colour, linestyle=LINES[group], linewidth=1.5 if whole else 1.0,
+                markersize=3.6,
+            )  # fmt: skip
+    axes.set_xlabel("rounds of training")
+    axes.set_ylabel("error (%)")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)
+    axes.grid()
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=looks[label].colour,
+            marker=looks[label].mark,
+            label=shown(model_called(label)),
+        )
+        for label in labels
+    ]
+    handles += [Line2D([], [], color=INK, linestyle=LINES[g], label=f"{g} data") for g in groups]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 if narrow else 5)
+    return figure
+
+
+def describe_training(frame: pd.DataFrame) -> str:
+    """Describe ``training_figure``: where each method starts and ends, by group."""
+    said = []
+    for (label, group), own in frame.groupby(["label", "group"], sort=False):
+        means = own.groupby("round")["error"].mean()
+        ends = f"{percent(means.iloc[0])} to {percent(means.iloc[-1])}"
+        said.append(f"{model_called(str(label))} {group} {ends}")
+    rounds = f"{frame['round'].min():.0f} to {frame['round'].max():.0f}"
+    return f"Error along the training, rounds {rounds}: {'; '.join(said)}."
+
+
+def training_caption(frame: pd.DataFrame) -> str:
+    """Say what ``training_figure`` averages and what it is not used for."""
+    seeds = count(int(frame["seed"].nunique()), "seed")
+    text = (
+        f"Mean over clients, then over {seeds}; whole lines with marks are novel clients, dashed "
+        "and dotted ones seen clients' validation and test data. Novel clients are measured along "
+        "the way for this figure only."
+    )
+    others = frame["label"].nunique() - len(leaders(frame, "error"))
+    return text + (f" The {NAMED} methods of least mean error are drawn." if others else "")
+
+
+def _training(material: Material) -> Iterator[Block]:
+    frame = material.ordered(training_frame(material.tables("training_curve")))
+    if frame["round"].nunique() > 1:
+        yield Plot(
+            "training",
+            partial(training_figure, frame, material.looks),
+            frame,
+            title="Error along the training",
+            alt=describe_training(frame),
+            caption=training_caption(frame),
+        )
+
+
+TRAINING = Section("training", _training)

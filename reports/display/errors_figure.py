@@ -1,0 +1,77 @@
+"""Errors of new clients per model, and of the clients that a certificate came from."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from latecomer.certify.page.svg import INK, ROUTE_COLOURS, WIDE
+from latecomer.certify.words import magnitude, percent
+from latecomer.reports.display.drawing import Looks, sheet, styled
+from latecomer.reports.display.model_rows import model_rows
+from latecomer.reports.display.naming import Names, model_of
+from latecomer.reports.display.style import TERM_FILLS
+from latecomer.reports.frames.errors import records
+
+
+@styled
+def draw_intervals(
+    frame: pd.DataFrame, names: Names, looks: Looks, *, width: float = WIDE
+) -> Figure:
+    """Draw every model's mean error on new clients with its 95% interval over clients.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Novel rows of ``accuracy_frame``, in the order to draw them.
+    names, looks : mapping
+        What models are called, and how each label is drawn.
+    width : float
+        Inches.
+    """
+    rows = records(frame)
+    figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=0.8)
+    for place, row in enumerate(rows):
+        look, ends = looks[row["label"]], [100 * row["lower"], 100 * row["upper"]]
+        axes.plot(ends, [place, place], color=look.colour, linewidth=2.5, alpha=0.45)
+        axes.plot([100 * row["mean"]], [place], look.mark, color=look.colour, markersize=6)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("error of new clients (%), 95% interval over clients")
+    return figure
+
+
+@styled
+def draw_certified_clients(
+    errors: NDArray[np.float64], value: float, route: str, *, width: float = WIDE
+) -> Figure:
+    """Draw the errors of the certified clients, sorted, with their mean and the certificate.
+
+    Parameters
+    ----------
+    errors : ndarray
+        One error per client.
+    value : float
+        The certificate, in its route's colour.
+    route : str
+    width : float
+        Inches.
+    """
+    figure, [axes] = sheet(width, 2.9)
+    ordered, mean = 100 * np.sort(errors), float(errors.mean())
+    axes.bar(np.arange(len(ordered)), ordered, width=0.9, color=TERM_FILLS[1], linewidth=0)
+    for height, colour, text in (
+        (mean, INK, f"their mean {percent(mean)}"),
+        (value, ROUTE_COLOURS[route], f"certified at most {magnitude(value)}"),
+    ):
+        axes.axhline(100 * height, color=colour, linewidth=1.6)
+        axes.annotate(
+            text, (0.01, 100 * height), (0, 2), xycoords=("axes fraction", "data"),
+            textcoords="offset points", va="bottom", color=colour,
+        )  # fmt: skip
+    axes.set_xticks([])
+    axes.set_xlim(-0.6, len(ordered) - 0.4)
+    axes.set_ylim(0, 1.12 * max(100 * value, float(ordered.max())))
+    axes.set_ylabel("error (%)")
+    axes.set_xlabel(f"the {len(ordered)} certified clients, sorted by error")
+    axes.grid(axis="y")
+    return figure

@@ -1,0 +1,313 @@
+"""Answers how far guarantees are from the error that newcomers really have, and why."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from latecomer.certify.words import (
+    DASH,
+    MINUS,
+    chance,
+    count,
+    listing,
+    magnitude,
+    percent,
+    points,
+    span,
+)
+from latecomer.reports.display.answer import Answer
+from latecomer.reports.display.naming import (
+    PUBLISHED,
+    ROUTES,
+    Names,
+    model_names,
+    model_of,
+    models_in,
+    route_of,
+)
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Material
+from latecomer.reports.display.table import Table
+from latecomer.reports.frames.chosen import SYSTEM, choose, seeds_told
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import records
+from latecomer.reports.guarantees.answer_figure import draw_distances, draw_guarantees
+from latecomer.reports.guarantees.certificate import declared_certificates
+from latecomer.reports.guarantees.headline import NAME_ONE, after_words, chosen_system, looked_at
+from latecomer.reports.guarantees.shares import price_frame
+from latecomer.reports.guarantees.slack import references, slack_frame
+from latecomer.reports.words import bound_name
+
+PARTS = {
+    "given_up": "accuracy given up by holding out",
+    "other_clients": "luck: other clients than the certified ones",
+    "unavoidable": "least margin for equal scores of so few clients",
+    "excess": "what the rule pays beyond that",
+}
+
+
+def least_price(mean: Any, n_clients: Any, delta: Any) -> Any:
+    """Return ``(1 - delta^(1/k)) (1 - mean)``: the least margin for k equal independent scores.
+
+    A share ``1 - delta^(1/k)`` of hopeless clients goes unseen with probability delta, and no
+    deterministic rule undercuts it (``latecomer.bounds.reference_price``).
+
+    >>> round(float(least_price(0.11, 30, 0.05)), 4)
+    0.0846
+    """
+    return -np.expm1(np.log(delta) / n_clients) * (1 - mean)
+
+
+def distance_frame(material: Material) -> pd.DataFrame:
+    """Split the distance of every model's certificates from its measured error into parts.
+
+    Every model and proved bound of the mean error over unseen clients is of the seed that
+    ``seeds_told`` keeps.  The distance is the value minus the novel error of the same method
+    trained with nobody held out, where the study trained such a model, else minus the model's own
+    novel error.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor bound route seed delta vacuous value measured n_clients n_novel
+        distance`` and the parts that add up to it: ``given_up`` by holding clients out (0 where not
+        trained), ``other_clients`` (the certified ones err more than the novel ones),
+        ``unavoidable`` (the least margin for equal scores of that many clients, independent or of
+        their pool, by any deterministic rule, at most what was paid) and ``excess`` (all else).
+        Smallest value first, vacuous ones included.
+    """
+    reference = references(cell.config for cell in material.run.cells)
+    slack, bounds = slack_frame(material.everything, reference), material.bounds
+    keys = [*MODEL, "seed", "bound"]
+    told = bounds.loc[bounds["shift"] == "none", [*keys, "delta", "n_clients", "sampling"]]
+    frame = slack[slack["rigorous"].astype(bool)].dropna(subset=["slack"])
+    frame = frame.merge(told.drop_duplicates(keys), on=keys)
+    one = seeds_told(frame, material.rows, material.study)
+    paid = one["client_sampling"] + one["sample_level"] + one["monte_carlo"]
+    mean = (one["value"] - paid).clip(0.0, 1.0)
+    least = least_price(mean, one["n_clients"], one["delta"])
+    # The rows know how many clients of a pool go unseen; what is not known is not attributed.
+    of_pools = _least_of_pools(material.everything)
+    known = [of_pools.get(key, np.nan) for key in one[keys].itertuples(index=False, name=None)]
+    least = least.mask(one["sampling"] == "finite-pool", pd.Series(known, one.index))
+    unavoidable = np.minimum(least.fillna(0.0), paid)
+    one = one.assign(
+        route=one["bound"].map(route_of),
+        given_up=one["given_up"].fillna(0.0),
+        unavoidable=unavoidable,
+        excess=paid - unavoidable,
+        distance=one["slack"],
+    )
+    columns = ["bound", "route", "seed", "delta", "vacuous", "value", "measured", "sampling"]
+    ordered = one.sort_values("value", kind="stable", ignore_index=True)
+    return ordered[[*MODEL, *columns, "n_clients", "n_novel", "distance", *PARTS]]
+
+
+def _least_of_pools(rows: pd.DataFrame) -> dict[tuple[Any, ...], float]:
+    """Return the least margins of pools for equal scores, by model, seed and bound."""
+    prices = price_frame(rows)
+    unshifted = records(prices[prices["shift"] == "none"])
+    keys = (*MODEL, "seed", "bound")
+    return {tuple(row[key] for key in keys): row["reference_pool"] for row in unshifted}
+
+
+_SAYING_NOTHING = (
+    " On the right, certificates of 100% and more (as multiples of 1), which say nothing."
+)
+_SEEDS = (
+    "of several seeds the one that errs least on seen clients, or the study's first where those "
+    "cannot choose"
+)
+
+
+def answer_bounds(material: Material) -> Answer | None:
+    """Say what is guaranteed of the system chosen before looking, and how far above its error.
+
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+
+    Returns
+    -------
+    Answer or None
+        ``numbers`` has ``value measured distance given_up other_clients unavoidable excess`` of the
+        chosen system, and ``after_looking`` where the smallest of all can be had at its share of
+        delta; without a choice, ``n_certificates`` alone.
+    """
+    frame = distance_frame(material)
+    if frame.empty:
+        return None
+    names, measured = model_names(frame), _measured(material.accuracy)
+    declared = declared_certificates(material.bounds, material.study)
+    choice = choose(declared, material.rows, material.study)
+    after = looked_at(material, declared)
+    own = frame.iloc[:0]
+    if choice is not None:
+        alike = [frame[name] == choice.row[name] for name in (*SYSTEM, "bound")]
+        own = frame[np.all(alike, axis=0)]
+    looked = after_words(after, declared, model_names(declared), beside=not own.empty)
+    if choice is None or own.empty:
+        sentence, more = _without_choice(frame, looked if after else ""), []
+        numbers = {"n_certificates": len(frame)}
+    else:
+        first = records(own)[0]
+        several = bool(material.bounds["seed"].nunique() > 1)
+        sentence = _sentence(first, chosen_system(choice, names, several_seeds=several))
+        more = [looked] if first["vacuous"] else [f"{_made_of(first)} {_tighter(first)}", looked]
+        numbers = {name: first[name] for name in ("value", "measured", "distance", *PARTS)}
+    if after is not None:
+        numbers["after_looking"] = after.row["shown"]
+    more.append(_published(material.bounds))
+    return Answer(
+        sentence,
+        tuple(one for one in more if one),
+        _table(frame, own, measured, names),
+        _plots(frame, measured, names),
+        numbers,
+    )
+
+
+def _without_choice(frame: pd.DataFrame, looked: str) -> str:
+    sure, n = chance(float(frame["delta"].max())), len(frame)
+    told = f"the {n} certificates are {span(list(frame['value']))}"
+    return (
+        f"No system was chosen before looking: {told}, each with {sure} confidence by itself. "
+        f"{looked or NAME_ONE}"
+    )
+
+
+def _sentence(first: Mapping[str, Any], subject: str) -> str:
+    about = ROUTES[first["route"]].about
+    subject = f"{subject.rstrip(',')}, {about}," if about else subject
+    sure = chance(first["delta"])
+    beside = (
+        f"the {percent(first['measured'])} measured on {count(int(first['n_novel']), 'new client')}"
+    )
+    if first["vacuous"]:
+        told = f"the certificate of {subject.rstrip(',')} is 100% or more"
+        return f"Nothing is guaranteed with {sure} confidence: {told}, beside {beside}."
+    above = points(first["value"] - first["measured"])
+    side = "below" if first["value"] < first["measured"] else "above"
+    return (
+        f"{subject} is certified with {sure} confidence to err at most "
+        f"{magnitude(first['value'])} on average over new clients: {above.lstrip('+' + MINUS)} "
+        f"points {side} {beside}."
+    )
+
+
+def _measured(accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Return every model's error on new clients, over all seeds, with its interval."""
+    frame = accuracy[accuracy["group"] == "novel"].rename(columns={"mean": "measured"})
+    return frame[[*MODEL, "measured", "lower", "upper"]]
+
+
+def _plots(frame: pd.DataFrame, measured: pd.DataFrame, names: Names) -> tuple[Plot, ...]:
+    drawn = frame.drop(columns="measured").merge(measured, on=MODEL)
+    tightest = frame[~frame["vacuous"]].groupby(MODEL, sort=False).head(1)
+    said = [
+        f"{names[model_of(row)]} {ROUTES[row['route']].heading} {magnitude(row['value'])}"
+        for row in records(frame)
+    ]
+    vacuous = frame["vacuous"].any()
+    plots = [
+        Plot(
+            "answer-bounds",
+            partial(draw_guarantees, drawn, names),
+            drawn,
+            title="Certified and measured error of new clients",
+            alt=f"Certificates: {'; '.join(said)}.",
+            caption="A row a model, smallest certificate on top, each by itself; "
+            f"{_SEEDS}.{_SAYING_NOTHING if vacuous else ''}",
+        )
+    ]
+    if len(tightest):
+        less = " that says something" if vacuous else ""
+        plots.append(
+            Plot(
+                "answer-distance",
+                partial(draw_distances, tightest, PARTS, names),
+                tightest,
+                title="What the distance is made of",
+                alt="Points of the smallest certificate above the measured error, by model and "
+                "part.",
+                caption=f"For every model's smallest certificate{less}; above the error of the "
+                "same method with nobody held out. Left of zero: parts that shorten the distance.",
+            )
+        )
+    return tuple(plots)
+
+
+def _made_of(row: Mapping[str, Any]) -> str:
+    """Say which parts the distance adds up from, largest first, and where it starts."""
+    words = {
+        "given_up": "accuracy given up by holding clients out",
+        "other_clients": "luck: the certified clients err more than the new ones"
+        if row["other_clients"] >= 0
+        else "luck: the certified clients err less than the new ones",
+        "unavoidable": f"the least margin for {count(int(row['n_clients']), 'equal score')}",
+        "excess": "what its rule pays beyond that",
+    }
+    parts = sorted(PARTS, key=lambda name: -abs(float(row[name])))
+    said = [f"{points(row[name])} {words[name]}" for name in parts if points(row[name]) != "0.0"]
+    start = "the measured error"
+    if row["given_up"]:
+        without = percent(row["measured"] - row["given_up"])
+        start = f"the {without} error of training with nobody held out"
+    distance = points(row["distance"]).lstrip("+")
+    return f"From {start} it is {distance} points: {listing(said)}."
+
+
+def _tighter(row: Mapping[str, Any]) -> str:
+    """Say what the value would be with twice as many certified clients, all else equal."""
+    if row["sampling"] == "finite-pool":
+        return ""
+    mean = row["value"] - row["unavoidable"] - row["excess"]
+    more = 2 * int(row["n_clients"])
+    least = float(least_price(mean, more, row["delta"]))
+    ratio = least / row["unavoidable"] if row["unavoidable"] > 0 else 1.0
+    value = mean + least + row["excess"] * min(ratio, 1.0)
+    return f"With {more} alike it would be about {percent(value)}."
+
+
+def _published(bounds: pd.DataFrame) -> str:
+    """Say what the papers' own theorems give on these models."""
+    frame = bounds[(bounds["shift"] == "none") & (bounds["bound"].map(route_of) == PUBLISHED)]
+    said = [
+        f"{bound_name(str(bound))} {span(list(part['value']))}"
+        for bound, part in frame.groupby("bound", sort=False)
+    ]
+    vacuous = " (vacuous from 100% on)" if (frame["value"] >= 1).any() else ""
+    return f"The published theorems give {listing(said)}{vacuous}." if said else ""
+
+
+def _table(
+    frame: pd.DataFrame, chosen: pd.DataFrame, measured: pd.DataFrame, names: Names
+) -> Table:
+    """Lay out models by routes; the chosen system's certificate is bold."""
+    errors = {model_of(row): percent(row["measured"]) for row in records(measured)}
+    smallest = frame.groupby([*MODEL, "route"], sort=False).head(1)
+    cells = {(*model_of(row), row["route"]): _cell(row) for row in records(smallest)}
+    routes = [route for route in ROUTES if (frame["route"] == route).any()]
+    models = models_in(frame)
+    shown = pd.DataFrame(
+        {"model": names[model], "novel error": errors.get(model, DASH)}
+        | {ROUTES[route].heading: cells.get((*model, route), DASH) for route in routes}
+        for model in models
+    )
+    caption = (
+        f"Certificates by model and route, each by itself; {_SEEDS}. Vacuous ones are 100% and "
+        "more, as multiples of 1. Bold: chosen before looking. Errors are means over clients and "
+        "seeds."
+    )
+    bold = tuple(
+        (models.index(model_of(row)), ROUTES[row["route"]].heading) for row in records(chosen)
+    )
+    return Table("answer-bounds", caption, frame, shown, ("model",), bold)
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    return f"{magnitude(row['value'])} (vacuous)" if row["vacuous"] else magnitude(row["value"])

@@ -1,0 +1,398 @@
+"""What was done, in words: the setup card, the protocol statement, versions and the command."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from latecomer.certify.words import count, listing
+from latecomer.eval.names import IID_SPLITS
+from latecomer.reports.display.section import (
+    Block,
+    Facts,
+    Files,
+    Group,
+    Heading,
+    Items,
+    Listing,
+    Material,
+    Section,
+    Text,
+)
+from latecomer.reports.frames.errors import failures_frame, group_sizes, personalization, records
+from latecomer.reports.page.cards import cards, model_command, stem_of
+from latecomer.reports.page.citations import citations
+from latecomer.reports.words import MASKING, PROTOCOLS
+
+Named = list[tuple[str, str]]
+
+
+def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Named:
+    """List the setup as (name, words) pairs."""
+    split, sizes = dict(study.get("split") or {}), group_sizes(rows)
+    train = dict(study.get("train") or {})
+    seeds = list(study.get("seeds") or sorted(rows["seed"].dropna().unique()))
+    masking = str((study.get("evaluation") or {}).get("classes", "all"))
+    data = dict(study.get("data") or {})
+    rounds = train.pop("rounds", None)
+    facts = [
+        ("Data", _settings(data, first="name")),
+        ("Split", _settings(split, first="kind")),
+        ("Clients", ", ".join(f"{n} {name}" for name, n in sizes.items())),
+        ("Samples per novel client", samples_per_client(rows)),
+        ("Training", f"{rounds} rounds; {_settings(train)}" if rounds else _settings(train)),
+        ("Seeds", f"{count(len(seeds), 'training seed')}: {', '.join(str(s) for s in seeds)}"),
+        ("Masking", f"{masking}: {MASKING.get(masking, masking)}"),
+        ("Selection", selection(rows, rounds, str(train.get("selection", "last")))),
+    ]
+    return [(name, words) for name, words in facts if words]
+
+
+def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str:
+    """State the selection rule as the rows show it.
+
+    ``rule`` is the study's ``train.selection``: ``last`` or ``validation``.
+    """
+    if rule == "validation":
+        kept = sorted({int(n) for n in rows.loc[rows["metric"] == "selected_round", "value"]})
+        which = f" (round {kept[0]} to {kept[-1]} of {rounds})" if kept else ""
+        return f"the round with the lowest validation error of the seen clients{which}"
+    # What is measured during training carries the round of its measurement.
+    trained = (rows["method"] != "") & (rows["personalization"] != "given")
+    models = rows.loc[trained & (rows["metric"] == "error"), "round"]
+    seen = sorted({int(n) for n in models.dropna()})
+    if seen and rounds is not None and seen == [int(rounds)]:
+        return "none: every model is the one after the last round"
+    if seen:
+        return f"models after round {_rounds(seen)}"
+    return ""
+
+
+def _rounds(numbers: Sequence[int]) -> str:
+    """List rounds; many at equal steps by their ends and step.
+
+    >>> _rounds([100, 150]), _rounds(range(150, 351, 5))
+    ('100 or 150', '150 to 350, one in 5')
+    """
+    steps = {later - earlier for earlier, later in pairwise(numbers)}
+    if len(numbers) > 3 and len(steps) == 1:
+        return f"{numbers[0]} to {numbers[-1]}, one in {steps.pop()}"
+    return listing([str(n) for n in numbers], "or")
+
+
+def samples_per_client(rows: pd.DataFrame) -> str:
+    """Say how much data the unshifted novel clients have."""
+    own = rows[
+        (rows["group"] == "novel")
+        & (rows["metric"] == "error")
+        & (rows["client"] != "")
+        & rows["shift"].isin(["", "none"])
+    ]
+    parts = []
+    for column, role in (("n_support", "support"), ("n_query", "query")):
+        known = own[column].dropna()
+        if len(known):
+            low, high = int(known.min()), int(known.max())
+            parts.append(f"{low if low == high else f'{low} to {high}'} {role}")
+    return ", ".join(parts)
+
+
+def machine(env: Mapping[str, Any], timings: Sequence[Mapping[str, Any]]) -> Named:
+    """List versions, machine, date and time spent, as far as they are known."""
+    packages = {"python": env.get("python"), **dict(env.get("versions") or {})}
+    seconds = sum(float(timing.get("seconds") or 0.0) for timing in timings)
+    timed = sum(bool(timing) for timing in timings)
+    cores, threads = env.get("cpu_count"), env.get("threads")
+    hardware = [
+        str(env.get("device") or ""),
+        count(int(cores), "core") if cores else "",
+        f"{count(int(threads), 'thread')} a worker" if threads else "",
+        str(env.get("platform") or ""),
+    ]
+    facts = [
+        (
+            "Versions",
+            ", ".join(f"{name} {version}" for name, version in packages.items() if version),
+        ),
+        ("Commit", str(env.get("git_commit") or "")),
+        ("Machine", ", ".join(part for part in hardware if part)),
+        ("Date", str(env.get("date") or "")),
+        ("Time", f"{seconds:,.0f} s of work in {count(timed, 'cell')}" if seconds else ""),
+    ]
+    return [(name, words) for name, words in facts if words]
+
+
+def command(study: Mapping[str, Any], env: Mapping[str, Any]) -> str:
+    """Give the command that made the run, from ``env.json`` or else from the study's name."""
+    return str(env.get("command") or f"latecomer run {study.get('study', '')}".strip())
+
+
+def protocols(
+    rows: pd.DataFrame, study: Mapping[str, Any], labels: Sequence[str]
+) -> list[dict[str, str]]:
+    """Say for each method how it serves a novel client and which settings the study gave it.
+
+    Returns
+    -------
+    list of dict
+        ``label protocol settings``.
+    """
+    served = personalization(rows)
+    given: dict[str, dict[str, Any]] = {}
+    for entry in study.get("methods") or ():
+        options = dict(entry) if isinstance(entry, dict) else {"name": entry}
+        label = str(options.pop("label", None) or options["name"])
+        given[label] = options
+    return [
+        {
+            "label": label,
+            "protocol": PROTOCOLS.get(kind, kind),
+            "settings": _settings(given.get(label, {}), first="name"),
+        }
+        for label in labels
+        for kind in [served.get(label, "")]
+    ]
+
+
+def statement(
+    rows: pd.DataFrame, study: Mapping[str, Any], scorings: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """State the protocol in sentences: groups, choices, masking, seeds, scoring, statistics.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+    study : mapping
+    scorings : sequence of mapping
+        ``RunRecord.scorings``.
+    """
+    sizes, split = group_sizes(rows), dict(study.get("split") or {})
+    seeds = sorted({int(seed) for seed in rows["seed"].dropna()})
+    train = dict(study.get("train") or {})
+    rounds, rule = train.get("rounds"), str(train.get("selection", "last"))
+    masking = str((study.get("evaluation") or {}).get("classes", "all"))
+    certifying = ""
+    if held := sizes["certification"]:
+        certifying = f"{count(held, 'certification client')} gave scores to certificates and "
+        certifying += "nothing else; "
+    said = [
+        f"{count(sizes['seen'], 'seen client')} trained every model; {certifying}"
+        f"{count(sizes['novel'], 'novel client')} had no part in training, in any "
+        "choice or in any certificate.",
+        f"Split, data and shifts are drawn with split seed {split.get('seed', 0)}, the same for "
+        "every method and training seed, so methods are compared on the same clients and samples.",
+        f"Every method was trained with {count(len(seeds), 'training seed')} "
+        f"({', '.join(map(str, seeds))}), which also draw the cohorts: the same for every method.",
+        *_given(rows),
+        f"Selection: {selection(rows, rounds, rule)}. No test sample enters a choice.",
+        *_tuned(rows),
+        f"Masking: {MASKING.get(masking, masking)}.",
+    ]
+    if precision := train.get("precision"):
+        said.append(
+            f"Local steps multiplied in {precision} (train.precision), all else was computed in "
+            "float32: what is measured and certified is the model as it is served, in float32."
+        )
+    if (study.get("evaluation") or {}).get("class_set") == "given":
+        said.append("The set of a client's classes is side information here (class_set: given).")
+    if sizes["certification"]:
+        said.append(_scored(scorings))
+    said += _exceptions(study)
+    said.append(
+        "Means are over clients first, then over seeds. Spread is named beside every number: one "
+        "standard deviation over seeds, or a 95% t-interval over clients. A certificate belongs "
+        "to one trained model and is never averaged."
+    )
+    return said
+
+
+def _given(rows: pd.DataFrame) -> list[str]:
+    """Say what follows for the numbers of systems that this run did not train."""
+    given = [label for label, kind in personalization(rows).items() if kind == "given"]
+    if not given:
+        return []
+    one = len(given) == 1
+    return [
+        f"{listing(given)} {'is a system' if one else 'are systems'} trained elsewhere "
+        "(needs_training: false): nothing above about training is said of "
+        f"{'it' if one else 'them'}, every seed serves the same system, and its gap says how seen "
+        "and novel clients differ unless the seen ones are those that it was trained on. Its user "
+        "vouches that no certification or novel client had part in that; its certificates and "
+        "errors hold only then."
+    ]
+
+
+def _tuned(rows: pd.DataFrame) -> list[str]:
+    """Say which rates newcomers train at, where seen clients chose them."""
+    chosen = rows[rows["metric"] == "novel_lr"]
+    if chosen.empty:
+        return []
+    told = [
+        f"{label} {listing([f'{value:g}' for value in sorted(set(own['value']))], 'or')}"
+        for label, own in chosen.groupby("label", sort=False)
+    ]
+    n_clients = int(chosen["n_clients"].max())
+    return [
+        f"Newcomers train at a rate chosen by the validation error of {n_clients} seen clients "
+        f"refitted as newcomers: {', '.join(told)}. No novel client had part in it; the method was "
+        "trained on what these clients are refitted on, so that their error may hardly depend on "
+        "the rate."
+    ]
+
+
+def _exceptions(study: Mapping[str, Any]) -> list[str]:
+    """Say which models of a study did see certification clients, if any."""
+    said = []
+    if (study.get("evaluation") or {}).get("given_up"):
+        said.append(
+            "Every method was trained once more on the certification clients as well. These models "
+            "stand only where it is said what holding clients out costs; nothing of them is "
+            "certified."
+        )
+    routes = {entry.get("route") for entry in study.get("certificates") or ()}
+    own = sorted(routes & {"r1", "r4", "r5"})
+    if own and (study.get("split") or {}).get("kind") in IID_SPLITS:
+        named = listing([route.upper() for route in own])
+        said.append(
+            f"{named} train models of their own, which take the certification clients for the ones "
+            "that they tune on or let join; these models' certificates account for it."
+        )
+    return said
+
+
+def _scored(scorings: Sequence[Mapping[str, Any]]) -> str:
+    if not scorings:
+        return "How often the certification clients were scored is not on record here."
+    splits = dict.fromkeys(str(entry.get("split")) for entry in scorings)
+    times = max(int(entry.get("times", 0)) for entry in scorings)
+    text = (
+        f"The certification clients were scored once by each of {count(times, 'trained model')}"
+        f"{'' if len(splits) == 1 else f' (at most, on {len(splits)} splits)'}, in this run "
+        "directory so far. Certificates lose their meaning when rules or models are chosen after "
+        "looking at these scores."
+    )
+    return text
+
+
+def commands(
+    errors: pd.DataFrame, study: Mapping[str, Any], files: Mapping[str, Any]
+) -> list[dict[str, str]]:
+    """List per trained model the command that reproduces its numbers, and its card."""
+    models = errors[["label", "seed"]].drop_duplicates()
+    listed = []
+    for label, seed in models.itertuples(index=False, name=None):
+        card = f"cards/{stem_of(str(label), int(seed))}.json"
+        listed.append(
+            {
+                "label": str(label),
+                "seed": str(seed),
+                "command": model_command(study, str(label), int(seed)),
+                "card": card if card in files else "",
+            }
+        )
+    return listed
+
+
+def _settings(options: Mapping[str, Any], first: str = "") -> str:
+    head = [str(options[first])] if options.get(first) else []
+    rest = [
+        f"{str(name).replace('_', ' ')} {_plain(value)}"
+        for name, value in options.items()
+        if name != first and value is not None
+    ]
+    return ", ".join(head + rest)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_plain(inner) for inner in value)
+    return str(value)
+
+
+def _set_up(material: Material) -> Iterator[Block]:
+    run = material.run
+    facts = setup_card(run.rows, run.study)
+    yield Facts(facts + machine(run.env, [cell.timing for cell in run.cells]))
+    yield Text("The command that made this:", "note")
+    yield Text(command(run.study, run.env), "code")
+
+
+def _protocol(material: Material) -> Iterator[Block]:
+    yield Items(statement(material.rows, material.study, material.run.scorings))
+
+
+def _protocols(material: Material) -> Iterator[Block]:
+    columns = {"method": "word", "protocol": "prose", "settings of the study": "prose"}
+    told = protocols(material.rows, material.study, material.labels)
+    if told:
+        rows = [list(one.values()) for one in told]
+        listed = Listing("Protocols", columns, rows, sortable=True)
+        yield Group([listed], "How each method serves a novel client")
+
+
+def _failures(material: Material) -> Iterator[Block]:
+    failed = records(failures_frame(material.everything))
+    if failed:
+        columns = {"method": "word", "seed": "", "cell": "code", "message": "message"}
+        cells = [[one["label"] or "split", *list(one.values())[1:]] for one in failed]
+        yield Listing("Failed cells", columns, cells)
+    else:
+        yield Text("No cell failed.")
+    unfinished = [cell.id for cell in material.run.cells if cell.status == "unfinished"]
+    if unfinished:
+        yield Text(f"Not finished: {', '.join(unfinished)}.", "failed")
+
+
+def _commands(material: Material) -> Iterator[Block]:
+    files = cards(material)
+    yield Files(files)
+    told = Markup(
+        "All of them: <code>{}</code>. This page, its figures and tables: <code>latecomer report "
+        "DIR</code>. One trained model again, from this directory:"
+    )
+    yield Text(told.format(command(material.study, material.run.env)))
+    models = commands(material.errors, material.study, files)
+    if models:
+        columns = {"method": "word", "seed": "", "command": "code", "card": "code"}
+        listed = Listing("Commands", columns, [list(one.values()) for one in models])
+        yield Group([listed], f"{len(models)} trained models")
+        yield Text(
+            "A model's card (JSON) holds its settings, errors with counts and certificates; for a "
+            "certificate from held-out clients also the command that computes it again from the "
+            "scores beside the card."
+        )
+
+
+def _whom_to_cite(material: Material) -> Iterator[Block]:
+    rows, ledger = material.rows, material.ledger
+    methods = sorted(set(rows.loc[rows["method"] != "", "method"]))
+    sources = list(dict.fromkeys(ledger.loc[ledger["kind"] == "source", "text"]))
+    bibtex = citations(methods, sources, material.cited, material.run.env.get("cites"))
+    yield Files({"references.bib": bibtex + "\n"})
+    if bibtex:
+        yield Heading("Whom to cite", "bibtex")
+        yield Group([Text(bibtex, "code")], "BibTeX of the methods, bounds and tests")
+
+
+def _files(material: Material) -> Iterator[Block]:
+    versions = sorted(version for version in set(material.rows["version"]) if version)
+    yield Text(
+        Markup(
+            "Beside this page: <code>rows.csv</code> (every number), <code>study.yaml</code> (the "
+            "resolved study), <code>figures/</code> (SVG, PDF, PNG), <code>tables/</code> (CSV, "
+            "LaTeX), <code>cards/</code> (JSON) and <code>references.bib</code>.{}"
+        ).format(f" Rows written by latecomer {', '.join(versions)}." if versions else "")
+    )
+
+
+SET_UP = Section("set-up", _set_up)
+PROTOCOL = Section("protocol", _protocol, title="Protocol")
+PROTOCOLS_SERVED = Section("protocols", _protocols)
+FAILURES = Section("failures", _failures, title="Failures")
+COMMANDS = Section("commands", _commands, title="The command behind each number")
+CITED = Section("bibtex", _whom_to_cite)
+FILES = Section("files", _files, title="Files")

@@ -1,0 +1,1 @@
+"""What newcomers lose as inputs, labels or populations shift."""

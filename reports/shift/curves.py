@@ -1,0 +1,355 @@
+"""Shift figures: error of novel clients against the severity of one shift."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from latecomer.certify.page.svg import MUTED, NARROW
+from latecomer.certify.words import (
+    DASH,
+    counts,
+    file_stem,
+    percent,
+    sentence_case,
+    shift_name,
+    span,
+)
+from latecomer.eval.names import SHIFT_AXES, SHIFTS
+from latecomer.reports.display.drawing import (
+    Looks,
+    apart,
+    leaders,
+    leaders_caption,
+    sheet,
+    styled,
+)
+from latecomer.reports.display.naming import model_called, model_names
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Group, Material, Section, Text
+from latecomer.reports.display.style import Look
+from latecomer.reports.display.table import Table, over_seeds, plus_minus
+from latecomer.reports.frames.errors import CONTROL, in_order, records
+from latecomer.reports.shift.certified import (
+    certified_under,
+    describe_certified,
+    draw_certified,
+    draw_terms,
+    say_certified,
+    say_terms,
+)
+
+# Beyond as many severities, the start among them, "unshifted" would run into the first of them.
+_NAMES_ON_ONE_LINE = 6
+# Where the unshifted control stands, for shifts with a true scale.
+SHIFT_STARTS = {
+    name: shift.neutral
+    for name, shift in SHIFTS.items()
+    if shift.true_scale and shift.neutral is not None
+}
+
+
+@styled
+def shift_figure(
+    frame: pd.DataFrame,
+    shift: str,
+    looks: Looks,
+    *,
+    heuristic: pd.DataFrame | None = None,
+    certified: pd.DataFrame | None = None,
+    terms: pd.DataFrame | None = None,
+    width: float = NARROW,
+) -> Figure:
+    """Draw error against severity for one shift: a curve per method, a ribbon of one sd over seeds.
+
+    Of more than eight methods the five of least mean error are named, the others are grey lines.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``shift_frame`` of the rows; the unshifted control is taken from it.
+    shift : str
+        Which shift.
+    looks : mapping
+        Colour and mark per label.
+    heuristic : pandas.DataFrame, optional
+        Rows of ``bound_frame`` of the Ben-David value for this shift.
+    certified : pandas.DataFrame, optional
+        ``certified_under`` this shift.
+    terms : pandas.DataFrame, optional
+        Rows of ``anatomy_frame`` of the Ben-David value for this shift; drawn below.
+    width : float
+        Inches.
+    """
+    named = leaders(frame, "mean")
+    below = terms is not None and len(terms) > 0
+    figure, panels = sheet(
+        width, (1.12 if below else 0.78) * width, 2 if below else 1,
+        sharex=True, height_ratios=[2.6, 1] if below else [1],
+    )  # fmt: skip
+    axes, bottom = panels[0], panels[-1]
+    place = severity_places(frame, shift)
+    curves = {
+        name: _curve(axes, own, shift, place, looks[name] if name in named else None)
+        for name, own in ((str(label), own) for label, own in frame.groupby("label", sort=False))
+    }
+    top = max((reached for reached, _ in curves.values()), default=0.0)
+    ends = {label: end for label, (_, end) in curves.items() if end is not None}
+    if certified is not None and len(certified):
+        drawn = {label: looks[label] for label in named}
+        top = max(top, draw_certified(axes, certified, place, drawn))
+    top = min(max(top * 1.06, 1.0), 100.0)
+    axes.set_ylim(0, top)
+    axes.set_ylabel("error of novel clients (%)")
+    _severity_axis(bottom, place, shift)
+    axes.grid(axis="y")
+    if heuristic is not None and len(heuristic):
+        _heuristic(axes, heuristic, place, looks, top)
+    if below and terms is not None:
+        draw_terms(bottom, terms, place)
+    height = figure.get_figheight() * (0.6 if below else 1.0)
+    _direct_labels(axes, ends, looks, top, height)
+    return figure
+
+
+def _curve(
+    axes: Axes, own: pd.DataFrame, shift: str, place: Mapping[str, float], look: Look | None
+) -> tuple[float, float | None]:
+    """Draw one method, in grey if it has no look; return the highest value and the curve's end."""
+    control = own[own["shift"] == "none"].assign(x=place[""])
+    curve = own[own["shift"] == shift]
+    curve = curve.assign(x=[place[f"{s:g}"] for s in curve["severity"]]).sort_values("x")
+    if shift in SHIFT_STARTS:
+        curve = pd.concat([control, curve])
+    if curve.empty:
+        return 0.0, None
+    x, mean = curve["x"].to_numpy(float), 100 * curve["mean"].to_numpy(float)
+    if look is None:
+        axes.plot(x, mean, color=MUTED, linewidth=0.7, alpha=0.45)
+        return float(np.nanmax(mean)), None
+    style: dict[str, Any] = {"color": look.colour, "markersize": 4.2}
+    spread = 100 * curve["sd_seeds"].fillna(0.0).to_numpy(float)
+    axes.fill_between(
+        x, np.maximum(mean - spread, 0), mean + spread, color=look.colour, alpha=0.16, lw=0
+    )
+    axes.plot(x, mean, look.mark, linestyle=look.line, **style)
+    top = max(float((mean + spread).max()), 100 * float(control["mean"].max()))
+    if shift not in SHIFT_STARTS and len(control):
+        bars = 100 * control["sd_seeds"].fillna(0.0)
+        axes.errorbar(
+            control["x"], 100 * control["mean"], bars, fmt=look.mark, elinewidth=1, **style
+        )
+    matched = own[own["shift"] == shift + CONTROL]
+    if len(matched):
+        pair = 100 * np.array([float(matched["mean"].iloc[0]), float(curve["mean"].iloc[0])])
+        ends = [place[CONTROL], place["nan"]]
+        axes.plot(ends, pair, color=look.colour, linestyle=(0, (3, 2)), linewidth=1.1)
+        axes.plot(ends[:1], pair[:1], look.mark, markerfacecolor="none", **style)
+        top = max(top, float(pair.max()))
+    return top, float(mean[-1])
+
+
+def severity_places(frame: pd.DataFrame, shift: str) -> dict[str, float]:
+    """Where each severity, written as text, stands on the axis; the control's key is "".
+
+    Shifts with a true scale start at the control.  Severities of others stand at equal distances,
+    from mild to strong, one step right of the control; Dirichlet alpha rises, as in the papers'
+    figures.  Another data set's matched control stands before it.
+    """
+    severities = sorted(frame.loc[frame["shift"] == shift, "severity"].unique())
+    if shift in SHIFT_STARTS:
+        return {"": SHIFT_STARTS[shift]} | {f"{s:g}": float(s) for s in severities}
+    if (frame["shift"] == shift + CONTROL).any():
+        return {"": 0.0, CONTROL: 1.0, "nan": 2.0}
+    return {"": 0.0} | {f"{s:g}": float(1 + i) for i, s in enumerate(severities)}
+
+
+def _severity_axis(axes: Axes, place: Mapping[str, float], shift: str) -> None:
+    axes.set_xlabel(SHIFT_AXES.get(shift, "" if "nan" in place else f"{shift}: severity"))
+    if shift in SHIFT_STARTS:
+        axes.set_xticks(list(place.values()), [f"{x:g}" for x in place.values()])
+        return
+    start = "unshifted" if len(place) <= _NAMES_ON_ONE_LINE else "\nunshifted"
+    words = {"": start, "nan": shift, CONTROL: "control"}
+    axes.set_xticks(list(place.values()), [words.get(severity, severity) for severity in place])
+    axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+    axes.set_xlim(-0.4, max(place.values()) + 0.15)
+
+
+def _heuristic(
+    axes: Axes, frame: pd.DataFrame, place: Mapping[str, float], looks: Looks, top: float
+) -> None:
+    values = frame["value"].to_numpy(float)
+    for label, own in frame[100 * frame["value"] <= top].groupby("label", sort=False):
+        middle = own.groupby("severity")["value"].median()
+        axes.plot(
+            [place[f"{s:g}"] for s in middle.index],
+            100 * middle,
+            color=looks[str(label)].colour,
+            linestyle=":",
+        )
+    if (100 * values > top).any():
+        off = span(list(values[100 * values > top]))
+        told = f"Ben-David value (heuristic): {off}, off this scale"
+    else:
+        told = "dotted: Ben-David value (heuristic)"
+    axes.set_title(told, fontsize=7.5, fontweight="normal", loc="left")
+
+
+def _direct_labels(
+    axes: Axes, ends: Mapping[str, float], looks: Looks, top: float, height: float
+) -> None:
+    """Write each label at its curve's end, pushed apart so that none overlap."""
+    order = sorted(ends, key=lambda label: ends[label])
+    places = apart([ends[label] for label in order], step=top * 0.17 / height, top=top)
+    for label, y in zip(order, places, strict=True):
+        axes.annotate(
+            model_called(label),
+            (1.015, ends[label]),
+            (1.07, y),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords=axes.get_yaxis_transform(),
+            color=looks[label].colour,
+            va="center",
+            fontsize=8,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": looks[label].colour,
+                "lw": 0.7,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0.0, 0.5),
+            },
+        )
+
+
+def describe_shift(frame: pd.DataFrame, shift: str) -> str:
+    """Describe ``shift_figure``."""
+    own = frame[frame["shift"] == shift]
+    said = []
+    for label, part in own.groupby("label", sort=False):
+        cells = [f"{percent(row['mean'])} at {row['severity']:g}" for row in records(part)]
+        if part["severity"].isna().any():
+            cells = [percent(mean) for mean in part["mean"]]
+        said.append(f"{model_called(str(label))} {', '.join(cells)}")
+    return f"Error of novel clients under {shift}: {'; '.join(said)}."
+
+
+def shift_caption(frame: pd.DataFrame, shift: str) -> str:
+    """Say what in ``shift_figure`` does not explain itself: counts, the control, grey lines."""
+    own = frame[frame["shift"] == shift]
+    text = f"{counts(own['n_clients'], 'novel client')}, {counts(own['n_seeds'], 'seed')}. "
+    text += leaders_caption(frame, "mean")
+    if (frame["shift"] == shift + CONTROL).any():
+        text += (
+            f" {sentence_case(shift)}: the clients' classes filled with images of that data set; "
+            "control (hollow): the same clients refilled, just as full, from their own data. The "
+            "dashed line between them is the effect of the data alone."
+        )
+    return text.strip()
+
+
+def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
+    """Novel error per method (rows) and condition (columns)."""
+    ordered = in_order(frame, labels)
+    heads = {
+        (row["shift"], str(row["severity"])): (
+            f"{shift_name(row['shift'], row['severity'])} ({row['n_clients']})"
+        )
+        for row in sorted(
+            records(ordered),
+            key=lambda row: (row["shift"] != "none", row["shift"], row["severity"]),
+        )
+    }
+    cells = {
+        (row["label"], row["shift"], str(row["severity"])): plus_minus(
+            percent(row["mean"]), row["sd_seeds"]
+        )
+        for row in records(ordered)
+    }
+    shown = [
+        {
+            "method": name,
+            **{head: cells.get((pair[0], *key), DASH) for key, head in heads.items()},
+            "seeds": str(int(ordered.loc[ordered["label"] == pair[0], "n_seeds"].max())),
+        }
+        for pair, name in model_names(ordered).items()
+    ]
+    caption = (
+        f"Novel error under each shift and severity, mean over clients and seeds; "
+        f"{over_seeds(ordered)}. The number of clients stands in brackets."
+    )
+    label = "Error under shift"
+    return Table("shift", caption, ordered, pd.DataFrame(shown), ("method",), label=label)
+
+
+def _shift(material: Material) -> Iterator[Block]:
+    frame = material.ordered(material.shifts)
+    present = {name for name in frame["shift"] if name != "none"}
+    shifts = sorted(
+        name
+        for name in present
+        if not (name.endswith(CONTROL) and name.removesuffix(CONTROL) in present)
+    )
+    if not shifts:
+        yield Text("The study asked for no shift.")
+        return
+    bounds, terms = material.bounds, material.anatomy
+    heuristic = bounds[bounds["bound"] == "ben_david"]
+    terms = terms[terms["bound"] == "ben_david"]
+    told = "The same models, the novel clients' data shifted. "
+    if (frame["n_seeds"] > 1).any():
+        told += "A ribbon is one standard deviation over seeds."
+    else:
+        told += "There is one seed, so no ribbon of spread."
+    if len(heuristic):
+        told += (
+            " The Ben-David value written above a panel is a heuristic here: the model of a client "
+            "depends on the client's own sample, and divergence and joint error come from trained "
+            "networks (a trained classifier gives at most the divergence), so it proves nothing."
+        )
+    yield Text(told)
+    yield Group([_plot(material, frame, name, heuristic, terms) for name in shifts])
+    yield shift_table(frame, material.labels)
+
+
+def _plot(
+    material: Material, frame: pd.DataFrame, name: str, heuristic: pd.DataFrame, terms: pd.DataFrame
+) -> Plot:
+    certified = certified_under(material.bounds, name, material.study.get("certificates") or ())
+    terms = terms[terms["shift"] == name]
+    draw = partial(
+        shift_figure,
+        frame,
+        name,
+        material.looks,
+        heuristic=heuristic[heuristic["shift"] == name],
+        certified=certified,
+        terms=terms,
+    )
+    return Plot(
+        f"shift-{file_stem(name)}",
+        draw,
+        _beside(frame[frame["shift"].isin([name, name + CONTROL, "none"])], certified, terms),
+        title=sentence_case(name),
+        alt=describe_shift(frame, name) + describe_certified(certified),
+        caption=shift_caption(frame, name) + say_certified(certified) + say_terms(terms),
+        small=True,
+    )
+
+
+def _beside(curves: pd.DataFrame, certified: pd.DataFrame, terms: pd.DataFrame) -> pd.DataFrame:
+    """Put what a shift's figure draws into one table: curves, certificates, terms."""
+    if certified.empty and terms.empty:
+        return curves
+    keys = ["label", "predictor", "seed", "shift", "severity", "bound", "value"]
+    drawn = [certified[[*keys, "together", "delta"]], terms[[*keys, "term"]]]
+    return pd.concat([curves, *(part for part in drawn if len(part))], ignore_index=True)
+
+
+SHIFT = Section("shift", _shift)

@@ -1,0 +1,121 @@
+"""What the terminal answers about a table of losses, from Python: the same objects and numbers."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import latecomer
+from latecomer.commands.app import app
+from latecomer.errors import InputError
+
+RUNNER = CliRunner()
+FRAME = pd.DataFrame(
+    {
+        "client": [f"c{i}" for i in range(42)],
+        "loss": [0.05 * (i % 7) for i in range(42)],
+        "site": ["xyy"[i % 3] for i in range(42)],
+    }
+)
+OTHERS = {f"c{i}": 0.6 for i in range(42)}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    FRAME.to_csv(tmp_path / "losses.csv", index=False)
+    return str(tmp_path / "losses.csv")
+
+
+def text(*arguments: str) -> str:
+    done = RUNNER.invoke(app, list(arguments))
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_certificate_is_what_the_terminal_prints(path: str) -> None:
+    asked = [
+        "--shift",
+        "kl=0.05,0.1",
+        "--target",
+        "0.4",
+        "--above",
+        "0.2",
+        "--curve",
+        "--by",
+        "site",
+        "--seed",
+        "5",
+    ]
+    beside = {"target": 0.4, "above": [0.2], "curve": True, "by": "site", "seed": 5}
+    found = latecomer.certify_losses(FRAME, shifts={"kl": [0.05, 0.1]}, **beside)
+    assert f"{found}\n" == text("certify", path, *asked)
+    assert f"{found.to_json()}\n" == text("certify", path, *asked, "--json")
+    best = latecomer.certify_losses(path, rule="best_of", best_of=["product", "wsr_averaged"])
+    repeated = ("--best-of", "product,wsr_averaged", "--seed", str(best.seed))
+    assert f"{best}\n" == text("certify", path, "--rule", "best_of", *repeated)
+
+
+def test_a_certificate_as_table_sentence_and_page() -> None:
+    found = latecomer.certify_losses(
+        FRAME, shifts={"kl": [0.1]}, above=[0.2], curve=True, by="site", against=OTHERS
+    )
+    table = found.table().set_index("about")
+    assert list(table["topic"].unique()) == [
+        *("mean", "next client", "shifts", "tails", "groups", "against")
+    ]
+    assert table.loc["mean loss", "bound"] == float(found.certificate)
+    assert (
+        table.loc["mean loss, KL(Q || P) <= 0.1", "bound"]
+        == found.shifts["kl"].certificate.value[0]
+    )
+    assert table.loc["mean loss of y", "bound"] == float(found.groups["y"].certificate)
+    assert table.loc["mean loss", "sentence"] == found.sentence
+    assert found.sentence.startswith("With probability at least 95% over the choice of these 42")
+    page = found._repr_html_()
+    assert page.startswith(f"<p>{found.sentence}</p>")
+    assert page.count("<tr") == len(table) + 1
+    unsure = latecomer.certify_losses(FRAME, rule="conformal")
+    assert "the loss of the next client" in unsure.sentence
+
+
+def test_a_plan_is_what_the_terminal_prints(path: str) -> None:
+    for given, asked in (
+        ({"expect": 0.17, "sd": 0.09}, ["--expect", ".17", "--sd", ".09"]),
+        ({"pilot": path}, ["--pilot", path]),
+        ({"pilot": FRAME}, ["--pilot", path]),
+        ({"pilot": path, "hopeless": 0.01}, ["--pilot", path, "--hopeless", ".01"]),
+    ):
+        found = latecomer.plan_hold_out(0.35, **given)
+        assert f"{found}\n" == text("plan", "--target", ".35", *asked)
+        assert f"{found.to_json()}\n" == text("plan", "--target", ".35", *asked, "--json")
+        assert f"With probability 9/10 {found.likely} clients" in found.sentence
+    hopeless = latecomer.plan_hold_out(0.1, expect=0.17, sd=0.09)
+    assert hopeless.table()["clients"].isna().all()
+    assert "no number of clients" in hopeless.sentence
+    assert "<NA>" not in hopeless._repr_html_()
+    with pytest.raises(InputError, match="--expect and --sd are needed"):
+        latecomer.plan_hold_out(0.1)
+    for pilot, said in (
+        ([0.1], "a pilot needs at least 2 clients, got 1"),
+        ({"ann": 0.2, "bob": 0.2}, "a pilot's losses must differ, got 0.2 of every client"),
+        ([0.1, 1.2], r"losses, client '1': loss must lie in \[0, 1\], got 1.2"),
+    ):
+        with pytest.raises(InputError, match=f"^{said}"):
+            latecomer.plan_hold_out(0.1, pilot=pilot)
+
+
+def test_arriving_clients_are_those_of_the_terminal(path: str) -> None:
+    found = latecomer.watch_losses(FRAME, threshold=0.25)
+    assert text("watch", path, "--once", "--threshold", ".25").endswith(f"{found}\n")
+    lines = text("watch", path, "--once", "--threshold", ".25", "--json").splitlines()
+    told = [json.loads(line) for line in lines]
+    assert [one["certificate"] for one in told] == found.table()["certificate"].tolist()
+    assert json.loads(found.to_json())["clients"][3]["client"] == "c3"
+    assert [moment.client for moment in found] == FRAME["client"].tolist()
+    assert "the mean loss over clients still to come" in found.sentence
+    with pytest.raises(InputError, match="client 'c0' occurs twice"):
+        latecomer.watch_losses(pd.concat([FRAME, FRAME]))
+    with pytest.raises(InputError, match="holds no clients"):
+        latecomer.watch_losses({})

@@ -1,0 +1,195 @@
+"""Errors of the command line: one exact line, the right exit code, at any terminal width."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from latecomer.commands.app import app
+
+RUNNER = CliRunner()
+TOP = (
+    "run, status, report, compare, studies, methods, bounds, datasets, bound, certify, watch,"
+    " verify, plan, recertify, data"
+)
+
+
+def invoke(*arguments: str) -> tuple[int, str, str]:
+    result = RUNNER.invoke(app, list(arguments), prog_name="latecomer")
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["rnu"], f"no command 'rnu'; did you mean 'run'?; commands: {TOP}"),
+        (["--versoin"], "no option '--versoin' of 'latecomer'; did you mean '--version'?"),
+        (
+            ["certify", "x.csv", "--poolsize", "3"],
+            "no option '--poolsize' of 'latecomer certify'; did you mean '--pool-size'?",
+        ),
+        (["certify"], "missing argument 'FILE'"),
+        (["certify", "x.csv", "--delta"], "option '--delta' requires an argument"),
+        (
+            ["certify", "x.csv", "--delta", "low"],
+            "invalid value for --delta: must be a number, got 'low'",
+        ),
+        (
+            ["certify", "x.csv", "--pool-size", "4.5"],
+            "invalid value for --pool-size: must be a whole number, got '4.5'",
+        ),
+        (["certify", "absent.csv"], "absent.csv: no such file"),
+        (["certify", "a\nb\x1b.csv"], "a; b\\x1b.csv: no such file"),
+        (
+            ["certify", "x.csv", "--rule", "prodct"],
+            "rule must be one of product, chernoff_kl, emp_bernstein, wsr_averaged, wsr, wsr_wor,"
+            " product_wor, product_wor_averaged, betting_wor, betting_wor_averaged,"
+            " betting_mixture, product_mixture, blend, conformal, best_of, got 'prodct';"
+            " did you mean 'product'?",
+        ),
+        (
+            ["certify", "x.csv", "--rule", "wsr"],
+            "rule wsr hangs on the order of the clients, which must be that of a random draw and"
+            " which no fixed seed makes random: name its column (--order COLUMN, order= in Python),"
+            " or use wsr_averaged",
+        ),
+        (
+            ["certify", "x.csv", "--rule", "product_wor"],
+            "rule product_wor is for finite pools: say how many untrained clients these were drawn"
+            " from (pool_size), or leave the rule out",
+        ),
+        (
+            ["certify", "x.csv", "--rule", "wsr_averaged", "--pool-size", "9"],
+            "rule wsr_averaged needs clients drawn independently, pool_size=9 makes these a finite"
+            " pool: leave the rule out",
+        ),
+        (
+            ["bound", "betting_wor", "losses=[.1, .2]", "delta=.05", "pool_size=4", "n_bets=0"],
+            "n_bets must be a whole number of at least 1, got n_bets=0",
+        ),
+        (
+            ["bound", "product_wor", "losses=[.1, .2]", "delta=.05", "pool_size=1"],
+            "pool_size must be a whole number of at least 2, got pool_size=1",
+        ),
+        (
+            ["bound", "maurer", "empirical_risk=.1", "kl=1", "n_samples=100", "delta=2"],
+            "delta must lie strictly between 0 and 1, got delta=2",
+        ),
+        (
+            ["bound", "mauer"],
+            "no bound 'mauer'; did you mean 'maurer'?; 'latecomer bounds' lists them",
+        ),
+        (
+            ["bound", "maurer", "empirical_risk=.1", "k=1"],
+            "maurer has no argument 'k'; did you mean 'kl'?;"
+            " it takes empirical_risk, kl, n_samples, delta, loss_max",
+        ),
+        (
+            ["bound", "maurer", "empirical_risk=.1", "kl=1"],
+            "maurer needs n_samples and delta: latecomer bound maurer empirical_risk=... kl=..."
+            " n_samples=... delta=... [loss_max=1.0]",
+        ),
+        (["bound", "maurer", "0.1"], "arguments are written key=value, got '0.1'"),
+        (["bound", "maurer", "kl=1", "kl=2"], "kl is given twice"),
+        (
+            ["bound", "maurer", "kl=[1"],
+            "kl must be a number or a list in brackets, got 'kl=[1'",
+        ),
+        (["bound", "maurer", "kl="], "kl must be a number or a list in brackets, got 'kl='"),
+        (["run", "quickstrat"], "no study is called 'quickstrat'; did you mean 'quickstart'?"),
+        (
+            ["run", "quickstart", "train.ruonds=5"],
+            "train.ruonds is no setting; did you mean train.rounds?",
+        ),
+        (
+            ["run", "quickstart", "--workers", "many"],
+            "invalid value for --workers: must be a whole number, got 'many'",
+        ),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(arguments: list[str], line: str) -> None:
+    code, out, err = invoke(*arguments)
+    assert (code, out, err) == (2, "", f"latecomer: {line}\n")
+
+
+def test_width_of_the_terminal_wraps_no_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "latecomer", "bound", "maurer", "empirical_risk=.1", "k=1"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "40", "TERMINAL_WIDTH": "40"},
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("latecomer: maurer has no argument 'k'; did you mean 'kl'?")
+
+
+def test_absent_run_directory_is_refused(tmp_path: Path) -> None:
+    code, out, err = invoke("report", str(tmp_path / "absent"))
+    assert (code, out) == (2, "")
+    assert err.startswith("latecomer: ")
+    assert err.count("\n") == 1
+    assert "absent" in err
+
+
+def test_a_file_in_the_way_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "rows.csv")
+
+    monkeypatch.setattr("latecomer.certify.losses.certify_losses", full)
+    assert invoke("certify", "x.csv") == (
+        2,
+        "",
+        "latecomer: rows.csv: No space left on device\n",
+    )
+
+
+def test_a_bug_is_no_input_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("latecomer.certify.losses.certify_losses", broken)
+    result = RUNNER.invoke(app, ["certify", "x.csv"])
+    assert isinstance(result.exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("said", ["", "stopped with 3 of 19 cells done"])
+def test_interruption_exits_130(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt(*([said] if said else []))
+
+    monkeypatch.setattr("latecomer.certify.losses.certify_losses", stopped)
+    assert invoke("certify", "x.csv") == (130, "", f"latecomer: {said or 'interrupted'}\n")
+
+
+def test_ctrl_c_exits_130(tmp_path: Path) -> None:
+    pipe = tmp_path / "losses.csv"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "latecomer", "certify", str(pipe)]
+    # Opening for writing waits until the command has opened the pipe for reading.
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process,
+        open(pipe, "w"),
+    ):
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "latecomer: interrupted\n")
+
+
+def test_a_closed_pipe_leaves_no_traceback() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m latecomer bounds --json | head -c 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("[", "")

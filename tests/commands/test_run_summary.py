@@ -1,0 +1,53 @@
+"""What a run prints at its end: the answer to its question, one golden text a kind of question."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from latecomer.commands.run_summary import summary_lines
+from latecomer.eval.results.rows import load_run, write_rows
+from latecomer.reports.page.questions import asked
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).parent / "endings"
+RUNS = {
+    "accuracy": "digits-all-methods",
+    "bounds": "bound-vs-accuracy-digits",
+    "certificate": "certificates-cifar10-50",
+    "gap": "generalization-gap-digits",
+    "paper": "pefll-table1-5000-rounds",
+    "shift": "shift-robustness-digits",
+}
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_the_ending_answers_the_question(kind: str) -> None:
+    directory = ROOT / "reports" / "reference" / RUNS[kind]
+    assert kind in asked(load_run(directory).study)
+    told = "\n".join(summary_lines(directory)) + "\n"
+    assert told == (GOLDEN / f"{kind}.txt").read_text("utf-8")
+
+
+def test_a_run_without_results_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("study: empty\n", "utf-8")
+    (tmp_path / "env.json").write_text("{}", "utf-8")
+    (tmp_path / "cells.json").write_text('{"cells": []}', "utf-8")
+    write_rows(tmp_path / "rows.csv", [])
+    assert summary_lines(tmp_path) == []
+
+
+@pytest.mark.parametrize("scale", ["smoke", "reduced", None])
+def test_a_scale_that_only_shows_that_things_run_says_so_first_and_in_red(
+    scale: str | None, tmp_path: Path
+) -> None:
+    kept = ROOT / "reports" / "reference" / RUNS["gap"]
+    for name in ("rows.csv", "env.json"):
+        shutil.copy(kept / name, tmp_path)
+    study = {**yaml.safe_load((kept / "study.yaml").read_text("utf-8")), "scale": scale}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), "utf-8")
+    first, *rest = summary_lines(tmp_path)
+    warned = first.startswith("\x1b[31m Scale smoke: only shows that it runs")
+    assert warned == (scale == "smoke")
+    assert warned or "Scale" not in " ".join([first, *rest])

@@ -1,0 +1,105 @@
+"""``latecomer status``: a line per cell, a line about all, JSON for machines, and no torch."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from latecomer.commands.app import app
+from latecomer.commands.tables import duration
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "study.yaml").write_text("study: tiny\n")
+    labels = {"a": ("split", None, None), "b": ("fedavg", 0, 50), "c": ("fedavg", 1, 50)}
+    labels |= {"d": ("pefll", 0, 50), "e": ("local", 0, 50)}
+    about = {i: {"label": n, "seed": s, "rounds": r} for i, (n, s, r) in labels.items()}
+    (tmp_path / "cells.json").write_text(json.dumps({"cells": list(about), "about": about}))
+    for name, seconds in (("a", 2.0), ("b", 100.0)):
+        place = tmp_path / "cells" / name
+        place.mkdir(parents=True)
+        (place / "rows.csv").write_text("x\n")
+        seal = {"rows_sha256": hashlib.sha256(b"x\n").hexdigest()}
+        (place / "done").write_text(json.dumps(seal) + "\n")
+        (place / "timing.json").write_text(json.dumps({"seconds": seconds}))
+    for name in ("c", "d"):
+        (tmp_path / "cells" / name).mkdir()
+    line = {"round": 24, "loss": 0.25, "seconds": 40.0}
+    (tmp_path / "cells/c/progress.jsonl").write_text(json.dumps(line) + "\n")
+    (tmp_path / "cells/d/failed.json").write_text('{"message": "no luck"}')
+    return tmp_path
+
+
+def test_a_line_per_cell_and_one_about_all(directory: Path) -> None:
+    result = CliRunner().invoke(app, ["status", str(directory)])
+    assert result.exit_code == 0
+    assert [line.split() for line in result.stdout.splitlines()[:-1]] == [
+        ["cell", "label", "seed", "state", "round", "loss", "time", "left", "about"],
+        ["a", "split", "done", "2", "s"],
+        ["b", "fedavg", "0", "done", "1", "m", "40", "s"],
+        ["c", "fedavg", "1", "stopped", "25/50", "0.250", "40", "s", "1", "m", "0", "s"],
+        ["d", "pefll", "0", "failed", "no", "luck"],
+        ["e", "local", "0", "to", "do", "1", "m", "30", "s"],
+    ]
+    assert result.stdout.splitlines()[-1] == (
+        "tiny: 5 cells: 2 done, 0 running, 1 failed, 2 to do; about 2 m 30 s left"
+    )
+
+
+def test_json_for_machines(directory: Path) -> None:
+    result = CliRunner().invoke(app, ["status", str(directory), "--json"])
+    found = json.loads(result.stdout)
+    counts = ("done", "running", "failed", "to_do")
+    assert [found[key] for key in counts] == [2, 0, 1, 2]
+    assert found["seconds_left"] == 150.0
+    assert found["cells"][2] == {
+        "id": "c",
+        "label": "fedavg",
+        "seed": 1,
+        "state": "stopped",
+        "round": 25,
+        "rounds": 50,
+        "loss": 0.25,
+        "seconds": 40.0,
+        "seconds_left": 60.0,
+        "message": "",
+    }
+
+
+def test_it_loads_no_torch_and_writes_nothing(directory: Path) -> None:
+    before = sorted(directory.rglob("*"))
+    code = (
+        "import sys\nfrom latecomer.commands.app import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "heavy = {'torch', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    command = [sys.executable, "-c", code, "status", str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(directory.rglob("*")) == before
+
+
+def test_what_is_no_run_directory_is_refused(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "latecomer", "status", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (f"latecomer: {tmp_path} is no run directory: it has no study.yaml\n")
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (0.4, 59.6, 3599.6, 86400)] == [
+        "0 s",
+        "1 m 0 s",
+        "1 h 0 m",
+        "24 h 0 m",
+    ]

@@ -1,0 +1,283 @@
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from latecomer.errors import InputError
+from latecomer.eval.devices import visible_gpus
+from latecomer.eval.results.rows import read_rows
+from latecomer.eval.runs.executor import ONE_THREAD, worker_variables
+from latecomer.eval.runs.job import Job, is_done
+from latecomer.eval.runs.local import LocalExecutor
+from latecomer.eval.runs.lock import owner_of
+from latecomer.eval.studies.cells import Cell
+
+HERE = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def make_jobs(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setenv("LATECOMER_TEST_LOG", str(tmp_path / "log"))
+
+    def jobs(double, names=("local", "fedavg")):
+        return [
+            Job(cell(name), tmp_path / "cells" / name, f"cell_doubles:{double}") for name in names
+        ]
+
+    return jobs
+
+
+def cell(name):
+    method = {"name": name, "label": name}
+    config = {
+        "kind": "method",
+        "study": "s",
+        "data": {"name": "digits"},
+        "split": {"kind": "by_class", "seed": 0},
+        "method": method,
+        "train": {"rounds": 3},
+        "seed": 0,
+    }
+    return Cell(name, config)
+
+
+def carry_out(jobs, workers):
+    reports = []
+    LocalExecutor(workers).run(jobs, reports.append)
+    return reports
+
+
+def attempts(tmp_path):
+    return sorted((tmp_path / "log").read_text().split("\n")[:-1])
+
+
+def test_jobs_are_done_in_processes_and_reported(make_jobs, tmp_path):
+    jobs = make_jobs("work", ("local", "fedavg", "pefll"))
+    reports = carry_out(jobs, workers=2)
+    assert sorted(r.job for r in reports if r.kind == "start") == [0, 1, 2]
+    assert sorted(r.job for r in reports if r.kind == "done") == [0, 1, 2]
+    assert {r.round for r in reports if r.kind == "round"} >= {0}
+    assert attempts(tmp_path) == ["fedavg 0", "local 0", "pefll 0"]
+    folder = jobs[0].folder
+    assert is_done(folder)
+    assert sorted(entry.name for entry in folder.iterdir()) == [
+        "artifacts",
+        "config.json",
+        "done",
+        "progress.jsonl",
+        "rows.csv",
+        "timing.json",
+    ]
+    lines = [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in lines] == [0, 1, 2]
+    assert [line.get("reason") for line in lines] == ["one by one", None, None]
+    rows = read_rows(folder / "rows.csv")
+    assert set(rows["cell"]) == set(rows["label"]) == {"local"}
+    assert list(rows["client"]) == ["", "2", "9", "10"]
+
+
+def test_one_killed_process_costs_its_cell_one_retry(make_jobs, tmp_path):
+    reports = carry_out(make_jobs("dies_once"), workers=1)
+    assert [(r.kind, r.job) for r in reports if r.kind != "round"] == [
+        ("start", 0),
+        ("retry", 0),
+        ("start", 1),
+        ("done", 1),
+        ("start", 0),
+        ("done", 0),
+    ]
+    assert "killed by SIGKILL" in next(r.message for r in reports if r.kind == "retry")
+
+
+def test_a_killed_cell_is_tried_again_when_no_other_needs_memory(make_jobs):
+    names = ("local", "fedavg", "pefll", "pfedhn")
+    reports = carry_out(make_jobs("dies_once", names), workers=2)
+    told = [(r.kind, r.job) for r in reports if r.kind != "round"]
+    assert told[-2:] == [("start", 0), ("done", 0)]
+    assert len([kind for kind, _ in told if kind == "done"]) == 4
+
+
+def test_memory_of_a_cell_limits_the_processes(monkeypatch):
+    free = "latecomer.eval.runs.local._free_memory"
+    monkeypatch.setattr(free, lambda wanted: 10.0)
+    assert LocalExecutor(8).processes() == 8
+    assert LocalExecutor(8, memory_per_cell=3).processes() == 3
+    assert LocalExecutor(2, memory_per_cell=3).processes() == 2
+    monkeypatch.undo()
+    with pytest.raises(InputError, match=r"GiB that are free on this machine, got 1e[+]06"):
+        LocalExecutor(8, memory_per_cell=1e6).processes()
+
+
+def test_a_cell_that_kills_twice_fails_and_the_others_go_on(make_jobs, tmp_path):
+    reports = carry_out(make_jobs("local_always_dies"), workers=2)
+    ends = {r.job: r for r in reports if r.kind in ("done", "failed")}
+    assert ends[0].kind == "failed"
+    assert ends[0].message == (
+        "its process was killed by SIGKILL, twice; the machine may be short of memory"
+    )
+    assert ends[1].kind == "done"
+    assert attempts(tmp_path) == ["fedavg 0", "local 0", "local 0"]
+
+
+@pytest.mark.parametrize(
+    ("double", "ended"),
+    [
+        ("local_always_crashes", "was killed by SIGSEGV"),
+        ("local_always_leaves", "ended with exit code 3"),
+    ],
+)
+def test_memory_is_not_blamed_where_something_else_ended_the_process(make_jobs, double, ended):
+    reports = carry_out(make_jobs(double), workers=1)
+    ends = {r.job: r for r in reports if r.kind in ("done", "failed")}
+    assert ends[0].message == f"its process {ended}, twice"
+    assert ends[1].kind == "done"
+
+
+def test_an_error_is_one_line_and_no_retry(make_jobs, tmp_path):
+    reports = carry_out(make_jobs("fedavg_fails"), workers=1)
+    failed = [r for r in reports if r.kind == "failed"]
+    assert [r.message for r in failed] == ["ArithmeticError: loss is nan in round 3"]
+    assert "Traceback" in failed[0].details
+    assert attempts(tmp_path) == ["local 0"]
+
+
+def test_workers_have_one_thread_and_this_process_keeps_its_own(make_jobs, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    jobs = make_jobs("threads", ("local",))
+    carry_out(jobs, workers=1)
+    assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [1.0]
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("gpus", "seen"), [(("3", "5"), [3.0, 3.0, 5.0]), ((), [-1.0, -1.0, -1.0])]
+)
+def test_cells_spread_over_the_gpus(make_jobs, monkeypatch, gpus, seen):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    jobs = make_jobs("gpu_seen", ("local", "fedavg", "pefll"))
+    LocalExecutor(3, gpus=gpus).run(jobs, lambda report: None)
+    found = sorted(read_rows(job.folder / "rows.csv")["value"].item() for job in jobs)
+    assert found == seen
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_gpus_are_named_as_the_process_sees_them(monkeypatch):
+    assert visible_gpus() == () or torch.cuda.is_available()
+    monkeypatch.setattr("latecomer.eval.devices.lacking", lambda device: "")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert visible_gpus() == ("0", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-7")
+    assert visible_gpus() == ("4", "GPU-7")
+
+
+def test_workers_keep_freed_memory_unless_the_user_says_otherwise(make_jobs, monkeypatch):
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "4096")
+    jobs = make_jobs("memory_kept", ("local",))
+    carry_out(jobs, workers=1)
+    assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [
+        float(worker_variables(here=True)["MALLOC_MMAP_THRESHOLD_"]),
+        4096,
+    ]
+    assert "MALLOC_MMAP_THRESHOLD_" not in os.environ
+    assert os.environ["MALLOC_TRIM_THRESHOLD_"] == "4096"
+
+
+@pytest.mark.parametrize(
+    ("library", "mebibytes"),
+    [("glibc 2.28", 32), ("glibc 2.34", 32), ("glibc 2.35", 128), ("NPTL", 32), (None, 32)],
+)
+def test_no_c_library_is_told_a_threshold_that_it_refuses(monkeypatch, library, mebibytes):
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    monkeypatch.setattr(os, "confstr", lambda name: library)
+    assert int(worker_variables(here=True)["MALLOC_MMAP_THRESHOLD_"]) == mebibytes * 2**20
+    assert int(worker_variables()["MALLOC_MMAP_THRESHOLD_"]) == 32 * 2**20
+
+
+def test_tunables_of_the_users_own_leave_memory_alone(monkeypatch):
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=4096")
+    assert worker_variables() == ONE_THREAD
+
+
+def test_leaving_early_ends_the_workers(make_jobs):
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+
+    class Enough(Exception):
+        pass
+
+    def stop(report):
+        if report.kind == "round":
+            raise Enough
+
+    before = set(children.read_text().split())
+    with pytest.raises(Enough):
+        LocalExecutor(1).run(make_jobs("waits", ("local",)), stop)
+    left = set(children.read_text().split()) - before
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
+    assert not [command for command in commands if b"spawn_main" in command]
+
+
+def test_a_worker_that_does_not_stop_in_time_leaves_no_lock(make_jobs, monkeypatch):
+    monkeypatch.setattr("latecomer.eval.runs.local.GRACE_SECONDS", 0.3)
+    jobs = make_jobs("deaf", ("local",))
+
+    def stop(report):
+        if report.kind == "round":
+            assert owner_of(jobs[0].folder)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LocalExecutor(1).run(jobs, stop)
+    assert jobs[0].folder.exists()
+    assert owner_of(jobs[0].folder) is None
+    assert not is_done(jobs[0].folder)
+
+
+def test_workers_end_with_a_killed_parent(make_jobs, tmp_path):
+    jobs = make_jobs("waits", ("local",))
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, pickle\n"
+        "from latecomer.eval.runs import LocalExecutor\n"
+        "if __name__ == '__main__':\n"
+        f"    sys.path.insert(0, {str(HERE)!r})\n"
+        f"    jobs = pickle.loads({pickle.dumps(jobs)!r})\n"
+        "    LocalExecutor(1).run(jobs, lambda report: print(report.kind, flush=True))\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout.readline() == b"start\n"
+        assert parent.stdout.readline() == b"round\n"
+        pids = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+        parent.kill()
+    deadline = time.monotonic() + 10
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert pids
+    assert not [pid for pid in pids if alive(pid)]
+    assert not is_done(jobs[0].folder)
+
+
+def alive(pid):
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_rows_that_changed_after_the_end_are_not_done(make_jobs):
+    jobs = make_jobs("work", ("local",))
+    carry_out(jobs, workers=1)
+    assert is_done(jobs[0].folder)
+    with (jobs[0].folder / "rows.csv").open("a") as file:
+        file.write("x\n")
+    assert not is_done(jobs[0].folder)

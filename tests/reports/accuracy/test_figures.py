@@ -1,0 +1,292 @@
+"""Figures: what they draw, for whom, and that they leave matplotlib as they found it."""
+
+import re
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from fontTools import subset
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latecomer import reports
+from latecomer.certify.page.svg import INK, NARROW
+from latecomer.reports.clients.distances import binned
+from latecomer.reports.display.drawing import apart
+from latecomer.reports.display.rendering import pdf_file, png_file, svg_file, svg_inline, svg_of
+from latecomer.reports.display.style import looks
+from latecomer.reports.frames.errors import in_order
+from latecomer.reports.shift.curves import severity_places
+
+LABELS = ["local", "fedavg", "per_fedavg", "pfedhn", "pefll", "pefll-stochastic"]
+
+
+def luminance(colour):
+    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_are_seen_on_both_grounds():
+    for look in looks([str(i) for i in range(8)]).values():
+        assert contrast(look.colour, "#ffffff") >= 3
+        assert contrast(look.colour, "#14171b") >= 3
+
+
+def test_a_method_keeps_its_look_whatever_stands_beside_it():
+    alone = {label: looks([label])[label] for label in LABELS}
+    assert looks(LABELS) == alone
+    assert looks(["zzz", *reversed(LABELS)])["pefll"] == alone["pefll"]
+
+
+@given(st.lists(st.text(min_size=1), unique=True, min_size=2, max_size=30))
+def test_no_two_methods_look_alike(labels):
+    found = looks(labels)
+    assert len(set(found.values())) == len(labels)
+
+
+def test_every_shipped_method_has_a_place_of_its_own():
+    from latecomer.models.methods import METHODS
+
+    known = [*(name for name, cls in METHODS.items() if cls.look is not None), "pefll-stochastic"]
+    assert len(known) > 17
+    found = looks(known)
+    assert all(looks([label])[label] == look for label, look in found.items())
+    assert len({(look.colour, look.line, look.hatch) for look in found.values()}) == len(known)
+    assert len({(look.colour, look.mark) for look in found.values()}) == len(known)
+
+
+def test_strangers_take_colours_that_are_not_yet_there():
+    found = looks(["pefll", "fedavg", *(f"mine-{i}" for i in range(6))])
+    assert len({look.colour for look in found.values()}) == 8
+
+
+def test_eight_methods_have_eight_colours_and_eight_marks():
+    found = looks([str(i) for i in range(8)]).values()
+    assert len({look.colour for look in found}) == len({look.mark for look in found}) == 8
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=9))
+def test_labels_are_pushed_apart_in_order_and_stay_inside(heights):
+    placed = apart(sorted(heights), step=5.0, top=100.0)
+    assert all(b - a >= 5.0 - 1e-9 for a, b in pairwise(placed))
+    assert min(placed) >= -1e-9
+    assert max(placed) <= 100 + 1e-9
+
+
+def test_labels_with_room_stay_where_they_are():
+    assert apart([10.0, 20.0, 40.0], step=5.0, top=50.0) == [10.0, 20.0, 40.0]
+
+
+def test_severities_stand_from_mild_to_strong(made_up_rows):
+    frame = reports.shift_frame(made_up_rows)
+    assert severity_places(frame, "rotation") == {"": 0.0, "15": 15.0, "30": 30.0, "45": 45.0}
+    assert severity_places(frame, "extrapolation") == {"": 0.0, "0.1": 1.0, "0.5": 2.0, "1": 3.0}
+
+
+def lines_of(figure):
+    return [line for axes in figure.axes for line in axes.get_lines()]
+
+
+def test_gap_figure_marks_every_seed(made_up_rows):
+    frame = in_order(reports.gap_frame(made_up_rows), LABELS)
+    figure = reports.gap_figure(frame, looks(LABELS))
+    marked = [line for line in lines_of(figure) if line.get_marker() not in ("None", None)]
+    drawn = np.concatenate([line.get_xdata() for line in marked])
+    np.testing.assert_allclose(np.sort(drawn), np.sort(100 * frame["gap"]))
+    ticks = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    names = ["Local training", "FedAvg", "Per-FedAvg", "pFedHN", "PeFLL"]
+    stochastic = (f"PeFLL-stochastic, {drawn}" for drawn in ("mean weights", "weights drawn anew"))
+    assert ticks == [*names, *stochastic]
+
+
+def test_bound_figure_puts_vacuous_values_in_a_band_and_fills_certificates(made_up_rows):
+    frame = reports.bound_frame(made_up_rows)
+    figure = reports.bound_figure(frame, looks(LABELS))
+    band, main = figure.axes
+    assert band.get_yscale() == "log"
+    assert main.get_yscale() == "linear"
+    marked = [line for line in lines_of(figure) if line.get_marker() not in ("None", None)]
+    hollow = [line for line in marked if line.get_markerfacecolor() == "none"]
+    assert len(hollow) == 6  # pefll_32 and pfedhn_eps, three seeds each
+    assert len(marked) - len(hollow) == 21
+    heights = np.concatenate([line.get_ydata() for line in hollow])
+    assert (heights >= 1).all()
+    assert all(line.axes is band for line in hollow)
+
+
+def test_bound_figure_without_vacuous_values_has_no_band(made_up_rows):
+    frame = reports.bound_frame(made_up_rows)
+    figure = reports.bound_figure(frame[~frame["vacuous"]], looks(LABELS))
+    assert len(figure.axes) == 1
+
+
+def test_anatomy_bars_add_up_to_the_bound(made_up_rows):
+    frame = reports.anatomy_frame(made_up_rows)
+    frame = frame[frame["bound"] == "r0:product"]
+    figure = reports.anatomy_figure(frame)
+    bars = figure.axes[0].patches
+    ends = {}
+    for bar in bars:
+        row = round(bar.get_y() + bar.get_height() / 2)
+        ends[row] = max(ends.get(row, 0), bar.get_x() + bar.get_width())
+    keys = ["label", "predictor", "seed"]
+    totals = 100 * frame.groupby(keys, sort=False)["total"].first()
+    np.testing.assert_allclose([ends[row] for row in sorted(ends)], totals)
+
+
+def test_many_models_are_marks_in_a_row_per_method(made_up_rows):
+    frame = reports.anatomy_frame(made_up_rows)
+    frame = frame[frame["bound"] == "r0:product"]
+    many = pd.concat([frame.assign(seed=frame["seed"] + 3 * copy) for copy in range(3)])
+    axes = reports.anatomy_figure(many).axes[0]
+    assert len(axes.patches) == 0
+    assert len(axes.get_yticks()) == 7
+
+
+def test_shift_figure_starts_at_the_unshifted_control(made_up_rows):
+    frame = reports.shift_frame(made_up_rows)
+    figure = reports.shift_figure(frame, "rotation", looks(LABELS))
+    curves = [line for line in lines_of(figure) if len(line.get_xdata()) == 4]
+    assert len(curves) == 6
+    control = frame[frame["shift"] == "none"].set_index("label")["mean"]
+    starts = sorted(float(line.get_ydata()[0]) for line in curves)
+    np.testing.assert_allclose(starts, sorted(100 * control))
+
+
+def test_heuristic_value_is_drawn_dotted_where_it_fits_and_named_where_not(made_up_rows):
+    frame, bounds = reports.shift_frame(made_up_rows), reports.bound_frame(made_up_rows)
+    high = bounds[(bounds["bound"] == "ben_david") & (bounds["shift"] == "blur")]
+    off = reports.shift_figure(frame, "blur", looks(LABELS), heuristic=high)
+    assert "heuristic" in off.axes[0].get_title(loc="left")
+    assert not [line for line in lines_of(off) if line.get_linestyle() == ":"]
+    low = high.assign(value=0.05)
+    fits = reports.shift_figure(frame, "blur", looks(LABELS), heuristic=low)
+    assert len([line for line in lines_of(fits) if line.get_linestyle() == ":"]) == 6
+    assert fits.axes[0].get_title(loc="left") == "dotted: Ben-David value (heuristic)"
+
+
+def test_certificates_under_a_shift_are_ticks_and_their_band_dashed_edges(made_up_rows):
+    frame, bounds = reports.shift_frame(made_up_rows), reports.bound_frame(made_up_rows)
+    product = bounds[(bounds["bound"] == "r0:product") & (bounds["label"] == "pefll")]
+    each = [
+        product.assign(shift="blur", severity=severity, value=value, vacuous=False, together=held)
+        for severity in (0.5, 1.0)
+        for value, held in ((0.3, False), (0.4, True))
+    ]
+    certified = pd.concat(each, ignore_index=True)
+    certified.loc[certified["seed"] == 1, "value"] += 0.05
+    terms = reports.anatomy_frame(made_up_rows)
+    terms = terms[(terms["bound"] == "ben_david") & (terms["shift"] == "blur")]
+    figure = reports.shift_figure(frame, "blur", looks(LABELS), certified=certified, terms=terms)
+    upper, lower = figure.axes
+    dashed = [line for line in upper.get_lines() if line.get_linewidth() == 0.9]
+    assert [list(line.get_ydata()) for line in dashed] == [[40.0, 40.0], [45.0, 45.0]]
+    ticks = [line for line in upper.get_lines() if line.get_marker() == "_"]
+    assert sorted(ticks[0].get_ydata()) == [30.0] * 4 + [35.0] * 2
+    assert upper.get_ylim()[1] > 45
+    assert lower.get_yscale() == "log"
+    assert len(lower.get_legend().get_texts()) == terms["term"].nunique() == 4
+    none = certified.assign(vacuous=True)
+    plain = reports.shift_figure(frame, "blur", looks(LABELS), certified=none).axes[0]
+    assert not [line for line in plain.get_lines() if line.get_marker() == "_"]
+
+
+def test_shift_without_severity_stands_beside_the_control(made_up_rows):
+    frame = reports.shift_frame(made_up_rows)
+    bare = frame[frame["shift"].isin(["none", "blur"]) & (frame["severity"] != 0.5)]
+    bare = bare.assign(
+        severity=np.nan, shift=bare["shift"].where(bare["shift"] == "none", "natural")
+    )
+    axes = reports.shift_figure(bare, "natural", looks(LABELS)).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["unshifted", "natural"]
+
+
+PEFLL_TABLE = "local fedavg per_fedavg fedrep pfedme knn_per pfedhn pefll"
+ODPFL_TABLE = "fedavg fedprox fedma pfl_sampled pfl_nearest pfl_ensemble odpfl_hn"
+
+
+@pytest.mark.parametrize("table", [PEFLL_TABLE, ODPFL_TABLE])
+def test_methods_that_a_table_of_a_paper_compares_have_colours_of_their_own(table):
+    found = looks(table.split())
+    assert len({look.colour for look in found.values()}) == len(found)
+
+
+def test_groups_on_top_of_each_other_are_one():
+    distances = [0.0] * 4 + [0.66, 0.66, 0.67, 0.67, 0.68, 0.68]
+    middle = binned(pd.DataFrame({"distance": distances, "error": range(10)}))
+    assert middle["distance"].tolist() == pytest.approx([0.0, 0.67])
+    assert middle["error"].tolist() == pytest.approx([1.5, 6.5])
+
+
+def test_binned_means_keep_the_overall_mean(made_up_rows):
+    frame = reports.diagnostics_frame(made_up_rows)
+    part = frame[(frame["metric"] == "label_kl") & (frame["label"] == "pefll")]
+    middle = binned(part)
+    assert 1 <= len(middle) <= 5
+    assert middle["distance"].is_monotonic_increasing
+    constant = binned(part.assign(distance=1.0))
+    assert constant["error"].tolist() == pytest.approx([part["error"].mean()])
+
+
+FIGURES = sorted(
+    name
+    for path in (Path(__file__).resolve().parents[3] / "reports").rglob("*.py")
+    for name in re.findall(r"^def ([a-z]\w*)_figure\(", path.read_text("utf-8"), re.MULTILINE)
+)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_public_and_has_a_frame(name):
+    assert callable(getattr(reports, f"{name}_frame"))
+    assert callable(getattr(reports, f"{name}_figure"))
+
+
+def test_figures_leave_matplotlib_alone(made_up_rows):
+    before = dict(mpl.rcParams)
+    figure = reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS), width=NARROW)
+    svg_of(figure)
+    assert dict(mpl.rcParams) == before
+
+
+def test_inline_svg_belongs_to_the_page(made_up_rows):
+    figure = reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS))
+    svg = svg_of(figure)
+    inline = svg_inline(svg, name="gap")
+    assert "currentColor" in inline
+    assert INK not in inline
+    assert "<style" not in inline
+    assert "<metadata" not in inline
+    ids = re.findall(r'\bid="([^"]+)"', inline)
+    assert ids
+    assert all(name.startswith("gap-") for name in ids)
+    assert 'fill="white"' in svg_file(svg)
+    assert svg_of(figure) == svg
+    assert png_file(figure) == png_file(figure)
+
+
+def test_wide_and_narrow_are_two_layouts(made_up_rows):
+    frame = reports.gap_frame(made_up_rows)
+    sizes = [tuple(reports.gap_figure(frame, looks(LABELS), width=w).get_size_inches())
+             for w in (7.2, NARROW)]  # fmt: skip
+    assert all(one != other for one, other in combinations(sizes, 2))
+    # A phone shows 360 points about one to one: letters must not be drawn for a wider page.
+    figure = reports.gap_figure(frame, looks(LABELS), width=NARROW)
+    box = figure.get_tightbbox()
+    assert box.width <= NARROW + 0.05
+
+
+def test_pdf_holds_truetype_letters_and_leaves_fonttools_alone(made_up_rows):
+    before = list(subset.Options().drop_tables)
+    data = pdf_file(reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS)))
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data
+    assert subset.Options().drop_tables == before
