@@ -161,7 +161,7 @@ def _best(material: Material) -> Iterator[Block]:
 def _checks(material: Material) -> Iterator[Block]:
     """Say what the checks found; fold why it matters and what to do about it."""
     found = findings(material, tuple(CHECKS.values()))
-    told = Markup('<strong id="{code}">{code}</strong> {title}: {sentence}')
+    told = Markup("<strong>{code}</strong> {title}: {sentence}")
     if found:
         yield Items(
             [

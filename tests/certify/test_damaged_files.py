@@ -25,7 +25,7 @@ ROWS: list[Row] = [
 ]
 PLACES = {"first": 0, "middle": 3, "last": len(ROWS) - 1}
 DOORS: dict[str, list[str]] = {
-    "certify": ["certify", "FILE", "--json"],
+    "certify": ["certify", "FILE", "--rule", "product", "--json"],
     "by": ["certify", "FILE", "--by", "site", "--json"],
     "against": ["certify", "GOOD", "--against", "FILE", "--json"],
     "watch": ["watch", "FILE", "--once", "--json"],

@@ -38,7 +38,8 @@ POOL = (
 
 
 def quickstart(*overrides):
-    return load_study("quickstart", (POOL, *overrides))
+    split = () if any(one.startswith("split=") for one in overrides) else (POOL,)
+    return load_study("quickstart", (*split, *overrides))
 
 
 def mistake(*overrides):
