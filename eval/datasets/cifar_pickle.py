@@ -58,6 +58,7 @@ def load_cifar_pickle(content: bytes) -> dict[str, Any]:
 
     Examples
     --------
+    >>> import pickle
     >>> load_cifar_pickle(pickle.dumps({b"labels": [3, 8]}, protocol=2))
     {'labels': [3, 8]}
     """

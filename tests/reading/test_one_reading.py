@@ -56,7 +56,7 @@ def test_two_spellings_are_one_client_at_every_door(tmp_path):
     frame = pd.read_csv(TABLES / "two_spellings.csv")
     assert frame.client.nunique() == 60
     for door, source in doors(frame, tmp_path):
-        found = certify_losses(source)
+        found = certify_losses(source, rule="product")
         assert (door, found.n_clients, found.n_rows) == (door, 30, 60)
         assert f"{float(found.certificate):.4f}" == "0.1985"
         assert any("are one client, 'c00', and 29 more" in note for note in found.notes), door
@@ -105,7 +105,7 @@ def test_unclear_ids_are_refused_at_every_door(tmp_path, ids, said):
 
 
 def test_rows_by_round_are_averaged_and_that_is_said():
-    found = certify_losses(TABLES / "rounds.csv")
+    found = certify_losses(TABLES / "rounds.csv", rule="product")
     assert (found.n_clients, found.n_rows) == (30, 150)
     assert (f"{found.mean:.3f}", f"{float(found.certificate):.3f}") == ("0.378", "0.442")
     code, output = terminal("certify", TABLES / "rounds.csv")
@@ -115,7 +115,7 @@ def test_rows_by_round_are_averaged_and_that_is_said():
     assert json.loads(terminal("certify", TABLES / "rounds.csv", "--json")[1])["notes"] == list(
         found.notes
     )
-    last = certify_losses(TABLES / "last_round.csv")
+    last = certify_losses(TABLES / "last_round.csv", rule="product")
     assert (f"{last.mean:.3f}", f"{float(last.certificate):.3f}") == ("0.250", "0.325")
     assert last.notes == ()
 
@@ -139,7 +139,7 @@ def test_several_levels_of_an_index_are_no_clients():
         rows.groupby("round").loss.mean()
     )
     assert "columns must have one level" in refusal(rows.groupby("client").agg({"loss": ["mean"]}))
-    right = certify_losses(rows.groupby("client").loss.mean())
+    right = certify_losses(rows.groupby("client").loss.mean(), rule="product")
     assert f"{float(right.certificate):.4f}" == "0.4420"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer import reports
+from latecomer.certify import page as loss_page
 from latecomer.reports import report
 
 pytestmark = pytest.mark.browser
@@ -22,7 +22,7 @@ FLAGS = (
 )
 # A chart is read on a phone when its letters are about as tall as the small print around it.
 SMALLEST_LETTERS = 9.0
-SORT = Path(reports.__file__).parent / "templates" / "sort.js"
+SORT = Path(loss_page.__file__).parent / "templates" / "sort.js"
 
 
 @pytest.fixture(scope="module")
