@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import stats
 
-from latecomer.certify.words import count, percent, points, shift_name
+from latecomer.certify.words import count, magnitude, percent, points, shift_name
 from latecomer.reports.checks.check import Check
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
@@ -73,7 +73,7 @@ def _unlike(material: Material) -> Iterator[str]:
 
 def _shifted(material: Material) -> Iterator[str]:
     declared = declared_certificates(material.bounds, material.study)
-    value = {key: float(own["value"].max()) for key, own in declared.groupby(MODEL)}
+    value = {key: float(own["shown"].max()) for key, own in declared.groupby(MODEL)}
     shifted = material.shifts[material.shifts["shift"] != "none"]
     for label in material.labels:
         above = [
@@ -87,7 +87,7 @@ def _shifted(material: Material) -> Iterator[str]:
             held = value[worst["label"], worst["predictor"]]
             yield (
                 f"Under {named} {model_called(label)} errs {percent(worst['mean'])}, above its "
-                f"certificate of {percent(held)}, which speaks of clients without shift."
+                f"certificate of {magnitude(held)}, which speaks of clients without shift."
             )
 
 

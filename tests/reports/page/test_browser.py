@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from latecomer import reports
 from latecomer.certify import page as loss_page
 from latecomer.reports import report
 
