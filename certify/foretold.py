@@ -28,9 +28,10 @@ def foretold(
 
     Examples
     --------
-    >>> foretold("natural", (8, 10, 10), 10, 0.05)
-    '28 clients: 8 train, 10 are certified, 10 are newcomers; were all 10 wrong 20% of the time, a
-    certificate for the 20 not trained on would be about 35% (95%), more where clients differ'
+    >>> print(foretold("natural", (8, 10, 10), 10, 0.05).replace("; ", ";\\n"))
+    28 clients: 8 train, 10 are certified, 10 are newcomers;
+    were all 10 wrong 20% of the time, a certificate for the 20 not trained on would be about 35% \
+(95%), more where clients differ
     """
     n_seen, n_certified, n_novel = sizes
     said = (

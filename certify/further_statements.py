@@ -269,7 +269,7 @@ def certify_against(
     >>> ours, theirs = {i: 0.1 for i in range(60)}, {i: 0.3 for i in range(60)}
     >>> compared = certify_against(ours, theirs)
     >>> round(compared.difference, 3), round(float(compared.certificate), 3)
-    (-0.2, -0.097)
+    (-0.2, -0.138)
     >>> round(float(compared.worse), 3)
     0.049
     """

@@ -76,9 +76,9 @@ def certify_predictor(
     >>> clients = {i: ((x[a:a + 15], y[a:a + 15]), (x[a + 15:a + 29], y[a + 15:a + 29]))
     ...            for i, a in enumerate(range(900, 1480, 29))}  # of 30 that did not train
     >>> predictor = lambda support, query_x: model.predict(query_x)
-    >>> certified = certify_predictor(predictor, clients, pool_size=30)
+    >>> certified = certify_predictor(predictor, clients, pool_size=30, seed=1)
     >>> certified.n_clients, round(certified.mean, 3), round(float(certified.certificate), 3)
-    (20, 0.05, 0.183)
+    (20, 0.05, 0.133)
     """
     how: dict[str, Any] = {"folds": folds, "seed": seed or 0, "loss": loss, "loss_max": loss_max}
     scored = score_clients(predictor, clients, pool_size=pool_size, **how)

@@ -49,7 +49,7 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
             ["certify", "x.csv", "--rule", "prodct"],
             "rule must be one of product, chernoff_kl, emp_bernstein, wsr_averaged, wsr, wsr_wor,"
             " product_wor, product_wor_averaged, betting_wor, betting_wor_averaged,"
-            " betting_mixture, product_mixture, blend, conformal, best_of, got 'prodct';"
+            " betting_mixture, product_mixture, blend, conformal, zero_one, best_of, got 'prodct';"
             " did you mean 'product'?",
         ),
         (
