@@ -28,10 +28,11 @@ def foretold(
 
     Examples
     --------
-    >>> print(foretold("natural", (8, 10, 10), 10, 0.05).replace("; ", ";\\n"))
-    28 clients: 8 train, 10 are certified, 10 are newcomers;
-    were all 10 wrong 20% of the time, a certificate for the 20 not trained on would be about 35% \
-(95%), more where clients differ
+    >>> import textwrap
+    >>> print(textwrap.fill(foretold("natural", (8, 10, 10), 10, 0.05), 80))
+    28 clients: 8 train, 10 are certified, 10 are newcomers; were all 10 wrong 20%
+    of the time, a certificate for the 20 not trained on would be about 35% (95%),
+    more where clients differ
     """
     n_seen, n_certified, n_novel = sizes
     said = (

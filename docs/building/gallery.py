@@ -25,6 +25,7 @@ GALLERY = (
     "population-shift-dirichlet",
     "people",
     "schools",
+    "households",
     "certificates-cifar10-50",
     "without-labels-digits",
     "pefll-table1-5000-rounds",
