@@ -248,7 +248,7 @@ def test_workers_end_with_a_killed_parent(make_jobs, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, pickle\n"
-        "from latecomer.eval.runs import LocalExecutor\n"
+        "from latecomer.eval.runs.local import LocalExecutor\n"
         "if __name__ == '__main__':\n"
         f"    sys.path.insert(0, {str(HERE)!r})\n"
         f"    jobs = pickle.loads({pickle.dumps(jobs)!r})\n"

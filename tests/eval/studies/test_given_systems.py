@@ -190,7 +190,7 @@ def test_a_study_scores_as_certify_predictor_does(write, tmp_path):
             for table, size in zip((clients.support, clients.query), sizes, strict=True)
         )
         given[client] = ((plain[own], y[own]), (plain[asked], y[asked]))
-    by_itself = certify_predictor(predictor, given)
+    by_itself = certify_predictor(predictor, given, rule="product")
     mine = of(rows, "nearest", "error", group="certification")
     assert mine[mine.client != ""].value.mean() == pytest.approx(by_itself.mean, abs=1e-12)
     assert sampling_of(study.split.kind) == "finite-pool"
