@@ -22,7 +22,7 @@ from latecomer.eval.runs.reissue import reissue
 __all__ = ["BANK", "bank_line", "kept_lines", "sample", "summary", "written"]
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "pages" / "theory" / "default_rule.md"
+PAGE = ROOT / "docs" / "pages" / "default_rule.md"
 REFERENCE = ROOT / "reports" / "reference"
 DELTA, DRAWS = 0.05, 8
 BANK = (
