@@ -194,7 +194,7 @@ def after_looking(
         if own is None:
             return None
         by_client = own.set_index(own["client"].astype(str))["error"]
-        ordered = by_client.reindex(order) if set(order) == set(by_client.index) else by_client
+        ordered = by_client.loc[list(order)] if set(order) == set(by_client.index) else by_client
         losses = ordered.tolist()
         again, value = (
             _certified(row, losses, study, row["delta"] / sharing) for sharing in (1, n_systems)
