@@ -22,13 +22,13 @@ from functools import partial
 
 import pandas as pd
 
+from latecomer.certify.page.svg import WIDE
+from latecomer.certify.words import percent
 from latecomer.reports.display.drawing import sheet, styled
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Section, Text
-from latecomer.reports.display.style import WIDE
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.errors import client_errors, records
-from latecomer.reports.words import percent
 
 
 def extremes_frame(rows):
