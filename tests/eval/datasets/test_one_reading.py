@@ -11,7 +11,7 @@ from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
 
-TABLES = Path(__file__).parent.parent / "reading" / "tables"
+TABLES = Path(__file__).resolve().parents[2] / "reading" / "tables"
 FRAME = pd.DataFrame(
     {"a": [0.1, 0.2, 0.3, 0.4], "b": [1.0, 0.0, 1.0, 0.0], "label": [0, 1, 1, 0]}
     | {"client": ["ann", "ann ", "bob", "\u00a0bob"]}
