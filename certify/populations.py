@@ -44,7 +44,7 @@ from latecomer.bounds.shift.balls import (
 )
 from latecomer.bounds.shift.duals import DUALS
 from latecomer.bounds.shift.planned_grid import TRIED, Grid, planned_grid
-from latecomer.certify.rule import RULES, Rule
+from latecomer.certify.rule import DEFAULT_RULE, RULES, Rule
 from latecomer.certify.sample import Sample, checked, sample_of, scaled_to, tagged
 from latecomer.certify.table import Order, Source
 from latecomer.errors import InputError, nearest
@@ -117,7 +117,7 @@ def certify_shifted(
     radii: Sequence[float] = (),
     target: float | None = None,
     near: Sequence[float] | None = None,
-    rule: str = "blend",
+    rule: str = DEFAULT_RULE,
     delta: float = 0.05,
     pool_size: int | None = None,
     loss_max: float = 1.0,

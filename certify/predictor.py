@@ -16,10 +16,8 @@ from latecomer.reading.ids import refuse_clients, spelling
 from latecomer.reading.labels import first_gap, refuse_labels
 
 Ints = NDArray[np.int64]
-
+# Folds have a random stream of their own.
 _PURPOSE = 0xF01D
-
-
 Points = tuple[NDArray[Any], NDArray[Any]]
 Predictor = Callable[[Points, NDArray[Any]], ArrayLike]
 Loss = Callable[[NDArray[Any], NDArray[Any]], ArrayLike]

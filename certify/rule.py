@@ -36,7 +36,7 @@ RULE_WITHOUT_ORDERS = "product_mixture"
 # If nearly all of a pool is certified, a certificate says next to nothing about new clients.
 LEAST_OUTSIDE = 10
 RULES: Mapping[str, Rule] = declared("latecomer.certify.rules", "RULES")
-"""Every rule that a module of ``inequalities`` declares."""
+"""Every rule that a module of ``rules`` declares."""
 
 
 def rules_for(door: str) -> Mapping[str, Rule]:

@@ -9,10 +9,6 @@ from latecomer.certify.sentences import statement
 from latecomer.certify.watching import Moment, WatchPlan, first_alarm, voided_in
 
 
-def _clients(count: int) -> str:
-    return "1 client" if count == 1 else f"{count} clients"
-
-
 def end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None) -> list[str]:
     """Say what was planned, what is proved by now, and what has to hold."""
     lines = [f"Plan, to be fixed before the first loss is seen: {_settled(plan)}."]

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 DASH = "\N{EN DASH}"
-
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -54,18 +53,6 @@ def points(value: float) -> str:
         return DASH
     text = f"{100 * value:+.1f}".replace("-", MINUS)
     return "0.0" if text[1:] == "0.0" else text
-
-
-def signed(value: float) -> str:
-    """Write a correlation with its sign and two digits.
-
-    >>> signed(0.934), signed(-0.2) == MINUS + "0.20", signed(-0.001)
-    ('+0.93', True, '0.00')
-    """
-    if math.isnan(value):
-        return DASH
-    text = f"{value:+.2f}".replace("-", MINUS)
-    return "0.00" if text[1:] == "0.00" else text
 
 
 def magnitude(value: float) -> str:
@@ -147,16 +134,6 @@ def counts(values: Collection[int], noun: str) -> str:
     return text.replace("classs", "classes")
 
 
-def span(values: Sequence[float]) -> str:
-    """Write several bounds as their range.
-
-    >>> span([0.21, 0.25]), span([0.2101, 0.2102]), span([40.0, 55.0])
-    ('21.0% to 25.0%', '21.1%', '40 to 55')
-    """
-    low, high = magnitude(min(values)), magnitude(max(values))
-    return low if low == high else f"{low} to {high}"
-
-
 def listing(items: Sequence[str], last: str = "and") -> str:
     """Join items as a sentence does.
 
@@ -175,24 +152,6 @@ def shift_name(shift: str, severity: float) -> str:
     if shift in ("", "none"):
         return "unshifted"
     return shift if math.isnan(severity) else f"{shift} {severity:g}"
-
-
-def file_stem(name: str) -> str:
-    """Make a name that may stand in a file name or an id.
-
-    >>> file_stem("r0:product")
-    'r0-product'
-    """
-    return "".join(c if c.isalnum() else "-" for c in name)
-
-
-def sentence_case(text: str) -> str:
-    """Raise the first letter of a plain word and leave names as they are.
-
-    >>> sentence_case("proxy A-distance"), sentence_case("pFedHN"), sentence_case("a bound")
-    ('Proxy A-distance', 'pFedHN', 'A bound')
-    """
-    return text[:1].upper() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
 def sort_key(text: str) -> str:

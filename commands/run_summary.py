@@ -54,7 +54,7 @@ def _table(table: pd.DataFrame) -> Iterator[str]:
 
 def _checked(material: Material) -> Iterator[str]:
     """Name what the checks found, each with its code; the report says what to do about it."""
-    found = findings(material, tuple(CHECKS.values()))
+    found = findings(material, CHECKS.values())
     for code in dict.fromkeys(one.check.code for one in found):
         first, *others = [one.sentence for one in found if one.check.code == code]
         more = f" ({len(others)} more in the report)" if others else ""

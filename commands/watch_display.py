@@ -21,7 +21,7 @@ from latecomer.certify.ledger import (
 )
 from latecomer.certify.printed import number
 from latecomer.certify.voided import Voided, told_of
-from latecomer.certify.watch_lines import _clients, end_lines
+from latecomer.certify.watch_lines import end_lines
 from latecomer.certify.watching import (
     Arrival,
     Moment,
@@ -152,6 +152,10 @@ def _check_same(file: Path, kept: Sequence[Moment], arrivals: Sequence[Arrival])
                 f"{file}: client {place} is {client!r} with loss {loss:g}, in the ledger it is"
                 f" {moment.client!r} with loss {moment.loss:g}"
             )
+
+
+def _clients(count: int) -> str:
+    return "1 client" if count == 1 else f"{count} clients"
 
 
 def _show_rows(

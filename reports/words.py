@@ -1,10 +1,10 @@
 """Numbers and tags in words: one spelling for every table, caption and sentence."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from latecomer.certify.words import DASH, points
+from latecomer.certify.words import DASH, MINUS, magnitude, points
 from latecomer.eval.names import RULES, method_facts, rules_for
 
 PROTOCOLS = {
@@ -134,3 +134,43 @@ def _rule_name(bound: str) -> str:
     if route not in _BY_RULE or rule not in {**rules_for(route), **rules_for("zero_one")}:
         return ""
     return _BY_RULE[route].format(RULES[rule].words)
+
+
+def signed(value: float) -> str:
+    """Write a correlation with its sign and two digits.
+
+    >>> signed(0.934), signed(-0.2) == MINUS + "0.20", signed(-0.001)
+    ('+0.93', True, '0.00')
+    """
+    if math.isnan(value):
+        return DASH
+    text = f"{value:+.2f}".replace("-", MINUS)
+    return "0.00" if text[1:] == "0.00" else text
+
+
+def span(values: Sequence[float]) -> str:
+    """Write several bounds as their range.
+
+    >>> span([0.21, 0.25]), span([0.2101, 0.2102]), span([40.0, 55.0])
+    ('21.0% to 25.0%', '21.1%', '40 to 55')
+    """
+    low, high = magnitude(min(values)), magnitude(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def file_stem(name: str) -> str:
+    """Make a name that may stand in a file name or an id.
+
+    >>> file_stem("r0:product")
+    'r0-product'
+    """
+    return "".join(c if c.isalnum() else "-" for c in name)
+
+
+def sentence_case(text: str) -> str:
+    """Raise the first letter of a plain word and leave names as they are.
+
+    >>> sentence_case("proxy A-distance"), sentence_case("pFedHN"), sentence_case("a bound")
+    ('Proxy A-distance', 'pFedHN', 'A bound')
+    """
+    return text[:1].upper() + text[1:] if text[1:2].islower() or text[1:2] == " " else text

@@ -12,19 +12,14 @@ import numpy as np
 from markupsafe import Markup
 
 INK = "#1b1f24"
-
 MUTED = "#7d858f"
-
-WIDE = 7.2
-
+WIDE = 7.2  # inches: a figure on the page, and on a phone
 NARROW = 3.6
-
 # Routes of certificates are not methods: own colours, distinct for colour-blind readers too.
 ROUTE_COLOURS = {
     **{"r0": "#206c93", "r1": "#930df2", "r2": "#939393"},
     **{"r3": "#936c46", "r4": "#f2590d", "r5": "#df59f2"},
 }
-
 
 _SIZE, _LETTER = 8.0, 4.6  # of the letters, and how wide one is on average
 _NOTE_HEIGHTS = (0.04, 0.18, 0.32)

@@ -1,11 +1,9 @@
 """The form of a check, and how a run is put to all of them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from latecomer.reports.display.section import Material
-
-IGNORE = "evaluation.ignore"
 
 
 @dataclass(frozen=True)
@@ -44,14 +42,14 @@ class Finding:
     sentence: str
 
 
-def findings(material: Material, checks: Sequence[Check]) -> list[Finding]:
+def findings(material: Material, checks: Iterable[Check]) -> list[Finding]:
     """List what checks find in a run, but for those that its study ignores.
 
     Parameters
     ----------
     material : Material
         Of the run.
-    checks : sequence of Check
+    checks : iterable of Check
     """
     ignored = set((material.study.get("evaluation") or {}).get("ignore") or ())
     return [

@@ -89,7 +89,7 @@ CHECKS = (
         "Still improving at the end",
         _improving,
         "Methods that learn at different speeds are compared at a moment that favours the quick.",
-        "Raise `train.rounds`; a finished run goes on from its checkpoints.",
+        "Raise `train.rounds`: other rounds are another training, which begins anew.",
         "The budget of rounds is what you compare at.",
     ),
     Check(

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from latecomer.certify.page.svg import MUTED, WIDE
-from latecomer.certify.words import DASH, count, signed
+from latecomer.certify.words import DASH, count
 from latecomer.reports.display.drawing import Looks, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
@@ -17,6 +17,7 @@ from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.comparison import over_clients_and_seeds
 from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.paper import paper_correlations
+from latecomer.reports.words import signed
 
 AGREEMENT = ("label", "spearman", "lower", "upper", "sd_seeds", "n_clients", "n_seeds")
 

@@ -8,14 +8,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from latecomer.certify.page.svg import MUTED, NARROW
-from latecomer.certify.words import count, counts, file_stem, listing, sentence_case, signed
+from latecomer.certify.words import count, counts, listing
 from latecomer.reports.display.drawing import Looks, leaders, leaders_caption, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Group, Material, Section, Text
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.errors import diagnostics_frame, in_order, rank_frame, records
-from latecomer.reports.words import METRICS
+from latecomer.reports.words import METRICS, file_stem, sentence_case, signed
 
 # Jensen-Shannon and Hellinger rank clients nearly as TV does: they stand in the table only.
 DRAWN = ("label_kl", "label_tv", "a_distance")

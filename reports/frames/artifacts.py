@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from latecomer.certify.words import file_stem
 from latecomer.eval.results.rows import Artifact, RunRecord
+from latecomer.reports.words import file_stem
 
 # What one cell left: the model's label, its training seed, the records of a table.
 CellTables = Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]]

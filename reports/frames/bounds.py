@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from latecomer.certify.sentences import AS_NAMED, statement
-from latecomer.certify.words import number, sentence_case
+from latecomer.certify.words import number
 from latecomer.eval.names import IID_SPLITS
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, client_errors, first_record, group_sizes
+from latecomer.reports.words import sentence_case
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
 # What differs between the rows of a table and is said there, in columns of its own.

@@ -7,17 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from latecomer.certify.words import (
-    DASH,
-    MINUS,
-    chance,
-    count,
-    listing,
-    magnitude,
-    percent,
-    points,
-    span,
-)
+from latecomer.certify.words import DASH, MINUS, chance, count, listing, magnitude, percent, points
 from latecomer.reports.display.answer import Answer
 from latecomer.reports.display.naming import (
     PUBLISHED,
@@ -39,7 +29,7 @@ from latecomer.reports.guarantees.certificate import declared_certificates
 from latecomer.reports.guarantees.headline import NAME_ONE, after_words, chosen_system, looked_at
 from latecomer.reports.guarantees.shares import price_frame
 from latecomer.reports.guarantees.slack import references, slack_frame
-from latecomer.reports.words import bound_name
+from latecomer.reports.words import bound_name, span
 
 PARTS = {
     "given_up": "accuracy given up by holding out",

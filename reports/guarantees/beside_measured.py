@@ -14,14 +14,14 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import NullLocator
 
 from latecomer.certify.page.svg import INK, MUTED, WIDE
-from latecomer.certify.words import count, percent, span
+from latecomer.certify.words import count, percent
 from latecomer.reports.display.drawing import Looks, apart, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import BOUND_MARKS
 from latecomer.reports.frames.errors import records
-from latecomer.reports.words import bound_name
+from latecomer.reports.words import bound_name, span
 
 
 @styled

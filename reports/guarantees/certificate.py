@@ -9,16 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from latecomer.certify.sentences import statement
-from latecomer.certify.words import (
-    BALLS,
-    chance,
-    count,
-    inward,
-    listing,
-    magnitude,
-    percent,
-    sentence_case,
-)
+from latecomer.certify.words import BALLS, chance, count, inward, listing, magnitude, percent
 from latecomer.reports.display.answer import Answer
 from latecomer.reports.display.errors_figure import draw_certified_clients
 from latecomer.reports.display.naming import Names, model_names, model_of, route_of
@@ -37,7 +28,7 @@ from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.populations import breaking_frame
 from latecomer.reports.guarantees.headline import NAME_ONE, after_words, chosen_system, looked_at
 from latecomer.reports.guarantees.next_population import population_plot
-from latecomer.reports.words import bound_name
+from latecomer.reports.words import bound_name, sentence_case
 
 
 def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:

@@ -13,17 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from latecomer.certify.page.svg import INK, WIDE
-from latecomer.certify.words import (
-    DASH,
-    count,
-    file_stem,
-    magnitude,
-    number,
-    percent,
-    sentence_case,
-    shift_name,
-    span,
-)
+from latecomer.certify.words import DASH, count, magnitude, number, percent, shift_name
 from latecomer.reports.display.drawing import beside, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
@@ -44,7 +34,7 @@ from latecomer.reports.frames.bounds import claims, ledger_of, status
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, first_record, records
 from latecomer.reports.guarantees.parts import parts_frame, parts_table
-from latecomer.reports.words import bound_name
+from latecomer.reports.words import bound_name, file_stem, sentence_case, span
 
 # More stacked bars than this are unreadable: marks on one row per method replace them.
 MOST_BARS = 45

@@ -21,7 +21,6 @@ from latecomer.certify.words import (
     listing,
     number,
     percent,
-    span,
 )
 from latecomer.reports.display.drawing import (
     Looks,
@@ -47,6 +46,7 @@ from latecomer.reports.frames.populations import (
     population_points,
     worst_group,
 )
+from latecomer.reports.words import span
 
 _DISTANCES = {
     "kl": "KL(Q || P)",

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
-from latecomer.certify.words import DASH, magnitude, number, percent, sentence_case, shift_name
+from latecomer.certify.words import DASH, magnitude, number, percent, shift_name
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.errors import CONDITION, in_order, records
-from latecomer.reports.words import bound_name
+from latecomer.reports.words import bound_name, sentence_case
 
 Words = Callable[[float], str]
 

@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from latecomer.certify.sentences import statement
-from latecomer.certify.words import count, listing, percent, points, sentence_case, shift_name, span
+from latecomer.certify.words import count, listing, percent, points, shift_name
 from latecomer.reports.accuracy.answer import said_of_errors
 from latecomer.reports.checks import CHECKS, findings
 from latecomer.reports.display.naming import as_subject, model_called
@@ -17,7 +17,7 @@ from latecomer.reports.frames.errors import CONTROL, failures_frame, primary_pre
 from latecomer.reports.guarantees.certificate import declared_certificates
 from latecomer.reports.page.questions import answers as asked_answers
 from latecomer.reports.page.questions import only_runs
-from latecomer.reports.words import bound_name
+from latecomer.reports.words import bound_name, sentence_case, span
 
 # More answers than this are folded away: the first screen is for the lowest.
 MOST_ANSWERS = 6
@@ -160,7 +160,7 @@ def _best(material: Material) -> Iterator[Block]:
 
 def _checks(material: Material) -> Iterator[Block]:
     """Say what the checks found; fold why it matters and what to do about it."""
-    found = findings(material, tuple(CHECKS.values()))
+    found = findings(material, CHECKS.values())
     told = Markup("<strong>{code}</strong> {title}: {sentence}")
     if found:
         yield Items(

@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from latecomer.certify.page.svg import INK
-from latecomer.certify.words import chance, number, span
+from latecomer.certify.words import chance, number
 from latecomer.reports.display.drawing import Looks
 from latecomer.reports.frames.errors import primary_predictor
+from latecomer.reports.words import span
 
 BAND = "@band"
 TERM_MARKS = {"source_risk": "o", "divergence": "s", "joint_error": "^", "deviation": "D"}

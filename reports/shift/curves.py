@@ -10,15 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from latecomer.certify.page.svg import MUTED, NARROW
-from latecomer.certify.words import (
-    DASH,
-    counts,
-    file_stem,
-    percent,
-    sentence_case,
-    shift_name,
-    span,
-)
+from latecomer.certify.words import DASH, counts, percent, shift_name
 from latecomer.eval.names import SHIFT_AXES, SHIFTS
 from latecomer.reports.display.drawing import (
     Looks,
@@ -42,6 +34,7 @@ from latecomer.reports.shift.certified import (
     say_certified,
     say_terms,
 )
+from latecomer.reports.words import file_stem, sentence_case, span
 
 # Beyond as many severities, the start among them, "unshifted" would run into the first of them.
 _NAMES_ON_ONE_LINE = 6

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from latecomer.certify.words import points, sentence_case
+from latecomer.certify.words import points
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table, over_seeds, plus_minus
 from latecomer.reports.frames.comparison import MODEL, over_clients_and_seeds
 from latecomer.reports.frames.errors import CONTROL, client_errors, in_order, records
+from latecomer.reports.words import sentence_case
 
 
 def effect_frame(rows: pd.DataFrame) -> pd.DataFrame:

@@ -146,7 +146,7 @@ CASES = {
 
 
 def found(**made):
-    return {one.check.code: one.sentence for one in findings(run_of(**made), [*CHECKS.values()])}
+    return {one.check.code: one.sentence for one in findings(run_of(**made), CHECKS.values())}
 
 
 def test_every_check_has_a_case():
