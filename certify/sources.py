@@ -9,8 +9,8 @@ from typing import Any
 
 from latecomer.certify.records import is_json, is_list, json_value, parquet_frame, records_of
 from latecomer.certify.table_rows import Rows
-from latecomer.errors import InputError, nearest
-from latecomer.reading.column_names import averaged_over, client_hint, column_names, refuse_repeated
+from latecomer.errors import InputError
+from latecomer.reading.column_names import averaged_over, column_names, refuse_repeated
 from latecomer.reading.delimited import foreign_header, misfit, read_header
 from latecomer.reading.encoded_text import text_of
 
@@ -25,19 +25,20 @@ def rows_of(source: Any, rows: Rows, ranks: Any = None) -> Rows:
     if ranks is not None:
         rows.give_ranks(ranks)
     if not rows.numbers:
-        raise InputError(f"{_label(source)}: holds no clients")
-    rows.check(_label(source))
+        raise InputError(f"{named(source)}: holds no clients")
+    rows.check(named(source))
     return rows
 
 
-def _label(source: Any) -> str:
+def named(source: Any) -> str:
+    """Return what messages call a source."""
     if isinstance(source, (str, PathLike)):
         return str(fspath(source))
     return "standard input" if isinstance(source, bytes) else "losses"
 
 
 def _read(source: Any, rows: Rows) -> None:
-    label = _label(source)
+    label = named(source)
     if isinstance(source, (str, PathLike)) and label.lower().endswith((".parquet", ".pq")):
         _read_frame(parquet_frame(label), rows, label)
     elif isinstance(source, (str, PathLike, bytes)):
@@ -93,32 +94,31 @@ def _read_held(label: str, held: Any, rows: Rows) -> None:
     if isinstance(held, Mapping) and not is_list(held.get("client")):
         _read_pairs(label, held.items(), rows)
         return
-    asked = ["client", "loss", *rows.further]
     for where, values in records_of(label, held):
-        for name in asked:
-            if name not in values:
-                listed = ", ".join(map(str, list(values)[:8]))
-                hint = _hint(name, list(map(str, values)))
-                raise InputError(f"{where}: no {name!r} among {listed or 'none'}{hint}")
         if (names := tuple(map(str, values))) != rows.columns:
+            asked = rows.asked(names)
+            for name in asked:
+                if name not in values:
+                    listed = ", ".join(names[:8])
+                    hint = rows.hint(name, names)
+                    raise InputError(f"{where}: no {name!r} among {listed or 'none'}{hint}")
             rows.columns = _unlike(label, names, asked)
-        _add_named(partial(str, where), values, rows)
-
-
-def _add_named(where: Callable[[], str], values: Mapping[str, Any], rows: Rows) -> None:
-    group = "" if rows.by is None else values[rows.by]
-    rank = None if rows.order is None else values[rows.order]
-    rows.add(where, values["client"], values["loss"], values.get("weight", 1.0), group, rank)
+        rows.put(partial(str, where), values)
 
 
 def _read_frame(frame: Any, rows: Rows, label: str = "losses") -> None:
     names = _required(label, frame.columns, rows, levels=frame.index.names)
-    weighted = ["weight"] if "weight" in names else []
-    asked = list(dict.fromkeys(["client", "loss", *weighted, *rows.further]))
+    asked = _kept(names, rows)
     own = frame.iloc[:, [names.index(name) for name in asked]]
     for number, values in enumerate(own.itertuples(index=False, name=None)):
         where = partial("{}, row {}".format, label, number)
-        _add_named(where, dict(zip(asked, values, strict=True)), rows)
+        rows.put(where, dict(zip(asked, values, strict=True)))
+
+
+def _kept(names: Sequence[str], rows: Rows) -> list[str]:
+    """Return the columns that the rows read: those they need, and weights where there are some."""
+    weighted = ["weight"] if "weight" in names else []
+    return list(dict.fromkeys([*rows.asked(names), *weighted]))
 
 
 def read_csv(path: str, data: bytes, rows: Rows) -> None:
@@ -132,10 +132,10 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
 
     try:
         names = _required(path, _header(path, reader), rows, lambda: foreign_header(text))
-        client, loss = names.index("client"), names.index("loss")
-        weight = names.index("weight") if "weight" in names else None
-        group = None if rows.by is None else names.index(rows.by)
-        rank = None if rows.order is None else names.index(rows.order)
+        client = names.index("client")
+        places = [(name, names.index(name)) for name in _kept(names, rows)]
+        # Blanks around an id are part of it until `Spellings` says that they are not.
+        ids = ("client", rows.by)
         for cells in reader:
             if len(cells) != len(names):
                 if not any(map(str.strip, cells)):
@@ -143,13 +143,9 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
                 raise InputError(f"{where()}: {misfit(len(names), cells)}")
             if not cells[client] and not any(map(str.strip, cells)):
                 continue
-            rows.add(
+            rows.put(
                 where,
-                cells[client],
-                cells[loss].strip(),
-                1.0 if weight is None else cells[weight].strip(),
-                "" if group is None else cells[group],
-                None if rank is None else cells[rank].strip(),
+                {n: cells[place] if n in ids else cells[place].strip() for n, place in places},
             )
     except csv.Error as error:
         if hint := foreign_header(text) if reader.line_num <= 1 else "":
@@ -197,20 +193,16 @@ def _required(
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
     rows.columns = (*names, *(str(level) for level in levels if level is not None))
-    asked = ("client", "loss", *rows.further)
+    asked = rows.asked(names)
     for wanted in asked:
         if wanted not in names:
             listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            hint = foreign() or _hint(wanted, names)
+            hint = foreign() or rows.hint(wanted, names)
             if wanted in levels:
                 hint = "; it is in the index: reset_index() makes it a column"
             raise InputError(f"{where}: no column {wanted!r} among {listed or 'none'}{hint}")
     _unlike(where, names, asked)
     return names
-
-
-def _hint(wanted: str, names: Sequence[str]) -> str:
-    return client_hint(names) if wanted == "client" else nearest(wanted, names)
 
 
 def _unlike(where: str, names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ a random order either: where ids and losses are related, an order by id, or by a
 random.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -122,18 +123,25 @@ def read_losses(
         return source
     column, ranks = (order, None) if order is None or isinstance(order, str) else (None, order)
     rows = rows_of(source, Rows(loss_max, by, order=column), ranks)
-    means, names, places = rows.means(), list(rows.numbers), rows.places()
-    by_name = np.array(sorted(range(len(names)), key=names.__getitem__))
+    return table_of(rows, rows.means(), rows.notes())
+
+
+def table_of(rows: Rows, means: Array, notes: tuple[str, ...]) -> LossTable:
+    """Order the clients of the rows by their mean loss, then by id; a client of NaN is left out."""
+    names, places = list(rows.numbers), rows.places()
+    counted = [i for i in range(len(names)) if not math.isnan(means[i])]
+    by_name = np.array(sorted(counted, key=names.__getitem__), dtype=int)
     smallest_first = by_name[np.argsort(means[by_name], kind="stable")].tolist()
-    each = np.bincount(rows.client)[smallest_first].tolist() if by is not None else ()
+    each = np.bincount(rows.client)[smallest_first].tolist()
+    grouped = rows.by is not None
     return LossTable(
         clients=tuple(names[i] for i in smallest_first),
         losses=tuple(means[smallest_first].tolist()),
-        n_rows=len(rows.loss),
-        groups=tuple(rows.groups[i] for i in smallest_first) if by is not None else (),
-        rows_each=tuple(each),
-        order=tuple(places[i] for i in smallest_first) if places else (),
-        notes=rows.notes(),
+        n_rows=sum(each),
+        groups=tuple(rows.groups[i] for i in smallest_first) if grouped else (),
+        rows_each=tuple(each) if grouped else (),
+        order=_places([places[i] for i in smallest_first]) if places else (),
+        notes=notes,
     )
 
 

@@ -2,15 +2,15 @@
 
 import math
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from latecomer.bounds.certificate import Array
-from latecomer.errors import InputError
-from latecomer.reading.column_names import averaged_over
+from latecomer.errors import InputError, nearest
+from latecomer.reading.column_names import averaged_over, client_hint
 from latecomer.reading.delimited import decimal_comma
 from latecomer.reading.ids import Spellings, refuse_alike, refuse_clients
 from latecomer.reading.single_numbers import one_number, told
@@ -38,6 +38,25 @@ class Rows:
     columns: tuple[str, ...] = ()  # names of all columns of the source
     spelt: Spellings = field(default_factory=Spellings)
     groups_spelt: Spellings = field(default_factory=lambda: Spellings("group"))
+
+    def asked(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that a source must have; ``names`` are those that it has."""
+        return ["client", "loss", *self.further]
+
+    def hint(self, wanted: str, names: Sequence[str]) -> str:
+        """Return what may help somebody whose source lacks a column; maybe nothing."""
+        if wanted == "client":
+            return client_hint(names)
+        if wanted == "loss" and "label" in names:
+            return "; it holds points: say --score (score_points in Python)"
+        return nearest(wanted, names)
+
+    def put(self, where: Callable[[], str], values: Mapping[str, Any]) -> None:
+        """Add one row of named values."""
+        group = "" if self.by is None else values[self.by]
+        rank = None if self.order is None else values[self.order]
+        weight = values.get("weight", 1.0)
+        self.add(where, values["client"], values["loss"], weight, group, rank)
 
     def add(
         self,

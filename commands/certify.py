@@ -1,8 +1,10 @@
 """``latecomer certify``: what the losses of clients that took no part in training prove."""
 
+import json
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,10 +12,15 @@ from latecomer.checks import output_file
 from latecomer.commands.arguments import Json, numbers, real_option, whole_option
 from latecomer.errors import InputError, nearest
 
+if TYPE_CHECKING:
+    from latecomer.certify.losses import CertifiedLosses
+    from latecomer.certify.predicted_sets import LabelSets
+
 _BALLS = ("kl", "tv", "chi2")
 _NOT_OF_A_SUM = (
     *("order", "shift", "subgroup", "target", "above", "curve", "by", "against"),
     *("pool_size", "best_of", "report", "joint", "independent"),
+    *("score", "sets", "sets_for"),
 )
 File = Annotated[
     str | None,
@@ -81,6 +88,24 @@ Joint = Annotated[
     bool, typer.Option("--joint", help="All that is printed shares delta and holds together.")
 ]
 Report = Annotated[str | None, typer.Option(metavar="FILE", help="Write a page, one HTML file.")]
+Score = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SCORE",
+        help="FILE holds points (client, label, prediction or p_0, p_1, ...): error, auc, brier or"
+        " calibration of each client's.",
+    ),
+]
+Sets = Annotated[
+    float | None,
+    real_option(
+        "--sets", "Sets of labels that miss a new client's points so often; needs p_0, ..."
+    ),
+]
+SetsFor = Annotated[
+    str | None,
+    typer.Option("--sets-for", metavar="FILE", help="Points to make sets for; else FILE's own."),
+]
 LogSum = Annotated[
     str | None,
     typer.Option(
@@ -113,6 +138,9 @@ def certify_file(
     independent: Independent = False,
     joint: Joint = False,
     report: Report = None,
+    score: Score = None,
+    sets: Sets = None,
+    sets_for: SetsFor = None,
     log_sum: LogSum = None,
     clients: Clients = None,
     gamma: Gamma = None,
@@ -120,19 +148,18 @@ def certify_file(
 ) -> None:
     """Certify any model from its losses on new clients.
 
-    The clients must have played no part in training; rows of a client are averaged.  Whatever is
-    asked beyond the mean is a statement of its own; the last line says how surely all hold.
+    The clients must have played no part in training.  Whatever is asked beyond the mean is a
+    statement of its own; the last line says how surely all hold.
     """
     if log_sum is not None or clients is not None or gamma is not None:
         _certify_sum(locals())
         return
-    if file is None:
-        raise InputError("missing argument 'FILE'")
-    output_file("--report", report, [file, against])
+    source, sets_out = _files(file, report, against, sets, sets_for, joint=joint)
+    losses, other = _scored(source, against, score, sets, by, order)
     from latecomer.certify.losses import certify_losses
 
     certified = certify_losses(
-        sys.stdin.buffer.read() if file == "-" else file,
+        losses,
         delta=delta,
         rule=rule,
         best_of=best_of.split(",") if best_of else (),
@@ -146,13 +173,84 @@ def certify_file(
         above=numbers("--above", above),
         curve=curve,
         by=by,
-        against=against,
+        against=other,
         independent=independent,
         joint=joint,
     )
+    _show(certified, file, report, _label_sets(source, sets, delta, sets_for, sets_out), as_json)
+
+
+def _files(
+    file: str | None,
+    report: str | None,
+    against: str | None,
+    sets: float | None,
+    sets_for: str | None,
+    *,
+    joint: bool,
+) -> tuple[Any, str | None]:
+    """Return what is read, and the file that sets of labels are written to, if any."""
+    if file is None:
+        raise InputError("missing argument 'FILE'")
+    output_file("--report", report, [file, against, sets_for])
+    source = sys.stdin.buffer.read() if file == "-" else file
+    if sets is None:
+        if sets_for is not None:
+            raise InputError(f"--sets-for goes with --sets, got --sets-for {sets_for} alone")
+        return source, None
+    if joint:
+        raise InputError("--joint cannot go with --sets, a statement at a level of its own")
+    if file == "-":
+        raise InputError("--sets needs FILE, beside which the sets are written, got -")
+    sets_out = str(Path(file).with_suffix(".sets.csv"))
+    output_file("--sets", sets_out, [file, against, sets_for, report])
+    return source, sets_out
+
+
+def _scored(
+    source: Any,
+    against: str | None,
+    score: str | None,
+    sets: float | None,
+    by: str | None,
+    order: str | None,
+) -> tuple[Any, Any]:
+    """Return tables of scores where points were given, else what was given."""
+    if score is None and sets is None:
+        return source, against
+    from latecomer.certify.points import score_points
+
+    each = score or "error"
+    other = None if against is None else score_points(against, score=each)
+    return score_points(source, score=each, by=by, order=order), other
+
+
+def _label_sets(
+    source: Any, sets: float | None, delta: float, sets_for: str | None, sets_out: str | None
+) -> "LabelSets | None":
+    if sets is None or sets_out is None:
+        return None
+    from latecomer.certify.predicted_sets import label_sets
+
+    made = label_sets(source, alpha=sets, delta=delta, serve=sets_for)
+    made.write(sets_out)
+    return made
+
+
+def _show(
+    certified: "CertifiedLosses",
+    file: str | None,
+    report: str | None,
+    made: "LabelSets | None",
+    as_json: bool,
+) -> None:
     if report is not None:
-        certified.report(report, source="standard input" if file == "-" else file)
-    typer.echo(certified.to_json() if as_json else str(certified))
+        certified.report(report, source="standard input" if file == "-" else str(file))
+    if as_json:
+        sets = {} if made is None else {"sets": made.to_dict()}
+        typer.echo(json.dumps(certified.to_dict() | sets, indent=2, allow_nan=False))
+        return
+    typer.echo("\n".join([str(certified), *([] if made is None else made.lines())]))
 
 
 def _certify_sum(given: Mapping[str, Any]) -> None:

@@ -1,0 +1,231 @@
+"""Sets of labels for the points of new clients: what is left once labels are ruled out."""
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latecomer.bounds.certificate import Array
+from latecomer.bounds.next_client.client_sets import client_threshold, confident_threshold
+from latecomer.certify.points import PointRows, Points, read_points
+from latecomer.certify.printed import number
+from latecomer.certify.sources import named
+from latecomer.certify.table import Source
+from latecomer.errors import InputError
+from latecomer.files import write_atomic
+
+_COLUMNS = ("client", "labels", "size", "holds_label")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSets:
+    """A threshold of 1 - p, and the sets that it leaves of some points.
+
+    Attributes
+    ----------
+    alpha, delta : float
+        Miss rate that new clients' points have on average; failure probability of ``confident``.
+    threshold : float
+        Labels of probability at least 1 minus it are in a set: the miss rate holds over the
+        certified clients and the new one together.
+    confident : float
+        The same with confidence 1 - delta over the certified clients; infinite where nothing is
+        proved, which leaves all labels.
+    n_clients, n_points : int
+        Certified clients and all of their points.
+    labels : tuple of str
+        All labels.
+    clients : tuple of str
+        Client of each point that a set was made for.
+    held : ndarray of bool, [points, labels]
+        The sets.
+    truth : ndarray of int, [points]
+        Place of the true label; -1 where none is given.
+    """
+
+    alpha: float
+    delta: float
+    threshold: float
+    confident: float
+    n_clients: int
+    n_points: int
+    labels: tuple[str, ...]
+    clients: tuple[str, ...]
+    held: NDArray[np.bool_]
+    truth: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Labels in each set."""
+        return np.asarray(self.held.sum(axis=1))
+
+    def lines(self) -> list[str]:
+        """Return what the terminal shows of them."""
+        sizes = self.sizes
+        return [
+            "Sets of labels",
+            f"  labels with 1 - p <= {_shown(self.threshold):<12}   hold the true label of a new"
+            f" client's point with probability at least {1 - self.alpha:g}",
+            f"  labels with 1 - p <= {_shown(self.confident):<12}   miss at most {self.alpha:g} of"
+            f" clients' points on average, with {1 - self.delta:.0%} confidence",
+            f"  {len(sizes)} sets by the first line: {sizes.mean():.3g} labels on average,"
+            f" {(sizes == 1).mean():.0%} of them a single one",
+            "The first holds over the certified clients, the new client and one of its points at"
+            " random; clients are the units, however many points each has. A client's points must"
+            " have played no part in making its model, and models, score and alpha must have been"
+            " fixed before. Both stand beside the statements above, at levels of their own,"
+            f" {self.alpha:g} and {self.delta:g}.",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers."""
+        sizes = self.sizes
+        return {
+            "alpha": self.alpha,
+            "delta": self.delta,
+            "threshold": _finite(self.threshold),
+            "confident_threshold": _finite(self.confident),
+            "n_clients": self.n_clients,
+            "n_points": self.n_points,
+            "n_sets": len(sizes),
+            "mean_size": float(sizes.mean()),
+            "single": float((sizes == 1).mean()),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a record a point: client, its set, the set's size, whether it holds the truth."""
+        names = np.array(self.labels)
+        return [
+            {
+                "client": client,
+                "labels": "|".join(names[own]),
+                "size": int(own.sum()),
+                "holds_label": "" if true < 0 else int(own[true]),
+            }
+            for client, own, true in zip(self.clients, self.held, self.truth, strict=True)
+        ]
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write `rows` as CSV."""
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows())
+        write_atomic(Path(path), text.getvalue())
+
+
+def _shown(threshold: float) -> str:
+    return number(threshold, decimals=3, up=True) if math.isfinite(threshold) else "1 (all)"
+
+
+def _finite(threshold: float) -> float | None:
+    return threshold if math.isfinite(threshold) else None
+
+
+def label_sets(
+    source: Source, *, alpha: float, delta: float = 0.05, serve: Source | None = None
+) -> LabelSets:
+    """Make sets of labels that hold the true one of new clients' points with probability 1 - alpha.
+
+    Parameters
+    ----------
+    source : path, bytes or DataFrame
+        Points of the certified clients, as for :func:`~latecomer.certify.points.score_points`, with
+        the probabilities of all labels.
+    alpha : float, in (0, 1)
+        Probability that a set misses; needs ``1 / alpha - 1`` clients.
+    delta : float, in (0, 1)
+        Failure probability of the threshold that holds with confidence over the certified clients.
+    serve : path, bytes or DataFrame, optional
+        Points to make sets for, whose labels may be left out; else those of ``source``.
+
+    Returns
+    -------
+    LabelSets
+        Its threshold is that of ``latecomer.bounds.client_threshold``, on scores 1 - p(true label).
+
+    Raises
+    ------
+    InputError
+        Without probabilities, with weights, with too few clients, or for broken rows: one line.
+
+    Examples
+    --------
+    >>> points = [
+    ...     {"client": client, "label": 1, "p_0": 0.02 * client, "p_1": 1 - 0.02 * client}
+    ...     for client in range(19)
+    ... ]
+    >>> sets = label_sets(points, alpha=0.1)
+    >>> round(sets.threshold, 2), sets.sizes.max()
+    (0.34, np.int64(1))
+    """
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha of sets must lie strictly between 0 and 1, got {alpha}")
+    rows = read_points(source)
+    chances, points = _chances(source, rows), rows.points(named(source))
+    served, served_chances = rows, chances
+    if serve is not None:
+        served = read_points(serve, labelled=False)
+        served_chances = _chances(serve, served, rows.classes)
+    scores = _scores(source, points, chances, alpha)
+    threshold = float(client_threshold(scores=scores, alpha=alpha))
+    names = list(served.numbers)
+    return LabelSets(
+        alpha=alpha,
+        delta=delta,
+        threshold=threshold,
+        confident=float(confident_threshold(scores=scores, alpha=alpha, delta=delta)),
+        n_clients=len(scores),
+        n_points=len(chances),
+        labels=rows.classes,
+        clients=tuple(names[owner] for owner in served.client),
+        held=_sets(served_chances, threshold),
+        truth=served.points(named(source if serve is None else serve)).truth,
+    )
+
+
+def _scores(source: Source, points: Points, chances: Array, alpha: float) -> list[Array]:
+    """Return 1 - p(true label) of every client's points."""
+    if (points.weight != 1).any():
+        raise InputError(
+            f"{named(source)}: sets count the points of a client equally, got a weight of"
+            f" {points.weight[points.weight != 1][0]:g}"
+        )
+    missed = 1 - chances[np.arange(len(chances)), points.truth]
+    k = int(points.client.max()) + 1
+    needed = math.ceil(1 / Fraction(repr(float(alpha)))) - 1
+    if k < needed:
+        raise InputError(
+            f"sets at alpha={alpha:g} need at least {needed} clients, got {k}; with {k} clients"
+            f" alpha is at least 1/{k + 1}"
+        )
+    return [missed[points.client == client] for client in range(k)]
+
+
+def _chances(source: Source, rows: PointRows, labels: tuple[str, ...] = ()) -> Array:
+    """Return the probabilities of all labels, which must be these if any are named."""
+    if not rows.classes:
+        raise InputError(
+            f"{named(source)}: sets need the probabilities of all labels, p_0, p_1, ..., got a"
+            " prediction alone"
+        )
+    if labels and rows.classes != labels:
+        wanted, got = (
+            ", ".join(f"p_{name}" for name in each[:8]) for each in (labels, rows.classes)
+        )
+        raise InputError(f"{named(source)}: must have the probabilities {wanted}, got {got}")
+    return np.array(rows.chances)
+
+
+def _sets(chances: Array, threshold: float) -> NDArray[np.bool_]:
+    """Return which labels are in which set; an empty one gets the likeliest label."""
+    held = np.asarray(1 - chances <= threshold)
+    held[np.arange(len(held)), chances.argmax(axis=1)] |= ~held.any(axis=1)
+    return held
