@@ -119,17 +119,32 @@ def list_studies(as_json: Json = False) -> None:
 
 
 @app.command("methods")
-def list_methods(as_json: Json = False) -> None:
+def list_methods(
+    as_json: Json = False,
+    newcomers: Annotated[
+        bool,
+        typer.Option(
+            "--newcomers",
+            help="What a newcomer needs and gets of each built-in method: labels, the fewest "
+            "points, gradient steps, times that the server answers, numbers sent to it and by it "
+            "(it has 32 points).",
+        ),
+    ] = False,
+) -> None:
     """List the methods: how each serves a new client, what it sends and keeps.
 
     Bytes up and down are what one client sends and receives in one round; the last number counts
     what is kept for a client between rounds.  All are for the digits network (4538 weights), 40
     seen clients and default settings.
     """
-    from latecomer.commands.listings import methods
+    from latecomer.commands import listings
 
+    if newcomers:
+        served = ("name", "labels", "points", "gets", "steps", "rounds", "down", "up")
+        _show(listings.newcomers(), served, as_json)
+        return
     columns = ("name", "personalization", "needs_labels", "bytes_up", "bytes_down")
-    _show(methods(), (*columns, "kept_per_client", "paper"), as_json)
+    _show(listings.methods(), (*columns, "kept_per_client", "paper"), as_json)
 
 
 @app.command("bounds")

@@ -1,6 +1,7 @@
 """What there is to choose from: studies, methods, bounds and data sets, as records with a name."""
 
 from dataclasses import asdict
+from math import prod
 from typing import Any
 
 from typer.core import TyperCommand
@@ -60,6 +61,53 @@ def methods() -> list[dict[str, Any]]:
                 "bytes_down": sent.down,
                 "kept_per_client": sent.kept,
                 "paper": method.paper,
+            }
+        )
+    return listed
+
+
+SUPPORT = 32
+"""Points of the newcomer that `newcomers` is about."""
+
+
+def newcomers() -> list[dict[str, Any]]:
+    """List what each built-in method makes for a client that never trained, and its cost.
+
+    The record of a method has ``labels`` (whether serving reads the newcomer's), ``points`` (the
+    fewest that it must have), ``gets``, ``steps`` (gradient steps it takes), ``rounds``, ``down``
+    and ``up`` (times that the server answers, numbers sent to it and by it), by default settings,
+    with the digits network, 40 seen clients and `SUPPORT` points of the newcomer.
+
+    Examples
+    --------
+    >>> next(one for one in newcomers() if one["name"] == "fedavg")["down"]
+    4538
+    """
+    from latecomer.models.engine.schedule import Schedule, TrainConfig
+    from latecomer.models.methods import METHODS, make_method
+    from latecomer.models.methods.registry import method_facts
+    from latecomer.models.task.task import make_task
+    from latecomer.models.traffic import random_population
+
+    task = make_task(input_shape=(1, 8, 8), n_classes=10)
+    clients = random_population(task, 40)
+    schedule = Schedule(0, clients, TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2))
+    listed = []
+    for name in METHODS:
+        method, told = make_method(name), method_facts()[name]
+        first = schedule.cohort(0, method.batches_per_step)
+        state = method.init(task, clients, first, schedule.initial_noise())
+        sent = method.serving_messages(task, state, SUPPORT)
+        steps = prod(told["serving"].values()) if told["serving"] else 0
+        listed.append(
+            {
+                "name": name,
+                "called": method.called or method.shown_as or name,
+                "labels": method.needs_labels,
+                "points": method.least_support,
+                "gets": method.newcomers_get,
+                "steps": steps,
+                **(sent._asdict() if sent else {}),
             }
         )
     return listed

@@ -8,6 +8,7 @@ from types import ModuleType
 
 from departures import deviation_table
 from gallery import entry_list
+from newcomers import newcomer_table
 from published import published_table
 from trained_bounds import bound_table
 
@@ -19,7 +20,7 @@ from latecomer.eval.studies.shipped import shipped_studies
 __all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
 
 DIRECTIVE = re.compile(
-    r"^\{\{ (deviations|facts|gallery|members|published|studies|statements|trained)"
+    r"^\{\{ (deviations|facts|gallery|members|newcomers|published|studies|statements|trained)"
     r" ([\w. -]+) \}\}$",
     flags=re.MULTILINE,
 )
@@ -127,6 +128,8 @@ def expanded(markdown: str) -> str:
             return fact_table(names)
         if kind == "gallery":
             return entry_list()
+        if kind == "newcomers":
+            return newcomer_table(names[0])
         if kind == "published":
             return published_table(names[0])
         if kind == "trained":

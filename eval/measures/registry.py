@@ -28,9 +28,7 @@ from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.scoring.rows import client_rows
 from latecomer.eval.training.trained_model import TrainedModel
 from latecomer.models.families.embedded_clients import EmbeddedClients
-from latecomer.models.families.shared_body import SharedBody
-from latecomer.models.task.heads import body_names, head_names
-from latecomer.models.task.state import part
+from latecomer.models.task.heads import head_names
 
 Findings = tuple[list[dict[str, Any]], Mapping[str, Artifact]]
 
@@ -81,10 +79,10 @@ def _serving_cost(model: TrainedModel) -> Findings:
     """
     method, novel = model.method, model.federation.novel
     predictor = method.predictors[-1]
-    rounds, down, up = _messages(model)
     table = []
     for index, client in enumerate(novel.clients.ids.tolist()):
         support, query = novel.clients.support_of(index), novel.clients.query_of(index)
+        rounds, down, up = _messages(model, len(support))
         generator = torch.Generator().manual_seed(model.seed)
         wait_for(support.x.device)
         began = time.perf_counter()
@@ -126,34 +124,14 @@ def _next_client(model: TrainedModel) -> Findings:
     return next_client_rows(model.held_out), {}
 
 
-def _messages(model: TrainedModel) -> tuple[int, int | str, int | str]:
-    """Return rounds, bytes to a newcomer and bytes from it, by its method's protocol.
-
-    A fresh head or body is the newcomer's own and not sent.
-    """
-    method, task, server = model.method, model.task, model.state.server
-    size = torch.finfo(task.dtype).bits // 8
-    protocol = method.personalization
-    weights = sum(int(np.prod(shape)) for shape in task.shapes.values()) * size
-    encoder = sum(value.numel() for value in part(server, "encoder").values()) * size
-    if encoder:
-        # Encoder down, descriptor up, weights down.
-        descriptor = int(server["hyper.trunk0.weight"].shape[1]) * size
-        return 1, encoder + weights, descriptor
-    own = method.personal_layers if isinstance(method, EmbeddedClients) else 0
-    own = method.head_layers if isinstance(method, SharedBody) else own
-    body = sum(int(np.prod(task.shapes[name])) for name in body_names(task, own)) * size
-    if protocol == "embedding":
-        rounds = int(getattr(method, "novel_rounds", 0))
-        # Each round: generated weights go down, their change comes up; at the end the model down.
-        return rounds, (rounds + 1) * body, rounds * body
-    if protocol == "finetune":
-        return 1, body, 0
-    if protocol in ("global", "knn"):
-        return 1, weights, 0
-    if protocol == "local":
-        return 0, 0, 0
-    return 1, "", ""
+def _messages(model: TrainedModel, n_support: int) -> tuple[int, int | str, int | str]:
+    """Return rounds, bytes to a newcomer and bytes from it, by its method's protocol."""
+    sent = model.method.serving_messages(model.task, model.state, n_support)
+    if sent is None:
+        return 1, "", ""
+    floats = [value for value in model.state.server.values() if value.is_floating_point()]
+    size = max([value.element_size() for value in floats], default=0)
+    return sent.rounds, sent.down * size, sent.up * size
 
 
 MEASURES: Mapping[str, Callable[[TrainedModel], Findings]] = MappingProxyType(

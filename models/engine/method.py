@@ -22,6 +22,7 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine import hyperparameters
 from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.engine.phases import Phase
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.task.clients import Clients, Samples
@@ -123,6 +124,10 @@ class Method(ABC):
         How a client that never trained is served; ``global``: by one model, the same for everyone.
     needs_labels : bool
         Whether serving such a client reads its labels.
+    newcomers_get : str
+        What is made for such a client; empty where a method from outside does not say.
+    least_support : int
+        Fewest support points that such a client must have.
     numbers_version : int
         Raised whenever a change moves the method's results.
     serial_only : str
@@ -140,6 +145,8 @@ class Method(ABC):
     learns_alone: ClassVar[bool] = False
     personalization: ClassVar[Personalization]
     needs_labels: ClassVar[bool]
+    newcomers_get: ClassVar[NewcomersGet] = ""
+    least_support: ClassVar[int] = 1
     numbers_version: ClassVar[int] = 1
     serial_only: ClassVar[str] = ""
 
@@ -322,6 +329,23 @@ class Method(ABC):
         nothing.
         """
         return {}
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages | None:
+        """Return what is sent until a newcomer has its model; None: that is not counted.
+
+        By default a newcomer is sent all weights once, or nothing if it trains its own from
+        scratch. Weights that it draws itself are not sent.
+
+        Parameters
+        ----------
+        task, state
+            As for :meth:`personalize`.
+        n_support : int
+            The newcomer's support points.
+        """
+        if self.personalization in ("global", "finetune", "knn"):
+            return one_model(task)
+        return Messages(0, 0, 0) if self.personalization == "local" else None
 
     def refuse_predictor(self, predictor: str) -> None:
         """Raise ``ValueError`` unless ``predictor`` is one of :attr:`predictors`."""

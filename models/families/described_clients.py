@@ -10,8 +10,10 @@ from torch import Generator, Tensor
 from latecomer.models.engine.hyperparameters import choice, count, number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Method
+from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.optimizers import SGD, AdamW, Optimizer
 from latecomer.models.engine.schedule import Cohort
+from latecomer.models.generators.generation import encoder_messages
 from latecomer.models.generators.unlabelled_encoders import (
     BatchAveraged,
     SetEncoder,
@@ -106,6 +108,10 @@ class DescribedClients(Method, ABC):
     ) -> Tensor:
         """Return the descriptor of the inputs of a client's whole support, without noise."""
         return self.described(task, served(state.server), [support.x])[0].detach()
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return the encoder and the model down, the descriptor up."""
+        return encoder_messages(task, state.server)
 
     def averaged(self, state: State, number: int) -> State:
         """Return the state with the running mean of the networks after round ``number``."""

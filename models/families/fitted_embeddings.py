@@ -9,13 +9,14 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.fine_tuning import Tuning, tune_each
 from latecomer.models.engine.hyperparameters import choice, count, number
+from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.optimizers import sgd, sgd_memory
 from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.families.trained_newcomers import TrainedNewcomers
 from latecomer.models.generators.hypernetworks import pull_back
 from latecomer.models.generators.target_sizes import place_of_novel
 from latecomer.models.task.clients import Samples
-from latecomer.models.task.heads import join
+from latecomer.models.task.heads import body_names, join
 from latecomer.models.task.state import (
     Params,
     State,
@@ -124,3 +125,8 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
                 for index in range(len(table))
             ]
         return table[int(torch.stack(losses).argmin())].clone()
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return weights down and their change up in every round, and the model at the end."""
+        made = one_model(task, body_names(task, self.personal_layers)).down
+        return Messages(self.novel_rounds, (self.novel_rounds + 1) * made, self.novel_rounds * made)

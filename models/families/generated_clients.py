@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from latecomer.models.engine.hyperparameters import count, number
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm
 from latecomer.models.engine.method import Method, Predictor, Start, predict_with
+from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.optimizers import adamw, adamw_memory
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.generators import generation
@@ -195,3 +196,7 @@ class GeneratedClients(Method, ABC):
                 task, state.server, support.x[None], support.labels()[None]
             )
         return descriptors[0]
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return the encoder and the model down, the descriptor up."""
+        return generation.encoder_messages(task, state.server)

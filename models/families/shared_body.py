@@ -9,6 +9,7 @@ from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Finish, Start
+from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.clients import Clients
@@ -104,3 +105,7 @@ class SharedBody(FineTuned, ABC):
         """Return the training of the head on the frozen body."""
         head, rule = head_names(task, self.head_layers), self.local.at(self.novel_lr)
         return Tuning(rule, self.novel_steps, self.novel_batch_size, head)
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return the body, sent once."""
+        return one_model(task, body_names(task, self.head_layers))

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Finish, Method, Start
+from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.mixed_effects import Supports, bounds, sums, supports
 from latecomer.models.task.clients import Clients, Samples
@@ -111,6 +112,11 @@ class SummedBounds(Method, ABC):
         before = state.server["log_tau"]
         log_tau = log_tau.clamp(before - 1, before + 1).clamp(_LEAST_LOG_TAU, _MOST_LOG_TAU)
         return State({**total, "coefficients": b, "log_tau": log_tau}, state.clients)
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return coefficients and ``tau``, sent once."""
+        sent = state.server["coefficients"].numel() + state.server["log_tau"].numel()
+        return Messages(1, sent, 0)
 
 
 def _supports(task: Task, clients: Clients, cohort: Cohort) -> Supports:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Generator, Tensor
 
+from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.generators.encoders import encoder
 from latecomer.models.generators.hypernetworks import hypernetwork
@@ -70,3 +71,10 @@ def generate_one(task: Task, table: Mapping[str, Tensor], support: Samples) -> P
     with torch.no_grad():
         made = generate(task, detached(table), support.x[None], support.labels()[None])
     return row(made, 0)
+
+
+def encoder_messages(task: Task, table: Mapping[str, Tensor]) -> Messages:
+    """Return the messages of who is sent an encoder, tells its descriptor and is sent its model."""
+    encoder_size = sum(value.numel() for value in part(table, "encoder").values())
+    descriptor = int(table["hyper.trunk0.weight"].shape[1])
+    return Messages(1, encoder_size + one_model(task).down, descriptor)

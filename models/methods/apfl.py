@@ -15,6 +15,7 @@ from latecomer.models.engine.method import (
     Personalization,
     Start,
 )
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
 from latecomer.models.task import client_axis
@@ -80,6 +81,7 @@ class APFL(PersonalWeights):
     look: ClassVar[int | None] = 20
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "code",

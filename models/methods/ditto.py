@@ -8,6 +8,7 @@ from torch import Tensor
 from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Context, Personalization
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.objectives import half_squared_distance
@@ -48,6 +49,7 @@ class Ditto(PersonalWeights):
     look: ClassVar[int | None] = 19
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "code",

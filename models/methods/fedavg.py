@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from latecomer.models.engine.method import Personalization
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, part
@@ -33,6 +34,8 @@ class FedAvg(AveragedWeights):
     look: ClassVar[int | None] = 2
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
+    newcomers_get: ClassVar[NewcomersGet] = "the one model"
+    least_support: ClassVar[int] = 0
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper",

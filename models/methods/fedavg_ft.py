@@ -6,6 +6,7 @@ from typing import ClassVar
 from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
 from latecomer.models.engine.method import Personalization
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.state import State
@@ -42,6 +43,7 @@ class FedAvgFT(FineTuned, AveragedWeights):
     look: ClassVar[int | None] = 18
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper",

@@ -8,6 +8,7 @@ from torch import Generator
 from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import choice, count
 from latecomer.models.engine.method import Personalization, Start
+from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.engine.phases import Phase, Stage
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.shared_body import SharedBody
@@ -53,6 +54,7 @@ class FedBABU(SharedBody):
     look: ClassVar[int | None] = 23
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "code",
@@ -91,3 +93,7 @@ class FedBABU(SharedBody):
         trained = head_names(task, self.head_layers) if self.finetuned == "head" else None
         rule = self.local.at(self.novel_lr)
         return Tuning(rule, self.novel_steps, self.novel_batch_size, trained)
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return body and head: the head that none trains is the federation's."""
+        return one_model(task)

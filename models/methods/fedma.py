@@ -7,6 +7,7 @@ from torch import Generator
 
 from latecomer.models.engine.hyperparameters import choice, number
 from latecomer.models.engine.method import Personalization, Start
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.phases import Phase, Stage
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
@@ -66,6 +67,8 @@ class FedMA(AveragedWeights):
     look: ClassVar[int | None] = 12
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
+    newcomers_get: ClassVar[NewcomersGet] = "the one model"
+    least_support: ClassVar[int] = 0
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper and code",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from latecomer.models.engine.method import Personalization
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.shared_body import SharedBody
 
 
@@ -23,6 +24,7 @@ class FedPer(SharedBody):
     look: ClassVar[int | None] = 15
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper",

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Context, Personalization
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.objectives import half_squared_distance
@@ -37,6 +38,8 @@ class FedProx(AveragedWeights):
     look: ClassVar[int | None] = 11
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
+    newcomers_get: ClassVar[NewcomersGet] = "the one model"
+    least_support: ClassVar[int] = 0
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "code",

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from latecomer.models.engine.hyperparameters import count
 from latecomer.models.engine.method import Personalization
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.phases import Phase, Stage
 from latecomer.models.families.shared_body import SharedBody
 from latecomer.models.task.heads import body_names, head_names
@@ -36,6 +37,7 @@ class FedRep(SharedBody):
     look: ClassVar[int | None] = 7
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "code",

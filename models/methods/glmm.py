@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models.engine.method import Personalization, Predictor
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.mixed_effects import contrasts, modes, supports
 from latecomer.models.families.summed_bounds import SummedBounds
 from latecomer.models.task.clients import Samples
@@ -52,6 +53,8 @@ class GLMM(SummedBounds):
     look: ClassVar[int | None] = 24
     personalization: ClassVar[Personalization] = "intercept"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own intercept"
+    least_support: ClassVar[int] = 0
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper",

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Personalization, Predictor
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.families.held_back import held_back, without_held_back
 from latecomer.models.families.neighbours import Neighbours, log_mixture
@@ -61,6 +62,7 @@ class KNNPer(AveragedWeights):
     look: ClassVar[int | None] = 14
     personalization: ClassVar[Personalization] = "knn"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own neighbours"
     numbers_version: ClassVar[int] = 2
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
 from latecomer.models.engine.method import Finish, Personalization, Start
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.phases import Phase
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
@@ -55,6 +56,7 @@ class LGFedAvg(FineTuned, AveragedWeights):
     look: ClassVar[int | None] = 10
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "code",

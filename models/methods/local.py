@@ -9,6 +9,7 @@ from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import count, number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Finish, Personalization, Start
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.clients import Clients
@@ -49,6 +50,7 @@ class Local(FineTuned):
     learns_alone: ClassVar[bool] = True
     personalization: ClassVar[Personalization] = "local"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper and code",

@@ -10,6 +10,7 @@ from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import choice, count, number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Personalization
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.averaged_weights import GlobalWeights
 from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.clients import Samples
@@ -64,6 +65,7 @@ class PerFedAvg(FineTuned, GlobalWeights):
     look: ClassVar[int | None] = 3
     personalization: ClassVar[Personalization] = "finetune"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper and code",

@@ -10,6 +10,7 @@ from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import choice, count, number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Finish, Start
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import GlobalWeights
 from latecomer.models.families.trained_newcomers import FineTuned
@@ -71,6 +72,7 @@ class PFedMe(FineTuned, GlobalWeights):
     look: ClassVar[int | None] = 13
     personalization = "finetune"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     numbers_version: ClassVar[int] = 2
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (

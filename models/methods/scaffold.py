@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Context, Finish, Personalization, Start
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.task.clients import Clients, Samples
@@ -50,6 +51,8 @@ class Scaffold(AveragedWeights):
     look: ClassVar[int | None] = 22
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
+    newcomers_get: ClassVar[NewcomersGet] = "the one model"
+    least_support: ClassVar[int] = 0
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper",

@@ -17,6 +17,7 @@ from latecomer.commands.app import app
 from latecomer.commands.arguments import signature
 from latecomer.commands.render import entry_lines
 from latecomer.models import outside
+from latecomer.models.methods import METHODS
 
 RUNNER = CliRunner()
 MAURER = ["bound", "maurer", "empirical_risk=0.05", "kl=100", "n_samples=5000", "delta=0.05"]
@@ -144,6 +145,18 @@ def test_methods_say_what_they_send_and_keep() -> None:
         assert f"  {word}" in head
     fedavg = next(line for line in lines if line.startswith("fedavg "))
     assert fedavg.split()[1:6] == ["global", "no", "18152", "18152", "0"]
+
+
+def test_methods_say_what_newcomers_need_and_get() -> None:
+    head, *lines = text("methods", "--newcomers").splitlines()
+    for word in ("labels", "points", "gets", "steps", "rounds", "down", "up"):
+        assert f"  {word}" in head
+    assert len(lines) == len(METHODS)
+    assert next(line for line in lines if line.startswith("fedavg ")).split() == [
+        *("fedavg", "no", "0", "the", "one", "model", "0", "1", "4538", "0"),
+    ]
+    listed = json.loads(text("methods", "--newcomers", "--json"))
+    assert {one["name"] for one in listed} == set(METHODS)
 
 
 def test_methods_of_other_packages_are_listed_and_a_broken_one_is_named(

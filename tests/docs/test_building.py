@@ -4,6 +4,7 @@ import doctest
 import importlib.util
 import re
 import sys
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ def loaded(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["departures", "facts", "gallery", "published", "resources", "trained_bounds"]
+    "name",
+    ["departures", "facts", "gallery", "newcomers", "published", "resources", "trained_bounds"],
 )
 def test_examples_of_docstrings(name):
     assert doctest.testmod(loaded(name)).failed == 0
@@ -137,6 +139,16 @@ def test_the_page_of_departures_has_a_row_for_every_record_of_every_method():
         for source in ("paper", "code"):
             assert any(source in where for _, where, *_ in rows), (name, source)
         assert all(re.match(r"(yes[:,] |no\b|not known)", row[-1]) for row in rows), name
+
+
+def test_the_page_of_newcomers_says_of_every_method_what_it_declares():
+    page = loaded("facts").expanded((ROOT / "docs" / "pages" / "newcomers.md").read_text("utf-8"))
+    for name, method in METHODS.items():
+        (row,) = (line for line in page.splitlines() if f"(`{name}`) |" in line)
+        _, labels, points, gets, steps, *_ = row.strip("| ").split(" | ")
+        assert (labels == "read") == method.needs_labels
+        assert (int(points), gets) == (method.least_support, method.newcomers_get)
+        assert int(steps.replace(",", "")) == prod(method_facts()[name]["serving"].values() or [0])
 
 
 def test_a_number_that_moves_is_measured_on_kept_rows_or_said_to_be_unknown():

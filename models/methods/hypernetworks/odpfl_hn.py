@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from latecomer.models.engine.hyperparameters import choice, count, number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.phases import Phase
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families import embedding_phases as turns
@@ -62,6 +63,7 @@ class ODPFLHN(DescribedClients):
     look: ClassVar[int | None] = 6
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     numbers_version: ClassVar[int] = 2
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (

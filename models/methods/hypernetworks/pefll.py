@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from latecomer.models.engine.hyperparameters import choice, number
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Personalization, Start
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.generated_clients import GeneratedClients
 from latecomer.models.posteriors.bound_training import bounded_loss, cohort_strengths
@@ -62,6 +63,7 @@ class PeFLL(GeneratedClients):
     look: ClassVar[int | None] = 0
     personalization: ClassVar[Personalization] = "forward"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     numbers_version: ClassVar[int] = 2
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (

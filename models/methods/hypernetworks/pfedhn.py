@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from latecomer.models.engine.hyperparameters import choice
 from latecomer.models.engine.method import Personalization
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.fitted_embeddings import FittedEmbeddings
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State
@@ -49,6 +50,7 @@ class PFedHN(FittedEmbeddings):
     look: ClassVar[int | None] = 1
     personalization: ClassVar[Personalization] = "embedding"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     numbers_version: ClassVar[int] = 2
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (

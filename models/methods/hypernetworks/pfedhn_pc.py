@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from latecomer.models.engine.hyperparameters import count, number
 from latecomer.models.engine.method import Personalization
+from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.fitted_embeddings import FittedEmbeddings
 
 
@@ -39,6 +40,7 @@ class PFedHNPC(FittedEmbeddings):
     look: ClassVar[int | None] = 17
     personalization: ClassVar[Personalization] = "embedding"
     needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
     numbers_version: ClassVar[int] = 3
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (

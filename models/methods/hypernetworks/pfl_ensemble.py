@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import State
@@ -31,6 +32,8 @@ class PFLEnsemble(EmbeddedClients):
     look: ClassVar[int | None] = 8
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
+    newcomers_get: ClassVar[NewcomersGet] = "all seen clients' models"
+    least_support: ClassVar[int] = 0
     numbers_version: ClassVar[int] = 2
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
@@ -61,3 +64,8 @@ class PFLEnsemble(EmbeddedClients):
             return total / n_clients
 
         return predict
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return the models of all seen clients."""
+        n_clients = len(state.clients["embedding"])
+        return Messages(1, n_clients * one_model(task).down, 0)

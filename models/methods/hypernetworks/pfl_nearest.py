@@ -1,6 +1,7 @@
 """PFL-nearest: pFedHN whose newcomers get the model of the seen client with the nearest inputs."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import torch
@@ -8,6 +9,7 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.hyperparameters import count
 from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.domain_distance import proxy_a_distance
 from latecomer.models.families.embedded_clients import EmbeddedClients
@@ -46,6 +48,7 @@ class PFLNearest(EmbeddedClients):
     look: ClassVar[int | None] = 9
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
+    newcomers_get: ClassVar[NewcomersGet] = "a seen client's model"
     numbers_version: ClassVar[int] = 2
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
@@ -92,3 +95,8 @@ class PFLNearest(EmbeddedClients):
         """Return ``width`` places below ``size``, the first ``n_inputs`` evenly spaced."""
         n_own = min(size, self.n_inputs)
         return (torch.arange(width).clamp_max(n_own - 1) * size) // n_own
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return the inputs that it is compared by up, the nearest client's model down."""
+        told = min(n_support, self.n_inputs) * prod(task.input_shape)
+        return one_model(task)._replace(up=told)

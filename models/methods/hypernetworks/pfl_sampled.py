@@ -7,6 +7,7 @@ import torch
 from torch import Generator
 
 from latecomer.models.engine.method import DrawnModel, Personalization, Predictor, predict_with
+from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import State
@@ -36,6 +37,8 @@ class PFLSampled(EmbeddedClients):
     look: ClassVar[int | None] = 21
     personalization: ClassVar[Personalization] = "unlabelled"
     needs_labels: ClassVar[bool] = False
+    newcomers_get: ClassVar[NewcomersGet] = "a seen client's model"
+    least_support: ClassVar[int] = 0
     numbers_version: ClassVar[int] = 3
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
@@ -83,3 +86,7 @@ class PFLSampled(EmbeddedClients):
             return predict_with(task, self.weights_of(task, state, owner))
 
         return DrawnModel(n_clients, drawn, model)
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return the drawn client's model, sent once."""
+        return one_model(task)

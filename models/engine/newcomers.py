@@ -1,0 +1,52 @@
+"""What serving a newcomer sends, and what it makes: the words that methods declare it in."""
+
+from math import prod
+from typing import Literal, NamedTuple
+
+from latecomer.models.task.task import Task
+
+NewcomersGet = Literal[
+    "the one model",
+    "own weights",
+    "own intercept",
+    "own neighbours",
+    "a seen client's model",
+    "all seen clients' models",
+    "",
+]
+"""What is made for a newcomer; empty: its method does not say."""
+
+
+class Messages(NamedTuple):
+    """What passes between the server and one newcomer until it has its model.
+
+    Attributes
+    ----------
+    rounds : int
+        Times that the server answers.
+    down, up : int
+        Numbers sent to the newcomer, and by it.
+    """
+
+    rounds: int
+    down: int
+    up: int
+
+
+def one_model(task: Task, layers: tuple[str, ...] | None = None) -> Messages:
+    """Return the messages of who is sent weights once and tells nothing.
+
+    Parameters
+    ----------
+    task : Task
+    layers : tuple of str, optional
+        Names of the weights that are sent; all of them if left out.
+
+    Examples
+    --------
+    >>> from latecomer.models import make_task
+    >>> one_model(make_task(input_shape=(1, 8, 8), n_classes=10))
+    Messages(rounds=1, down=4538, up=0)
+    """
+    names = task.shapes if layers is None else layers
+    return Messages(1, sum(prod(task.shapes[name]) for name in names), 0)
