@@ -51,8 +51,8 @@ class Scaffold(AveragedWeights):
     look: ClassVar[int | None] = 22
     personalization: ClassVar[Personalization] = "global"
     needs_labels: ClassVar[bool] = False
-    newcomers_get: ClassVar[NewcomersGet] = "the one model"
     least_support: ClassVar[int] = 0
+    newcomers_get: ClassVar[NewcomersGet] = "the one model"
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper",

@@ -30,8 +30,6 @@ class ODPFLHN(DescribedClients):
     their change is pulled back through both. A client is described by all its samples at once, in
     training as in serving (supplement, B.1, B.2 and Algorithm 1): one forward pass over them.
 
-    Standardised descriptors, AdamW and averaged networks are our defaults (see the base class).
-
     Attributes
     ----------
     server_optimizer, server_lr, server_momentum, server_weight_decay, standardise, averaging,

@@ -28,9 +28,6 @@ class PeFLL(GeneratedClients):
     |theta_i|^2]``, ``theta_i = h(v(S_i; eta_v); eta_h)`` (equation 1), by Algorithm 2: local SGD
     from ``theta_i``, its change pulled back once a round. Serving is Algorithm 1.
 
-    As in the text, a descriptor is a mean over samples. The published code divides by the number of
-    batches; standardising cancels this, but a partial batch shortens the descriptor.
-
     Attributes
     ----------
     server_lr, local_lr, local_momentum, clip_norm, lambda_h, lambda_v, lambda_theta, descriptor_dim
