@@ -137,8 +137,9 @@ def random_population(task: Task, n_clients: int) -> Clients:
     """Return labelled clients with four random samples each, of the task's shape."""
     draw, n = torch.Generator().manual_seed(0), 4 * n_clients
     rows, sizes = torch.arange(n).view(n_clients, 4), torch.full((n_clients,), 4)
+    x = task.random_inputs(n, draw)
     return Clients(
-        x=torch.randn(n, *task.input_shape, generator=draw, dtype=task.dtype),
+        x=x.long() if task.vocabulary else x,
         y=torch.randint(task.n_classes, (n,), generator=draw),
         support=rows,
         support_sizes=sizes,

@@ -20,7 +20,7 @@ from latecomer.reading.delimited import decimal_comma
 from latecomer.reading.ids import spelt_array, stands_for_none
 from latecomer.reading.labels import first_gap, holds_quantity, refuse_labels
 
-ROLES = ("label", "client", "features", "image", "root", "size", "group")
+ROLES = ("label", "client", "features", "image", "root", "size", "group", "tokens")
 """Keys that a study may give for a table: arguments of :func:`from_columns` of the same names."""
 # Above these, labels are a quantity, or an id: whole numbers without names; different labels, from
 # how many on, by sample.
@@ -71,6 +71,7 @@ def from_columns(
     size: int | None = None,
     layout: str | None = None,
     group: object = None,
+    tokens: bool = False,
 ) -> Dataset:
     """Make a data set from the columns of a table, one sample per row.
 
@@ -83,8 +84,8 @@ def from_columns(
     client : str, optional
         Column of the clients, whole numbers or strings; ``client`` unless given, if it exists.
     features : str or sequence of str, optional
-        Columns of numbers or vectors; unless given, all without another role but those that have no
-        name or number the rows.
+        Columns of numbers or vectors; unless given, all others that have a name and do not number
+        the rows.
     image : str, optional
         Column of pictures, in place of features.
     root : str or Path, optional
@@ -93,6 +94,8 @@ def from_columns(
         As for :func:`~latecomer.eval.datasets.pictures.pictures`.
     group : str, optional
         Column of the groups that clients belong to, the same for all samples of a client.
+    tokens
+        As for :func:`~latecomer.eval.datasets.dataset.make_dataset`, of the features.
 
     Raises
     ------
@@ -106,17 +109,21 @@ def from_columns(
     groups = None if group is None else _column(columns, "group", group)
     refuse_repeated(list(columns.cells), [role for role in (labels, clients, groups) if role])
     y, class_names = _classes(columns, labels)
-    held = columns.cells.get(clients or "")
-    ids = as_clients(held, f"client {clients!r}", text=columns.text) if clients else None
+    ids = _ids(columns, clients) if clients else None
     _refuse_together(features, image, root, size)
     if image is not None:
         x, told = _pictures(columns, image, root, size, layout), dict[str, Any]()
     else:
         x, told = _features(columns, features, y, apart=(labels, clients, groups))
     unread = unread_owner(columns.cells) if clients is None else ()
-    told |= {"class_names": class_names, "notes": (*told.get("notes", ()), *unread)}
-    data = make_dataset(columns.name, x, y, client=ids, provenance=columns.provenance, **told)
+    told |= {"notes": (*told.get("notes", ()), *unread), "class_names": class_names}
+    told |= {"provenance": columns.provenance, "tokens": tokens}
+    data = make_dataset(columns.name, x, y, client=ids, **told)
     return data if groups is None else _in_groups(columns, data, groups)
+
+
+def _ids(columns: Columns, clients: str) -> NDArray[Any]:
+    return as_clients(columns.cells[clients], f"client {clients!r}", text=columns.text)
 
 
 def _in_groups(columns: Columns, data: Dataset, groups: str) -> Dataset:

@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from latecomer.files import replacing
 from latecomer.reading.ids import refuse_clients, spelt_array
 
 MAX_CLASSES = 65_536
+MAX_TOKENS = 2**24
+"""Tokens travel as float32, which holds whole numbers below this exactly."""
 _CHUNK = 1 << 24  # values checked at a time, so that a check needs no second copy of the data
 
 
@@ -26,8 +29,9 @@ class Dataset:
     ----------
     name : str
         Name of the data set in rows and reports.
-    x : ndarray, uint8 or float32, shape [N, D] or [N, C, H, W]
-        Inputs; uint8 inputs are divided by 255 before use.
+    x : ndarray, uint8 or float32, shape [N, D] or [N, C, H, W], or int64, shape [N, T]
+        Inputs; uint8 inputs are divided by 255 before use. int64 are tokens, numbers that stand for
+        words or the like and are never scaled.
     y : ndarray of int64, shape [N]
         Labels from 0.
     n_classes : int
@@ -90,7 +94,9 @@ class Dataset:
         whose = "" if self.client is None else f" of {len(self.client_names)} clients"
         shape = " x ".join(map(str, self.input_shape))
         taken = f"inputs of shape {shape}"
-        if self.feature_names:
+        if self.vocabulary:
+            taken = f"{shape} tokens each, from 0 to {self.vocabulary - 1}"
+        elif self.feature_names:
             taken = f"{len(self.feature_names)} features ({_listed(self.feature_names)})"
         numbered = tuple(map(str, range(self.n_classes)))
         unnamed = not self.class_names or self.class_names == numbered
@@ -140,6 +146,11 @@ class Dataset:
         """Whether a sample is [C, H, W] rather than a vector."""
         return self.x.ndim == 4
 
+    @cached_property
+    def vocabulary(self) -> int:
+        """Largest token + 1; 0 where inputs are no tokens."""
+        return int(self.x.max()) + 1 if self.x.dtype == np.int64 else 0
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one sample."""
@@ -152,7 +163,7 @@ class Dataset:
         ----------
         path : str or Path
             Ends in ``.npz``; the file is written whole or not at all. Where images are 1 or 3
-            pixels wide, the study must add ``layout: chw``.
+            pixels wide, the study must add ``layout: chw``, and for tokens ``tokens: true``.
 
         Raises
         ------
@@ -199,6 +210,7 @@ def make_dataset(
     test: NDArray[np.bool_] | None = None,
     class_names: tuple[str, ...] = (),
     coarse: NDArray[Any] | None = None,
+    tokens: bool = False,
     **told: Any,
 ) -> Dataset:
     """Check the arrays, number the clients and hash the contents.
@@ -215,6 +227,8 @@ def make_dataset(
     test : ndarray of bool, shape [N], optional
     coarse : ndarray, shape [N], optional
         Superclass of each sample, whole numbers from 0; a class must not lie in two.
+    tokens : bool
+        Whether ``x`` [N, T] holds tokens: whole numbers from 0 of any numeric type, kept as int64.
     **told
         Fields ``feature_names`` and ``notes``.
 
@@ -230,23 +244,20 @@ def make_dataset(
     (3, 3, (2,), 'float32')
     """
     _check_lengths({"x": x, "y": y, "client": client, "test": test, "coarse": coarse})
-    pixels, labels = np.ascontiguousarray(as_pixels(x)), as_labels(y)
+    inputs, labels = np.ascontiguousarray(_as_inputs(x, tokens)), as_labels(y)
     numbers, names, merged = _as_clients(client)
     publisher = None if test is None else np.array(test, dtype=np.bool_)
     superclass = None if coarse is None else _as_superclasses(labels, coarse)
-    kept = {"x": pixels, "y": labels, "client": numbers, "test": publisher, "coarse": superclass}
+    kept: dict[str, Any] = {"x": inputs, "y": labels, "client": numbers}
+    kept |= {"test": publisher, "coarse": superclass}
     return Dataset(
         name=name,
-        x=pixels,
-        y=labels,
         n_classes=max(int(labels.max()) + 1, len(class_names)),
-        client=numbers,
-        test=publisher,
         provenance=provenance,
         content_hash=_hash_of(kept, names),
         client_names=names,
         class_names=class_names,
-        coarse=superclass,
+        **kept,
         **told | {"notes": (*told.get("notes", ()), *merged)},
     )
 
@@ -283,7 +294,7 @@ def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
     if x.dtype.kind != "f":
         raise InputError(
             f"x must be uint8 (0 to 255) or floating point, got {x.dtype}: save bytes as uint8, "
-            "other numbers as float32"
+            "other numbers as float32, or say tokens: true of numbers that stand for words"
         )
     with np.errstate(over="ignore"):
         pixels = x.astype(np.float32, copy=False)
@@ -296,6 +307,30 @@ def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
             value = x.reshape(-1)[first]
             raise InputError(f"x must be finite float32 numbers, got {value:g} in sample {sample}")
     return pixels
+
+
+def _as_inputs(x: NDArray[Any], tokens: object) -> NDArray[Any]:
+    if not isinstance(tokens, bool):
+        raise InputError(f"tokens must be true or false, got {tokens!r}")
+    return as_tokens(x) if tokens else as_pixels(x)
+
+
+def as_tokens(x: NDArray[Any]) -> NDArray[np.int64]:
+    """Return tokens ``[N, T]`` as int64, refusing any that is no whole number in 0..16777215.
+
+    >>> as_tokens(np.array([[3.0, 0.0]])).tolist()
+    [[3, 0]]
+    """
+    legal = f"x must hold tokens [N, T], whole numbers from 0 to {MAX_TOKENS - 1}"
+    if x.ndim != 2 or x.dtype.kind not in "iuf":
+        raise InputError(f"{legal}, got {x.dtype} of shape {list(x.shape)}")
+    wrong = ~((x >= 0) & (x < MAX_TOKENS))
+    if x.dtype.kind == "f":
+        wrong |= x != np.floor(x)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0].tolist()
+        raise InputError(f"{legal}, got {x[row, column]} in sample {row}")
+    return x.astype(np.int64)
 
 
 def as_labels(y: NDArray[Any], key: str = "y") -> NDArray[np.int64]:

@@ -35,12 +35,13 @@ def clients_from(
     size: int | None = None,
     layout: str | None = None,
     group: str | Mapping[Any, Any] | None = None,
+    tokens: bool = False,
     name: str = "clients",
 ) -> Dataset:
     """Make a data set from another library's clients: a table, a mapping, a Dataset.
 
     A study can read the file that ``.save("mine.npz")`` of the result writes. The same samples in
-    the same order have one content hash whatever the source type, but uint8 and floats differ.
+    one order have one content hash whatever the source type, but uint8 and floats differ.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ def clients_from(
         ``{client: sample numbers}`` (others are left out).
     group : str or mapping, optional
         Groups of clients: a table's column, or ``{client: group}``.
+    tokens : bool
+        Whether inputs are tokens: whole numbers from 0 that stand for words, equally many a sample.
     name : str
 
     Raises
@@ -64,26 +67,23 @@ def clients_from(
     Examples
     --------
     >>> import pandas as pd
-    >>> visits = pd.DataFrame({"age": [61, 47, 70], "outcome": ["well", "ill", "ill"],
-    ...                        "site": ["Lund", "Bern", "Lund"]})
-    >>> data = clients_from(visits, label="outcome", client="site")
+    >>> visits = pd.DataFrame({"age": [61, 47], "is": ["well", "ill"], "site": ["Lund", "Bern"]})
+    >>> data = clients_from(visits, label="is", client="site")
     >>> data.y.tolist(), data.class_names, data.client.tolist(), data.client_names
-    ([1, 0, 0], ('ill', 'well'), [1, 0, 1], ('Bern', 'Lund'))
+    ([1, 0], ('ill', 'well'), [1, 0], ('Bern', 'Lund'))
     """
     roles: dict[str, Any] = {"label": label, "features": features, "image": image}
     roles |= {"root": root, "size": size, "group": None if isinstance(group, Mapping) else group}
+    form: Any = {"client": client, "layout": layout, "tokens": tokens}
     if isinstance(group, Mapping):
-        made = clients_from(source, client=client, layout=layout, name=name, **roles)
-        return in_mapped_groups(made, group)
+        return in_mapped_groups(clients_from(source, name=name, **form, **roles), group)
     if _is_table(source):
-        asked = "client" if client is None else client
-        return from_columns(_columns(source, name), client=asked, layout=layout, **roles)
+        form["client"] = "client" if client is None else client
+        return from_columns(_columns(source, name), **form, **roles)
     about = _refuse_roles(source, roles)
-    if not isinstance(source, Mapping):
-        return from_samples(name, source, about, client=client, layout=layout)
-    if client is not None:
-        raise InputError("client must not be given for a mapping, whose keys are the clients")
-    return _from_mapping(name, source, layout)
+    if isinstance(source, Mapping):
+        return _from_mapping(name, source, **form)
+    return from_samples(name, source, about, **form)
 
 
 def _columns(table: Any, name: str) -> Columns:
@@ -129,15 +129,19 @@ def _classes_of(
         raise
 
 
-def _from_mapping(name: str, source: Mapping[Any, Any], layout: str | None) -> Dataset:
+def _from_mapping(
+    name: str, source: Mapping[Any, Any], *, client: Any, layout: str | None, tokens: bool
+) -> Dataset:
     """Concatenate the samples of all clients."""
+    if client is not None:
+        raise InputError("client must not be given for a mapping, whose keys are the clients")
     if not source:
         raise InputError("source must hold at least one client, got an empty mapping")
     _check_names(source)
     inputs: list[NDArray[Any]] = []
     labels: list[list[Any]] = []
-    for client, held in source.items():
-        where = f"client {client!r}"
+    for owner, held in source.items():
+        where = f"client {owner!r}"
         if not isinstance(held, tuple | list) or len(held) != 2:
             raise InputError(f"{where} must hold (x, y), got {type(held).__name__}")
         try:
@@ -166,4 +170,5 @@ def _from_mapping(name: str, source: Mapping[Any, Any], layout: str | None) -> D
         client=np.repeat(as_clients(list(source), "client"), [len(x) for x in inputs]),
         class_names=class_names,
         provenance=f"mapping of {len(source)} clients",
+        tokens=tokens,
     )

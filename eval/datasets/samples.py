@@ -16,13 +16,19 @@ _READ_AGAIN = 8  # samples read twice, to detect random transforms
 
 
 def from_samples(
-    name: str, source: Any, provenance: str, *, client: Any = None, layout: str | None = None
+    name: str,
+    source: Any,
+    provenance: str,
+    *,
+    client: Any = None,
+    layout: str | None = None,
+    tokens: bool = False,
 ) -> Dataset:
     """Make a data set from a map-style Dataset: any object with ``len()`` and ``source[i]``.
 
     Parameters
     ----------
-    name, provenance : str
+    name, provenance, tokens
         As for :func:`~latecomer.eval.datasets.dataset.make_dataset`.
     source : sequence
         Samples ``(x, y)``, or ``(x, y, client)`` where ``client`` is not given.
@@ -58,6 +64,7 @@ def from_samples(
         client=as_clients(ids, "client"),
         class_names=class_names,
         provenance=provenance,
+        tokens=tokens,
     )
 
 

@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds.shift.client_shift import KINDS, divergence, nearest
-from latecomer.eval.federation.domain_classifier import ADistance, a_distance
+from latecomer.eval.federation.domain_classifier import (
+    ADistance,
+    a_distance,
+    token_counts,
+)
 
 if TYPE_CHECKING:
     from latecomer.models.task.clients import Clients
@@ -158,7 +162,8 @@ def split_diagnostics(
 
 
 def _samples(clients: "Clients", index: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return inputs as the network sees them, and labels, of all samples of one client."""
+    """Return inputs as the network sees them, or tokens' counts, and labels, of one client."""
     own, test = clients.support_of(index), clients.query_of(index)
     x = np.concatenate([own.x.cpu().numpy(), test.x.cpu().numpy()])
+    x = token_counts(x) if clients.holds_tokens else x
     return x, np.concatenate([own.labels().cpu().numpy(), test.labels().cpu().numpy()])

@@ -19,6 +19,7 @@ CLASSIFIERS = ("linear", "mlp")
 _MLP_WIDTH = 64
 _MAX_SAMPLES = 2000
 _FOLDS = 5
+_BUCKETS = 256
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,20 @@ def a_distance(
         standard_error=float(np.sqrt(np.sum(rate * (1 - rate) / n)) / 2),
         n=(len(a), len(b)),
     )
+
+
+def token_counts(x: NDArray[Any]) -> Floats:
+    """Return how often tokens of each remainder modulo 256 stand in samples ``[n, T]``.
+
+    Vectors ``[n, 256]`` for a classifier: as numbers, tokens mean nothing.
+
+    >>> token_counts(np.array([[3, 0, 259]]))[0, :4].tolist()
+    [1.0, 0.0, 0.0, 2.0]
+    """
+    counts = np.zeros((len(x), _BUCKETS))
+    buckets = np.asarray(x, dtype=np.int64) % _BUCKETS
+    np.add.at(counts, (np.arange(len(x))[:, None], buckets), 1)
+    return counts
 
 
 def _judged(x: Floats, domain: Ints, classifier: str, rng: np.random.Generator) -> Ints:

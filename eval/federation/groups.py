@@ -121,8 +121,12 @@ def standardisation(
 ) -> Standardisation:
     """Compute mean and sd over the seen clients' support data; constant inputs get sd 1.
 
-    Two passes, ``block`` samples at a time, so that memory does not grow with the data.
+    Two passes, ``block`` samples at a time, so that memory does not grow with the data. Tokens are
+    left as they are: mean 0 and sd 1.
     """
+    if dataset.vocabulary:
+        zero = np.zeros(dataset.input_shape, dtype=np.float32)
+        return Standardisation(zero, np.ones_like(zero))
     rows = np.concatenate([client.support for client in seen])
     axes = (0,) if dataset.x.ndim == 2 else (0, 2, 3)
 

@@ -14,7 +14,7 @@ from latecomer.bounds.meta_learning.pefll import pefll_32
 from latecomer.bounds.meta_learning.unequal_sizes import two_step_kl_unequal
 from latecomer.bounds.shift.adaptation import ben_david
 from latecomer.bounds.uniform_convergence.seen_clients import pfedhn_eps
-from latecomer.eval.federation.distances import a_distance
+from latecomer.eval.federation.domain_classifier import a_distance, token_counts
 from latecomer.eval.federation.groups import Federation, Group
 from latecomer.eval.measures.bound_constants import (
     Constant,
@@ -196,7 +196,9 @@ def _domain_constants(
     """Divergence, joint error and sample size of one shifted group, whatever the method."""
     source = _everything(federation.seen.clients, query_only=True)
     target = _everything(group.clients, query_only=False)
-    distance = a_distance(source[0].cpu().numpy(), target[0].cpu().numpy(), seed=seed)
+    vectors = token_counts if federation.seen.clients.holds_tokens else None
+    both = (one[0].cpu().numpy() for one in (source, target))
+    distance = a_distance(*both, seed=seed, features=vectors)
     return (
         Constant(
             "divergence",

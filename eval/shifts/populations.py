@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.datasets.dataset import Dataset, as_tokens
 from latecomer.eval.shifts.other_data_set import Lack, refill
 from latecomer.eval.shifts.own_function import apply_own, import_shift, source_hash
 from latecomer.eval.shifts.transforms import SHIFTS, check_shifts
@@ -112,7 +112,7 @@ def shifted_populations(
         raise InputError(f"shifts.{next(iter(asked))} needs novel clients, got a split without any")
     elsewhere = ("dataset", "function", *OTHER_LAWS)
     own_settings = {name: v for name, v in asked.items() if name not in elsewhere}
-    check_shifts(own_settings, dataset.input_shape)
+    check_shifts(own_settings, dataset.input_shape, tokens=dataset.vocabulary > 0)
     setting = _Setting(dataset, split, seed, query, validation, split.novel)
     populations: list[Population] = []
     for name, entries in asked.items():
@@ -185,20 +185,36 @@ def _by_functions(
 
 def _moved(setting: _Setting, name: str, severity: float, shifted: Shifted) -> Population:
     """Shift all samples of each client, with a generator per client."""
-    x: list[NDArray[np.float32]] = []
+    x: list[NDArray[Any]] = []
     y: list[Ints] = []
     rows: list[ClientRows] = []
     place = 0
     for client in setting.clients:
         own = client.rows("all")
         rng = setting.generator(name, client.id, severity)
-        x.append(shifted(setting.dataset.x[own], severity, rng))
+        x.append(_of_kind(setting.dataset, name, shifted(setting.dataset.x[own], severity, rng)))
         y.append(setting.dataset.y[own])
         ends = np.cumsum([len(client.support), len(client.validation)])
         parts = np.split(np.arange(place, place + len(own)), ends)
         rows.append(ClientRows(client.id, *parts))
         place += len(own)
     return Population(name, severity, np.concatenate(x), np.concatenate(y), tuple(rows))
+
+
+def _of_kind(dataset: Dataset, name: str, x: NDArray[Any]) -> NDArray[Any]:
+    """Return shifted inputs, tokens if the data are, which must be such as the data hold."""
+    if not dataset.vocabulary:
+        return x
+    try:
+        tokens = as_tokens(x)
+    except InputError as error:
+        raise InputError(f"shifts: {name}: {error}") from error
+    if int(tokens.max()) >= dataset.vocabulary:
+        raise InputError(
+            f"shifts: {name} must give tokens from 0 to {dataset.vocabulary - 1}, as the data "
+            f"hold, got {int(tokens.max())}"
+        )
+    return tokens
 
 
 def _extrapolated(setting: _Setting, name: str, alphas: Sequence[float]) -> Iterator[Population]:
@@ -243,6 +259,8 @@ def _from_data_sets(
         label = entry["label"]
         source = setting.dataset
         target = load_dataset({key: v for key, v in entry.items() if key != "label"})
+        if source.vocabulary or target.vocabulary:
+            raise InputError(f"shifts.dataset: {label} needs inputs that are numbers, got tokens")
         rng = setting.generator(name, label)
         refilled = refill(source, target, setting.split.novel, label=label, rng=rng)
         origin = target.content_hash

@@ -39,7 +39,9 @@ def check_severity(name: str, severity: Any) -> float:
     return SHIFTS[name].checked(severity)
 
 
-def check_shifts(shifts: Mapping[str, Sequence[float]], input_shape: Sequence[int]) -> None:
+def check_shifts(
+    shifts: Mapping[str, Sequence[float]], input_shape: Sequence[int], *, tokens: bool = False
+) -> None:
     """Refuse a study's shifts that are unknown, out of range or do not fit its data.
 
     Parameters
@@ -48,6 +50,8 @@ def check_shifts(shifts: Mapping[str, Sequence[float]], input_shape: Sequence[in
         Severities by shift.
     input_shape : sequence of int
         Shape of one sample.
+    tokens : bool
+        Whether samples are tokens, which no shift of this package changes.
 
     Raises
     ------
@@ -58,3 +62,5 @@ def check_shifts(shifts: Mapping[str, Sequence[float]], input_shape: Sequence[in
             check_severity(name, severity)
         if severities and SHIFTS[name].images and len(input_shape) != 3:
             raise not_images(name, input_shape)
+        if severities and tokens and SHIFTS[name].function is not None:
+            raise InputError(f"shifts.{name} needs inputs that are numbers, got tokens")

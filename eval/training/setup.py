@@ -64,6 +64,7 @@ def _task(federation: Federation, model: ModelSettings, source: str) -> Task:
         encoder=model.encoder,
         hypernetwork=sizes,
         generated_limit=model.generated_limit or GENERATED_LIMIT,
+        vocabulary=dataset.vocabulary,
     )
 
 

@@ -75,8 +75,7 @@ def check_chain(task: Task, layers: Sequence[str], params: Mapping[str, Tensor])
     ------
     ValueError
     """
-    draw = torch.Generator().manual_seed(0)
-    x = torch.randn(2, *task.input_shape, generator=draw, dtype=task.dtype)
+    x = task.random_inputs(2, torch.Generator().manual_seed(0))
     expected = task.logits(params, x)
     for k, layer in enumerate(layers[:-1]):
         try:

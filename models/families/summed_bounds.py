@@ -39,6 +39,7 @@ class SummedBounds(Method, ABC):
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Begin with equal odds and ``tau = 1``; no client has been heard."""
+        task.refuse_tokens(self.name)
         width, rows = clients.x[0].numel() + 1, task.n_classes - 1
         how: Any = {"dtype": torch.float64, "device": clients.device}
         zero = torch.zeros(rows, width, **how)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -19,6 +19,7 @@ from latecomer.models.task import targets
 from latecomer.models.task.state import Params
 from latecomer.models.task.targets import ConvNet, Shape
 from latecomer.models.task.task import Task
+from latecomer.models.task.tokens import counted
 
 _BLOCK = 50
 """Samples embedded at a time when no gradient is needed."""
@@ -77,6 +78,30 @@ class Unlabelled(Encoder):
     def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
         return self.of_inputs(params, x)
+
+
+@dataclass(frozen=True, eq=False)
+class OfCounts(Encoder):
+    """An encoder of vectors that is given tokens: it sees how often each stands in a sample.
+
+    Attributes
+    ----------
+    of_vectors : Encoder
+        Makes the descriptor from counts, see `counted`, and labels.
+    vocabulary : int
+        Length of a vector of counts.
+    """
+
+    of_vectors: Encoder
+    vocabulary: int
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return self.of_vectors.initial(generator)
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, T]``, ``y [c, b]``."""
+        return self.of_vectors(params, counted(x, self.vocabulary), y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,13 +201,16 @@ def encoder(task: Task, dim: int) -> Encoder:
     """Build the encoder named by ``task.encoder`` for descriptors of length ``dim``.
 
     ``auto`` is the convolutional net for images and the dense one for vectors. Encoders that read
-    no labels (``SET_ENCODERS``) can be used instead.
+    no labels (``SET_ENCODERS``) can be used instead. Of tokens, encoders see the counts.
 
     Raises
     ------
     ValueError
         If the name is unknown or the encoder does not fit the inputs.
     """
+    if task.vocabulary:
+        vectors = replace(task, input_shape=(task.vocabulary,), vocabulary=0)
+        return OfCounts(encoder(vectors, dim), task.vocabulary)
     name = task.encoder
     if name == "auto":
         name = "mlp" if len(task.input_shape) == 1 else "convnet"

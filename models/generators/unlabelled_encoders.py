@@ -4,7 +4,7 @@ All map sets ``x [c, b, ...]`` to descriptors ``[c, dim]`` that do not depend on
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from latecomer.models.generators.set_encoders import deep_sets
 from latecomer.models.task import targets
 from latecomer.models.task.state import Params, part
 from latecomer.models.task.task import Task
+from latecomer.models.task.tokens import counted
 
 
 class SetEncoder(Protocol):
@@ -142,6 +143,30 @@ class BatchAveraged:
         return torch.stack(sums).sum(dim=0) / x.shape[1]
 
 
+@dataclass(frozen=True, eq=False)
+class SetsOfCounts:
+    """An encoder of vectors that is given tokens: it sees how often each stands in a sample.
+
+    Attributes
+    ----------
+    of_vectors : SetEncoder
+        Makes the descriptor from counts, see `counted`.
+    vocabulary : int
+        Length of a vector of counts.
+    """
+
+    of_vectors: SetEncoder
+    vocabulary: int
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return self.of_vectors.initial(generator)
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, T]``."""
+        return self.of_vectors(params, counted(x, self.vocabulary))
+
+
 def _in_sets(x: Tensor, n_sets: int) -> Tensor:
     """Give samples ``[c * b, ...]`` their set axis back: ``[c, b, ...]``."""
     return x.reshape(n_sets, -1, *x.shape[1:])
@@ -215,6 +240,10 @@ def set_encoder_named(name: str, task: Task, dim: int, width: int = 200) -> SetE
     >>> type(set_encoder_named("unit-deepsets", task, 5)).__name__
     'UnitDeepSets'
     """
+    if task.vocabulary:
+        vectors = replace(task, input_shape=(task.vocabulary,), vocabulary=0)
+        named = set_encoder_named(name, vectors, dim, width)
+        return SetsOfCounts(named, task.vocabulary)
     if name == "unit-deepsets":
         return unit_deep_sets(task, dim, width)
     return deep_sets(task, dim, width) if name == "deepsets" else SET_ENCODERS[name](task, dim)

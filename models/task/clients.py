@@ -75,7 +75,8 @@ class Clients:
     Attributes
     ----------
     x : Tensor
-        All inputs ``[N, D]`` or ``[N, C, H, W]``; uint8 (then divided by 255) or floating.
+        All inputs ``[N, D]`` or ``[N, C, H, W]``; uint8 (then divided by 255) or floating. Or
+        tokens ``[N, T]``, int64, with mean 0 and sd 1.
     y : Tensor
         All labels ``[N]``, int64.
     support, query : Tensor
@@ -126,6 +127,11 @@ class Clients:
         """Device that holds the samples."""
         return self.x.device
 
+    @property
+    def holds_tokens(self) -> bool:
+        """Whether inputs are tokens, which are never scaled."""
+        return self.x.dtype == torch.int64
+
     @cached_property
     def sizes_on_host(self) -> tuple[list[int], list[int]]:
         """True sizes of support and query as Python numbers, read from the device only once."""
@@ -138,6 +144,8 @@ class Clients:
         half as long.
         """
         x = self.x.index_select(0, rows.reshape(-1))
+        if self.holds_tokens:
+            return x.to(self.sd.dtype).view(*rows.shape, *x.shape[1:])
         if not x.is_floating_point():
             x = x.to(torch.float32).div_(255)
         # Standardised channel by channel, as stored: channels-last it would take three at a time.

@@ -16,6 +16,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from latecomer.models.task.state import Params
+from latecomer.models.task.tokens import TOKENS, random_inputs
 
 Make = Callable[..., Any]
 """``(input_shape, n_out) -> module``: a class or a function."""
@@ -84,11 +85,12 @@ def said(error: Exception) -> str:
 
 
 def skeleton(
-    make: Make, input_shape: tuple[int, ...], n_out: int, dtype: torch.dtype
+    make: Make, input_shape: tuple[int, ...], n_out: int, dtype: torch.dtype, vocabulary: int = 0
 ) -> tuple[nn.Module, str]:
     """Build a net for its structure, and hold it to what a target network must be.
 
     Everything is tried on random inputs of the shape that clients have, before anything is trained.
+    With a ``vocabulary``, inputs are tokens below it.
 
     Returns
     -------
@@ -109,12 +111,14 @@ def skeleton(
     _check_draws(params, drawn(make, input_shape, n_out, seed=0, dtype=dtype))
     net = net.to("meta")
     draw = torch.Generator().manual_seed(0)
-    x = torch.randn(_SAMPLES, *input_shape, generator=draw, dtype=dtype)
+    x = random_inputs(_SAMPLES, input_shape, vocabulary, dtype=dtype, draw=draw)
+    x = x.long() if vocabulary else x
     apply = partial(_tried, net, n_out=n_out)
     _check_purity(net, params, x, apply)
     _check_samples_apart(params, x, apply)
     _check_slopes(params, x, apply)
     setattr(net, ANY_LAYOUT, _takes_any_layout(net, params, x))
+    setattr(net, TOKENS, vocabulary > 0)
     return net, _not_side_by_side(net, params, x)
 
 
@@ -174,18 +178,26 @@ def _tried(net: nn.Module, params: Params, x: Tensor, *, n_out: int) -> Tensor:
     try:
         made = functional_call(net, params, (x,))
     except Exception as error:
-        raise ValueError(
-            f"target fails on inputs of shape {tuple(x.shape)}: {said(error)}"
-        ) from error
+        raise ValueError(f"target fails on {_told(net, x)}: {said(error)}") from error
+    weights = next(iter(params.values())).dtype
     legal = f"target must return logits [B, {n_out}] for inputs [B, ...]"
     if not isinstance(made, Tensor):
         raise ValueError(f"{legal}, got {type(made).__name__}")
-    if made.shape != (len(x), n_out) or made.dtype != x.dtype:
-        kind = "" if made.dtype == x.dtype else f" in {made.dtype} for {x.dtype}"
+    if made.shape != (len(x), n_out) or made.dtype != weights:
+        kind = "" if made.dtype == weights else f" in {made.dtype} for {weights}"
         raise ValueError(f"{legal}, got {list(made.shape)} for {list(x.shape)}{kind}")
     if not bool(made.isfinite().all()):
         raise ValueError("target must start with finite outputs, got NaN or inf")
     return made
+
+
+def _told(net: nn.Module, x: Tensor) -> str:
+    """Say what a net was tried on."""
+    shape = f"inputs of shape {tuple(x.shape)}"
+    if not x.is_floating_point():
+        return f"{shape}, tokens from 0 to {int(x.max())}"
+    embeds = any(isinstance(one, nn.Embedding | nn.EmbeddingBag) for one in net.modules())
+    return f"{shape}, numbers (data with tokens: true hold tokens)" if embeds else shape
 
 
 def _check_purity(net: nn.Module, params: Params, x: Tensor, apply: Callable[..., Tensor]) -> None:

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from latecomer.models.task.own_nets import ANY_LAYOUT
 from latecomer.models.task.precision import narrow_products
 from latecomer.models.task.state import Params
+from latecomer.models.task.tokens import reads_tokens
 
 Shape = tuple[int, ...]
 Builder = Callable[[Shape, int], nn.Module]
@@ -358,6 +359,7 @@ def _apply(net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor
         return net.stateless(params, x, kept)
     if isinstance(net, StatelessNet):
         return net.stateless(params, x)
+    x = x.long() if reads_tokens(net) else x
     if getattr(net, ANY_LAYOUT, False):
         output: Tensor = functional_call(net, dict(params), (x,))
         return output

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from latecomer.models.task import objectives, own_nets, targets
 from latecomer.models.task.state import Params
+from latecomer.models.task.tokens import TOKENS, random_inputs
 
 GENERATED_LIMIT = 5_000_000
 """Most target weights that a network makes unless a task says otherwise: with heads of 100 inputs,
@@ -53,6 +54,8 @@ class Task:
         Why clients cannot train side by side; empty: they can.
     generated_limit : int
         Most target weights that a hypernetwork may make.
+    vocabulary : int
+        Inputs are tokens below it, whole numbers; 0: they are numbers.
     """
 
     target: nn.Module
@@ -69,11 +72,12 @@ class Task:
     make: own_nets.Make | None = None
     one_by_one: str = ""
     generated_limit: int = GENERATED_LIMIT
+    vocabulary: int = 0
 
     def __post_init__(self) -> None:
         for name, least, most in (
             *(("n_classes", 2, None), ("hidden", 0, 5), ("width", 1, None)),
-            ("generated_limit", 1, None),
+            *(("generated_limit", 1, None), ("vocabulary", 0, None)),
         ):
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool)
@@ -110,6 +114,20 @@ class Task:
         seed = int(torch.randint(2**62, (), generator=generator))
         shape, dtype = self.input_shape, self.dtype
         return own_nets.drawn(self.make, shape, self.n_classes, seed=seed, dtype=dtype)
+
+    def random_inputs(self, n: int, draw: torch.Generator) -> Tensor:
+        """Return ``n`` samples of the kind that the target takes, in the weights' type."""
+        return random_inputs(n, self.input_shape, self.vocabulary, dtype=self.dtype, draw=draw)
+
+    def refuse_tokens(self, what: str) -> None:
+        """Refuse inputs that are tokens, on behalf of what compares inputs as vectors.
+
+        Raises
+        ------
+        ValueError
+        """
+        if self.vocabulary:
+            raise ValueError(f"{what} needs inputs that are numbers, got tokens")
 
     def dropping(self, kept: Tensor | None, *place: int) -> "Task":
         """Return the task of a local step, with masks ``kept[place]``; None: the task as it is.
@@ -149,6 +167,7 @@ def make_task(
     encoder: str = "auto",
     hypernetwork: Mapping[str, Any] | None = None,
     generated_limit: int = GENERATED_LIMIT,
+    vocabulary: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Task:
     """Build the task of a data set.
@@ -170,6 +189,8 @@ def make_task(
         hypernetworks.
     generated_limit : int
         Most target weights that a hypernetwork may make.
+    vocabulary : int
+        Inputs ``(T,)`` are tokens below it, for a net of one's own; 0: they are numbers.
     dtype : torch.dtype
         Floating type of all weights.
 
@@ -186,30 +207,37 @@ def make_task(
     121182
     """
     size = dict(hypernetwork or {})
-    unknown = sorted(set(size) - {"hidden", "width", "spectral"})
-    if unknown:
-        raise ValueError(
-            f"hypernetwork takes hidden, width and spectral, got hypernetwork.{unknown[0]}"
-        )
+    for key in sorted(set(size) - {"hidden", "width", "spectral"}):
+        raise ValueError(f"hypernetwork takes hidden, width and spectral, got hypernetwork.{key}")
     shape = tuple(input_shape)
     return Task(
         n_classes=n_classes,
         input_shape=shape,
         encoder=encoder,
         generated_limit=generated_limit,
-        **_target(target, shape, n_classes, dtype),
+        vocabulary=vocabulary,
+        **_target(target, shape, n_classes, vocabulary, dtype),
         **size,
     )
 
 
 def _target(
-    target: str | nn.Module | own_nets.Make, shape: tuple[int, ...], n_classes: int, dtype: Any
+    target: str | nn.Module | own_nets.Make,
+    shape: tuple[int, ...],
+    n_classes: int,
+    vocabulary: int,
+    dtype: torch.dtype,
 ) -> dict[str, Any]:
     """Return what a task says of its target network."""
     if isinstance(target, str):
+        if vocabulary:
+            raise ValueError(
+                f"target must be a net of one's own, as file.py:Net, for tokens, got {target!r}"
+            )
         return {"target": targets.build(target, shape, n_classes).to(dtype)}
     if isinstance(target, nn.Module):
         own_nets.refuse_unfit(target)
+        setattr(target, TOKENS, vocabulary > 0)
         return {"target": target.to(dtype)}
-    net, one_by_one = own_nets.skeleton(target, shape, n_classes, dtype)
+    net, one_by_one = own_nets.skeleton(target, shape, n_classes, dtype, vocabulary)
     return {"target": net, "make": target, "one_by_one": one_by_one}

@@ -33,6 +33,18 @@ def test_the_files_it_is_built_with_exist():
     assert (PAGES / "style.css").is_file()
 
 
+def test_pages_include_files_that_exist():
+    included = 0
+    for page in PAGES.rglob("*.md"):
+        lines = page.read_text("utf-8").splitlines()
+        for line in (one for one in lines if re.match(r"-+\s*8\s*<", one)):
+            found = re.fullmatch(r'--8<-- "([\w/.-]+)(:[\w-]+)?"', line)
+            assert found, f"{page.name}: {line} would be shown as it stands"
+            assert (ROOT / "docs" / "examples" / found[1]).is_file(), line
+            included += 1
+    assert included > 10
+
+
 def test_every_bound_is_on_one_theory_page():
     facts = [
         name

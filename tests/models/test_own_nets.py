@@ -18,6 +18,7 @@ from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import body_names, features, head_names, layers
 from latecomer.models.task.state import part
 from latecomer.models.task.task import Task, make_task
+from latecomer.models.task.tokens import counted
 
 NETWORKS = Path(__file__).resolve().parents[2] / "docs" / "examples" / "networks"
 CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=3, batch_size=4)
@@ -48,10 +49,13 @@ def written(folder: Path, code: str, name: str = "Net") -> str:
     return f"{folder / 'net.py'}:{name}"
 
 
-def own_task(path: str, shape: tuple[int, ...], n_classes: int = 4, **settings: object) -> Task:
+def own_task(
+    path: str, shape: tuple[int, ...], n_classes: int = 4, words: int = 0, **settings: object
+) -> Task:
     return make_task(
         input_shape=shape,
         n_classes=n_classes,
+        vocabulary=words,
         dtype=torch.float64,
         hypernetwork={"hidden": 1, "width": 8},
         target=import_target(path, settings),
@@ -68,6 +72,15 @@ def pictures(make_population: Callable[..., Clients]) -> Callable[..., Clients]:
         return replace(clients, x=x, mean=torch.zeros(()).double(), sd=torch.ones(()).double())
 
     return made
+
+
+@pytest.fixture
+def texts(make_population: Callable[..., Clients]) -> Clients:
+    """Clients whose samples are six tokens, from 0 to 11."""
+    clients = make_population((12, 1, 7, 5), dtype=torch.float64)
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randint(12, (len(clients.y), 6), generator=draw)
+    return replace(clients, x=x)
 
 
 METHODS = (
@@ -87,6 +100,7 @@ def agree(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
     [
         ("group_norm.py:GroupNormNet", (1, 8, 8)),
         ("feature_transformer.py:FeatureTransformer", (6,)),
+        ("token_transformer.py:TokenTransformer", (6,)),
     ],
 )
 def test_examples_train_alike_on_both_paths_and_serve(
@@ -95,9 +109,12 @@ def test_examples_train_alike_on_both_paths_and_serve(
     name: str,
     make_population: Callable[..., Clients],
     pictures: Callable[..., Clients],
+    texts: Clients,
 ) -> None:
-    task = own_task(f"{NETWORKS}/{path}", shape, width=4)
-    clients = pictures() if len(shape) == 3 else make_population((12, 1, 7, 5), dtype=torch.float64)
+    words = {"words": 12, "vocabulary": 12} if path.startswith("token") else {}
+    task = own_task(f"{NETWORKS}/{path}", shape, width=4, **words)
+    vectors = make_population((12, 1, 7, 5), dtype=torch.float64)
+    clients = texts if words else pictures() if len(shape) == 3 else vectors
     method, logs = make_method(name), list[RoundLog]()
     serial = train(method, task, clients, CONFIG, seed=0, path="serial")
     beside = train(method, task, clients, CONFIG, seed=0, path="vectorised", on_round=logs.append)
@@ -421,3 +438,55 @@ def test_fresh_weights_are_those_of_the_constructor(tmp_path: Path) -> None:
     again = task.initial(torch.Generator().manual_seed(1))
     assert torch.equal(first["fc.bias"], again["fc.bias"])
     assert own_nets.head_of(task.target, 4) == "fc"
+
+
+TOKENS = f"{NETWORKS}/token_transformer.py:TokenTransformer"
+
+
+def test_a_net_is_given_whole_numbers(tmp_path: Path, texts: Clients) -> None:
+    code = (
+        "class Net(nn.Module):\n    def __init__(self, input_shape, n_out):\n"
+        "        super().__init__(); self.words = nn.Embedding(12, n_out)\n"
+        "    def forward(self, x):\n        assert x.dtype == torch.int64\n"
+        "        return self.words(x).sum(1)\n"
+    )
+    task = own_task(written(tmp_path, code), (6,), words=12)
+    params = task.initial(torch.Generator().manual_seed(0))
+    made = task.logits(params, texts.inputs(torch.arange(5)))
+    assert torch.equal(made, params["words.weight"][texts.x[:5]].sum(1))
+
+
+@pytest.mark.parametrize("name", ["odpfl_hn", "pfedhn_pc", "pefll"])
+def test_descriptors_of_texts_are_of_their_counts(name: str, texts: Clients) -> None:
+    task, method = own_task(TOKENS, (6,), words=12, vocabulary=12), make_method(name)
+    state = train(method, task, texts, CONFIG, seed=0)
+    turned = replace(texts, x=texts.x.flip(1))
+    if name == "pfedhn_pc":  # embeds clients and describes none
+        return
+    told = [method.describe(task, state, one.support_of(0)) for one in (texts, turned)]
+    torch.testing.assert_close(*told)
+    other = replace(texts, x=(texts.x + 1) % 12)
+    assert not torch.allclose(told[0], method.describe(task, state, other.support_of(0)))
+
+
+def test_a_linear_layer_on_counts_is_a_mean_of_embeddings(texts: Clients) -> None:
+    weight = torch.randn(3, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x = texts.inputs(torch.arange(8).view(2, 4))
+    made = torch.nn.functional.linear(counted(x, 12), weight)
+    mean = torch.nn.functional.embedding(x.long(), weight.T).mean(-2)
+    torch.testing.assert_close(made, mean * 6 * (12 / 6) ** 0.5)
+
+
+def test_what_takes_no_tokens(texts: Clients, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"net of one's own, as file.py:Net, for tokens"):
+        make_task(input_shape=(6,), n_classes=4, vocabulary=12)
+    with pytest.raises(ValueError, match=r"tokens from 0 to 11: IndexError: index out of range"):
+        own_task(TOKENS, (6,), words=12, vocabulary=11)
+    with pytest.raises(ValueError, match=r"numbers .data with tokens: true hold tokens.: Runtime"):
+        own_task(TOKENS, (6,), vocabulary=12)
+    with pytest.raises(ValueError, match=r"tokens from 0 to 11: RuntimeError"):
+        own_task(written(tmp_path, net(LINEAR, "return self.fc(x)")), (6,), words=12)
+    task = own_task(TOKENS, (6,), words=12, vocabulary=12)
+    for name in ("glmm", "pfl_nearest"):
+        with pytest.raises(ValueError, match=f"{name} needs inputs that are numbers, got tokens"):
+            train(make_method(name), task, texts, CONFIG, seed=0)

@@ -27,7 +27,7 @@ _DAMAGE = (
 )
 
 
-def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
+def read_npz(*, path: str | Path, layout: str | None = None, tokens: bool = False) -> Dataset:
     """Read ``x``, ``y``; optionally ``client``, ``class_names``, ``group``; no other arrays.
 
     Parameters
@@ -37,6 +37,8 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
     layout : {"vector", "hw", "chw", "hwc"}, optional
         Layout of ``x``: [N, D], [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3.
         Needed only where both four-dimensional forms fit.
+    tokens : bool
+        Whether ``x`` [N, T] holds tokens: whole numbers that stand for words.
 
     Returns
     -------
@@ -69,6 +71,7 @@ def read_npz(*, path: str | Path, layout: str | None = None) -> Dataset:
             client=arrays.get("client"),
             class_names=tuple(names.tolist()),
             provenance=f"npz file {file}",
+            tokens=tokens,
         )
         refuse_regression(made.y, "y", named=bool(names.size))
         return made if "group" not in arrays else _in_groups(made, arrays["group"])
@@ -132,9 +135,9 @@ def _one_line(error: Exception) -> str:
 READERS = (
     Reader(
         name="npz",
-        description="your own file with arrays x, y and optional client; keys path and layout",
+        description="your own file with arrays x, y and optional client; keys path, layout, tokens",
         read=read_npz,
         required=("path",),
-        optional=("layout",),
+        optional=("layout", "tokens"),
     ),
 )

@@ -1,6 +1,7 @@
 """A PyTorch Dataset made by a user's own Python file or module."""
 
 from types import ModuleType
+from typing import Any
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
@@ -9,7 +10,7 @@ from latecomer.eval.datasets.samples import from_samples
 from latecomer.models.outside import module_at
 
 
-def read_torch(*, path: str, layout: str | None = None) -> Dataset:
+def read_torch(*, path: str, layout: str | None = None, tokens: bool = False) -> Dataset:
     """Read a Dataset from ``file.py:name`` or ``package.module:name``; this runs the file.
 
     Parameters
@@ -20,6 +21,8 @@ def read_torch(*, path: str, layout: str | None = None) -> Dataset:
         function without arguments that returns either. Every process of a run calls the function
         again: it must return the same samples each time.
     layout : {"vector", "hw", "chw", "hwc"}, optional
+        As for npz.
+    tokens : bool
         As for npz.
 
     Raises
@@ -45,7 +48,8 @@ def read_torch(*, path: str, layout: str | None = None) -> Dataset:
     if isinstance(held, tuple) and len(held) == 2:
         source, client = held
     try:
-        return from_samples(name, source, f"Dataset {path}", client=client, layout=layout)
+        how: Any = {"client": client, "layout": layout, "tokens": tokens}
+        return from_samples(name, source, f"Dataset {path}", **how)
     except InputError as error:
         raise InputError(f"data.path: {path}: {error}") from error
 
@@ -63,6 +67,6 @@ READERS = (
         description="a PyTorch Dataset that your own Python file makes, with its client index",
         read=read_torch,
         required=("path",),
-        optional=("layout",),
+        optional=("layout", "tokens"),
     ),
 )

@@ -61,6 +61,7 @@ class PFLNearest(EmbeddedClients):
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw what pFedHN draws, and keep some inputs of every client for comparison."""
+        task.refuse_tokens(self.name)
         state = super().init(task, clients, first, generator)
         kept = torch.minimum(clients.support_sizes, torch.tensor(self.n_inputs))
         places = [

@@ -1,4 +1,4 @@
-"""Studies on networks of one's own: two examples run under ten methods, and what is refused."""
+"""Studies on networks of one's own: the examples run under ten methods, and what is refused."""
 
 import shutil
 from importlib.metadata import EntryPoint
@@ -20,6 +20,7 @@ from latecomer.models.outside import import_target
 
 NETWORKS = Path(__file__).resolve().parents[3] / "docs" / "examples" / "networks"
 IMAGES, VECTORS = "group_norm.py:GroupNormNet", "feature_transformer.py:FeatureTransformer"
+TOKENS = "token_transformer.py:TokenTransformer"
 ADAPTED = "adapted_body.py:AdaptedBody"
 SMALL = {"width": 4, "hypernetwork": {"hidden": 1, "width": 8}}
 STUDY = {
@@ -76,6 +77,18 @@ def vectors(folder):
     }
 
 
+def texts(folder):
+    draw = np.random.default_rng(0)
+    y = np.arange(160) % 4
+    x = 1 + (4 * y[:, None] + draw.integers(0, 8, (160, 5))) % 19
+    np.savez(folder / "texts.npz", x=x, y=y, client=np.arange(160) // 4 % 8)
+    return {
+        "data": {"name": "npz", "path": str(folder / "texts.npz"), "tokens": True},
+        "split": {"kind": "natural", "novel": 2},
+        "model": {"target": TOKENS, "vocabulary": 20, **SMALL},
+    }
+
+
 def frozen(folder):
     """A body from elsewhere, here one that was drawn, with statistics of its own."""
     torch.manual_seed(0)
@@ -87,10 +100,10 @@ def frozen(folder):
     }
 
 
-@pytest.mark.parametrize("kind", ["images", "vectors", "frozen body"])
+@pytest.mark.parametrize("kind", ["images", "vectors", "tokens", "frozen body"])
 def test_the_examples_run_under_ten_methods(kind, write, tmp_path):
-    changed = {"images": lambda _: {}, "vectors": vectors, "frozen body": frozen}[kind](tmp_path)
-    study = load_study(write(**changed))
+    made = {"images": lambda _: {}, "vectors": vectors, "tokens": texts, "frozen body": frozen}
+    study = load_study(write(**made[kind](tmp_path)))
     assert Path(study.model.target.rpartition(":")[0]).is_absolute()
     result = run(study, out=tmp_path / "run", workers=1)
     assert (result.n_failed, result.n_done) == (0, 11)
@@ -204,6 +217,23 @@ def test_what_is_refused_before_anything_is_trained(code, changed, message, writ
     with pytest.raises(InputError) as caught:
         run(study, out=tmp_path / "run", workers=1)
     assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({}, "model: target must be a net of one's own, as file.py:Net, for tokens, got 'auto'"),
+        ({"target": TOKENS, "vocabulary": 9}, "tokens from 0 to 19: IndexError: index out of r"),
+        ({"target": "net.py:Net"}, "tokens from 0 to 19: RuntimeError: mat1 and mat2"),
+    ],
+)
+def test_nets_that_cannot_take_tokens(model, message, write, tmp_path):
+    study = load_study(write(**{**texts(tmp_path), "model": model}))
+    with pytest.raises(InputError) as caught:
+        run(study, out=tmp_path / "run", workers=1)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
