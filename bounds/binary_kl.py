@@ -5,8 +5,8 @@ outward step as large as the rounding errors can be.
 """
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import gammaincc, gammaln
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, catalogued
@@ -259,6 +259,7 @@ def xi(n: ArrayLike) -> Array:
     tail = 1.0 / 12 - square * (1.0 / 360 - square * (1.0 / 1260 - square / 1680))
     stirling = 0.5 * np.log(2.0 * np.pi * size) + inverse * tail
     small = np.minimum(size, 32.0)
-    direct = gammaln(small + 1.0) + small - small * np.log(small)
-    moment = np.exp(np.where(size > 32, stirling, direct)) * gammaincc(size + 1.0, size)
+    direct = scipy.special.gammaln(small + 1.0) + small - small * np.log(small)
+    above = scipy.special.gammaincc(size + 1.0, size)
+    moment = np.exp(np.where(size > 32, stirling, direct)) * above
     return np.asarray(moment * (1.0 + 1e-12))

@@ -6,8 +6,8 @@ probabilities. ``gauss_analytic`` rounds its noise up.
 """
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, ndtr
 
 from latecomer.bounds.certificate import Array, catalogued
 from latecomer.bounds.checks import count, failure_probability, nonnegative, one_of, positive
@@ -102,13 +102,13 @@ def _gauss_delta(eps: Array, ratio: Array) -> Array:
     start = -a / np.sqrt(2.0)
     width = ratio / np.sqrt(2.0)
     peak = 0.5 * np.exp(-0.5 * np.square(a))
-    direct = ndtr(a) - peak * erfcx(start + width)
+    direct = scipy.special.ndtr(a) - peak * scipy.special.erfcx(start + width)
     # Where the integral is not used, a harmless start keeps erfcx from overflowing.
     small = width <= 1.0
     origin = np.where(small, start, 0.0)[..., np.newaxis]
     half = 0.5 * np.where(small, width, 0.0)[..., np.newaxis]
     points = origin + half * (_NODES + 1.0)
-    slope = 2.0 / np.sqrt(np.pi) - 2.0 * points * erfcx(points)
+    slope = 2.0 / np.sqrt(np.pi) - 2.0 * points * scipy.special.erfcx(points)
     integral = peak * (half * np.maximum(slope, 0.0) * _WEIGHTS).sum(axis=-1)
     return np.asarray(np.maximum(np.where(small, integral, direct), 0.0))
 

@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 def ledger(bound: Certificate) -> str:
     """Say what share of the failure probability each event has."""
-    shares = {name: np.unique(share) for name, share in bound.delta.items()}
+    shares = {name: sorted(set(np.ravel(share).tolist())) for name, share in bound.delta.items()}
     return " + ".join(
         f"{' or '.join(f'{share:g}' for share in values)} on the {name.replace('_', ' ')}"
         for name, values in shares.items()

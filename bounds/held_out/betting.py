@@ -230,7 +230,7 @@ def _capped(cap: float, ordered: Array, delta: float) -> float:
         gains = capped_gains(ordered, wanted, cap, risks)
         return np.asarray(np.cumsum(gains, axis=-1).max(axis=-1)[:, 0] >= needed)
 
-    last = last_kept(refused, top=STEPS - 1, near=float(ordered.mean()), width=ordered.size)
+    last = last_kept(refused, top=STEPS - 1, width=ordered.size)
     return (last + 1) / STEPS
 
 

@@ -18,20 +18,18 @@ from latecomer.bounds.held_out.orders import draw
 from latecomer.bounds.held_out.star import (
     Ordered,
     along,
+    highest_unsure,
     kept_risk,
     limits,
     product_wealth,
     star_ends,
     star_wealth,
-    surely_enough,
 )
 
 __all__ = ["blend", "blend_refuses"]
 
 # The slope of the wealth is taken over so many grid points.
 _SLOPE = 2
-# Wealths that are looked at first where the search is about to end.
-_AT_FIRST = 2**10
 
 
 @catalogued(
@@ -180,27 +178,20 @@ def _bound_and_deviation(ordered: Array, delta: float, pool: float | None = None
     """Return the bound and its standard deviation over draws of as many orders, [2]."""
     sample = along(ordered, pool)
     # The average aims as high as its half's share asks, and at twice that: it has no single order.
-    alone = np.log(2.0 / delta) + allowance(ordered.shape[-1])
+    alone = float(np.log(2.0 / delta)) + allowance(ordered.shape[-1])
     aim = float(np.log(4.0 / delta))
 
-    sure = surely_enough(sample, aim, float(alone))
-    at_first = max(1, _AT_FIRST // ordered.shape[0])
-
     def refused(risks: Array) -> NDArray[np.bool_]:
-        result = sure(risks)
-        unsure, size = np.flatnonzero(~result), at_first
-        while unsure.size:
-            few, unsure, size = unsure[:size], unsure[size:], 2 * size
-            won = star_wealth(sample, risks[few], aim, alone)
-            for place, by_bets in zip(few.tolist(), won, strict=True):
-                result[place] = by_bets >= alone or (
-                    np.logaddexp(by_bets, _product(sample, risks[place])) >= alone
-                )
-                if not result[place]:
-                    return result
+        won = star_wealth(sample, risks, aim, alone)
+        result = won >= alone
+        for place in np.flatnonzero(~result).tolist():
+            result[place] = np.logaddexp(won[place], _product(sample, risks[place])) >= alone
+            if not result[place]:
+                break
         return result
 
-    value = kept_risk(sample, refused, _kept_by_product(sample, float(alone)))
+    highest = highest_unsure(sample, aim, alone, _kept_by_product(sample, alone))
+    value = kept_risk(sample, refused, highest)
     return np.array([value, _deviation(sample, value, aim)])
 
 

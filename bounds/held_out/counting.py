@@ -3,8 +3,8 @@
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import betaincc, betainccinv
+import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import (
@@ -58,13 +58,14 @@ def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLi
     checks.at_most("n_errors", errors, "n_samples", n)
     errors, n, failure = np.broadcast_arrays(errors, n, failure)
     left = np.maximum(n - errors, 1)
-    limit = betainccinv(errors + 1.0, left, failure)
+    limit = scipy.special.betainccinv(errors + 1.0, left, failure)
     step = 1e-14
     # The library's inverse is accurate to a few units; step out until the tail is at most delta.
     short = np.ones(limit.shape, dtype=np.bool_)
     while short.any() and step < 1e-6:
         limit = np.where(short, np.minimum(limit * (1.0 + step), 1.0), limit)
-        short = (betaincc(errors + 1.0, left, limit) > failure * (1.0 - 1e-13)) & (limit < 1.0)
+        tail = scipy.special.betaincc(errors + 1.0, left, limit)
+        short = (tail > failure * (1.0 - 1e-13)) & (limit < 1.0)
         step *= 2.0
     closed = np.minimum(rounded_up(-np.expm1(np.log(failure) / n)), 1.0)
     value = np.where(errors == 0, closed, np.where(errors == n, 1.0, limit))
@@ -160,7 +161,6 @@ def pool_fraction(
     0.05
     """
     # Imported here, since it takes most of a second and no other bound needs it.
-    from scipy.stats import hypergeom
 
     seen = checks.count("n_exceeding", n_exceeding, minimum=0)
     n = checks.count("n_sampled", n_sampled)
@@ -173,7 +173,7 @@ def pool_fraction(
     while (low < high).any():
         middle = (low + high + 1) // 2
         # Slightly below delta, so that rounding in the tail can only add a client.
-        possible = hypergeom.cdf(seen, pool, middle, n) >= failure * (1.0 - 1e-11)
+        possible = _at_most(seen, pool, middle, n) >= failure * (1.0 - 1e-11)
         low = np.where(possible, middle, low)
         high = np.where(possible, high, middle - 1)
     share = seen / n
@@ -184,6 +184,20 @@ def pool_fraction(
         terms={"sampled_share": share, "price": value - share},
         delta={"clients": failure},
     )
+
+
+def _at_most(
+    seen: NDArray[np.int64], pool: NDArray[np.int64], bad: NDArray[np.int64], n: NDArray[np.int64]
+) -> Array:
+    """P(at most ``seen`` of ``n`` clients are among the ``bad`` ones of a pool), for each."""
+    if seen.any():
+        return np.asarray(scipy.stats.hypergeom.cdf(seen, pool, bad, n))
+    # A product; importing distributions takes longer than anything else that a certificate needs.
+    each = [
+        np.exp(np.log1p(-b / (size - np.arange(drawn))).sum())
+        for size, b, drawn in zip(pool.ravel(), bad.ravel(), n.ravel(), strict=True)
+    ]
+    return np.reshape(np.array(each), seen.shape)
 
 
 @catalogued(

@@ -5,7 +5,8 @@ is one step above the largest g that is not refused.  Proof: if the risk were ab
 g' be the largest grid point at or below the risk.  Then g' is at least the bound, so it is refused;
 but its null is true, and a true null is refused with probability at most delta.  One null counts,
 so no union is paid.  The smallest refused point is proved at 2 delta only: so points are looked at
-from the top, all of them, down to the first that is not refused.
+from the top, all of them, down to the first that is not refused; of a span of points it may be
+proved at once that none is kept (:func:`latecomer.bounds.held_out.star.highest_unsure`).
 """
 
 from collections.abc import Callable
@@ -34,7 +35,6 @@ def last_kept(
     *,
     top: int,
     floor: int = -1,
-    near: float = 0.0,
     width: int = 1,
 ) -> int:
     """Index of the largest grid point from ``top`` downwards that is not refused.
@@ -45,19 +45,16 @@ def last_kept(
         Risks [G], falling -> whether each is refused.
     top, floor : int
         Grid points above ``top`` are refused, ``floor`` is not; -1 stands for "none is kept".
-    near : float
-        About where the search may end; blocks of points shrink towards it.  Nothing hangs on it.
     width : int
         Wealths that ``refused`` holds for each grid point.
     """
-    most, least = max(1, _LARGEST_BLOCK // width), max(1, _LEAST_BLOCK // width)
+    most, size = max(1, _LARGEST_BLOCK // width), max(1, _LEAST_BLOCK // width)
     while top > floor:
-        size = int(np.clip((top - near * STEPS) / 2.0, least, most))
         points = np.arange(top, max(top - size, floor), -1)
         kept = ~refused(points / STEPS)
         if kept.any():
             return int(points[kept.argmax()])
-        top = int(points[-1]) - 1
+        top, size = int(points[-1]) - 1, min(2 * size, most)
     return floor
 
 

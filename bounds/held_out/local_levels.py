@@ -10,9 +10,8 @@ its ends.
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import betaincinv, gammaln
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, catalogued
@@ -113,7 +112,7 @@ def local_level_band(*, n_clients: ArrayLike, delta: ArrayLike) -> Array:
 def _boundary(k: int, level: float) -> Array:
     """Lower quantiles b_1, ..., b_k of the ordered uniform numbers, rounded down."""
     i = np.arange(1, k + 1)
-    return np.asarray(betaincinv(i, k - i + 1, level) * (1.0 - 1e-12))
+    return np.asarray(scipy.special.betaincinv(i, k - i + 1, level) * (1.0 - 1e-12))
 
 
 def _all_above(bounds: Array) -> float:
@@ -138,7 +137,7 @@ def _all_above(bounds: Array) -> float:
 
 
 def _poisson(mean: float, counts: NDArray[np.int64]) -> Array:
-    return np.asarray(np.exp(counts * np.log(mean) - mean - gammaln(counts + 1.0)))
+    return np.asarray(np.exp(counts * np.log(mean) - mean - scipy.special.gammaln(counts + 1.0)))
 
 
 @lru_cache(maxsize=256)
@@ -152,7 +151,7 @@ def _level(k: int, delta: float) -> float:
     def spare(log_level: float) -> float:
         return _all_above(_boundary(k, float(np.exp(log_level)))) - (1.0 - delta * (1.0 - 1e-9))
 
-    level = float(np.exp(brentq(spare, np.log(low), np.log(high), xtol=1e-10)))
+    level = float(np.exp(scipy.optimize.brentq(spare, np.log(low), np.log(high), xtol=1e-10)))
     step = 1e-10
     while spare(float(np.log(level))) < 0 and level > low:
         level = max(low, level * (1.0 - step))

@@ -14,6 +14,7 @@ is not monotone in g, so that risks are refused on a grid (:mod:`latecomer.bound
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,15 @@ __all__ = ["star", "star_wor"]
 _EPS = float(np.finfo(np.float64).eps)
 # So many clients are bet on between two looks at which risks are settled.
 _STRIDE = 8
+# For so many clients, and scores, it is reckoned at once what bets take from the scores before.
+_AHEAD, _SCORES_AHEAD = 32, 2**13
 # Blocks of so few wealths cost their steps, whatever they hold.
 _SMALL = 2**12
 # Part of the orders that goes first, over the least that can be enough.
 _MARGIN = 1.125
+# A span of risks is at most that part of its distance from the mean loss; once so few wealths are
+# left at the bottom, a step costs as much as with one.
+_NARROWING, _FEW = 8, 2**10
 # Single precision settles a risk whose average wealth is so much above what is enough, over so many
 # orders: two of them may then be wrong.  A mean below the last would be too near to its error.
 _TO_SPARE, _MANY, _LEAST_MEAN = float(np.log(1.02)), 64, 0.02
@@ -61,6 +67,11 @@ class Ordered:
     floor: float = 0.0
     top: float = 1.0
 
+    @cached_property
+    def drained(self) -> bool:
+        """Whether clients take from what the next may have: a pool that has a sum."""
+        return self.shift.shape[1] == self.good.shape[1] and bool(self.shift.any())
+
     def part(self, orders: slice) -> "Ordered":
         """Return the sample along some of the orders."""
         shift = self.shift if self.shift.shape[1] == 1 else self.shift[:, orders]
@@ -86,15 +97,18 @@ def along(ordered: Array, pool: float | None = None) -> Ordered:
     )
 
 
+def _nothing(k: int) -> float:
+    return 4.0 * (k + 8) * _EPS
+
+
 def _betted(mean: Array, k: int) -> tuple[Array, NDArray[np.bool_] | None]:
     """Means that nulls allow, and where they are 0 but for rounding; 1 stands there in their place.
 
     There nothing is bet, which is always fair: a score of 1e-16 must not be a fortune.
     """
-    nothing = 4.0 * (k + 8) * _EPS
-    if mean.min() > nothing:
+    if mean.min() > _nothing(k):
         return mean, None
-    idle = mean <= nothing
+    idle = mean <= _nothing(k)
     return np.where(idle, 1.0, mean), idle
 
 
@@ -121,9 +135,10 @@ class _Bets:
         self.least = float(np.finfo(kind).tiny)
         self.one_minus_risk = (1.0 - risks[:, None]).astype(kind)
         self.near = float(self.one_minus_risk.mean())
-        away = self.one_minus_risk - self.near
-        self.powers = np.concatenate([np.ones_like(away), away, away * away], axis=1)
-        self.sums = np.zeros((3, sample.good.shape[1]), kind)
+        self.powers = _powers(self.one_minus_risk - self.near)
+        self.sums = np.zeros((1, 3, sample.good.shape[1]), kind)
+        self.stride = max(_AHEAD, _SCORES_AHEAD // sample.good.shape[1])
+        self.ahead = self.sums
         self.memory = np.empty((3, len(risks), sample.good.shape[1]), kind)
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
@@ -133,21 +148,30 @@ class _Bets:
 
     def spread(self, place: int) -> Array:
         """Return what the powers of e are multiplied by to give v_t before its limit, [3, M]."""
-        scale = self.sample.scale[place]
-        near = self.near * scale - self.sample.shift[place]
-        if place:
-            now = self.sums / place
-            more = self.k / place**2
-            now[0] += more * near
-            now[1] += more * scale
-        else:
-            now = np.zeros_like(self.sums)
-            now[0] = np.inf
-        off = self.sample.good[place] - near
-        self.sums[0] += off * off
-        self.sums[1] -= (2.0 * scale) * off
-        self.sums[2] += scale * scale
-        return now
+        if place % self.stride == 0:
+            self.ahead = self._spreads(slice(place, min(place + self.stride, self.k)))
+        return np.asarray(self.ahead[place % self.stride])
+
+    def _spreads(self, places: slice) -> Array:
+        """Return the same for places that follow each other, [places, 3, M]."""
+        good, scale = self.sample.good[places], self.sample.scale[places, None]
+        near = self.near * scale - self.sample.shift[places]
+        off = good - near
+        steps = np.stack(
+            [off * off, (-2.0 * scale) * off, np.broadcast_to(scale * scale, off.shape)], axis=1
+        )
+        before = np.cumsum(np.concatenate([self.sums, steps]), axis=0, dtype=good.dtype)
+        self.sums = before[-1:]
+        rank = np.arange(places.start, places.stop, dtype=np.float64)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            now = before[:-1] / rank[:, None].astype(good.dtype)
+            more = (self.k / rank**2).astype(good.dtype)
+            now[:, 0] += more * near
+            now[:, 1] += more * scale
+        if places.start == 0:
+            # Nothing was seen yet: the limit alone counts.
+            now[0] = np.array([np.inf, 0.0, 0.0])[:, None]
+        return np.asarray(now)
 
     def win(self, place: int, missing: Array) -> None:
         """Take what the bets at a place win off what is missing, [G, M], in place."""
@@ -198,6 +222,72 @@ class _IndependentBets(_Bets):
         _settle(missing, share, factor)
 
 
+class _BetsBetween(_Bets):
+    """An upper limit of what is missing for every risk of a span at once, whatever the risk.
+
+    Let U be such a limit before a client, p the mean allowed under the least risk g of the span,
+    the largest of all, and [v, v'] the variances that the risks of the span bet with.  With m
+    missing a bet of l <= 1/p leaves m - ln(1 + l (x - p)).  Where x < p that grows with m, with l
+    and with p: at most what the largest bet against g leaves of U, sized by v.  Where x >= p it
+    falls with l and grows with p, and falls before it grows with m, from 0 at m = 0: at most 0, or
+    what the smallest bet against g leaves of U, sized by v'.  At 0 nothing more is bet, under no
+    risk of the span.  Sums of squares are parabolas in the risk: at most the larger of those at its
+    ends, and below the lesser by at most a quarter of the squared width times the clients;
+    p (1 - p) moves by no more than p does.
+    """
+
+    def __init__(self, sample: Ordered, lows: Array, tops: Array) -> None:
+        super().__init__(sample, lows)
+        self.widths = (tops - lows)[:, None].astype(sample.good.dtype)
+        self.ends = _powers(self.one_minus_risk - self.widths - self.near)
+        self.largest = np.empty_like(self.memory[0])
+        self.limits = None if sample.drained else self._limits(0)
+
+    def keep(self, rows: NDArray[np.bool_]) -> None:
+        super().keep(rows)
+        self.widths, self.ends = self.widths[rows], self.ends[rows]
+        self.largest = self.largest[: len(self.powers)]
+        self.limits = None if self.sample.drained else self._limits(0)
+
+    def _limits(self, place: int) -> tuple[Array, Array, Array, NDArray[np.bool_] | None]:
+        """Return p against g, limits of p (1 - p) on the span, and where it may bet nothing."""
+        scale = self.sample.scale[place]
+        mean, width = self.one_minus_risk * scale - self.sample.shift[place], self.widths * scale
+        nothing, idle = _nothing(self.k), None
+        if mean.min() - width.max() <= nothing:
+            idle = mean - width <= nothing
+            mean = _betted(mean, self.k)[0]
+        limit = mean * (1.0 - mean)
+        return mean, limit - width, limit + width, idle
+
+    def win(self, place: int, missing: Array) -> None:
+        (share, other, factor), largest = self.memory, self.largest
+        mean, lower, upper, idle = self.limits or self._limits(place)
+        spread = self.spread(place)
+        np.matmul(self.powers, spread, out=share)
+        np.matmul(self.ends, spread, out=other)
+        np.minimum(np.maximum(share, other, out=largest), upper, out=largest)
+        np.minimum(share, other, out=share)
+        share -= spread[2, 0] * (0.5 * self.widths) ** 2
+        np.minimum(share, lower, out=share)
+        np.divide(self.sample.good[place], mean, out=factor)
+        factor -= 1.0
+        np.copyto(share, largest, where=factor >= 0.0)
+        np.maximum(share, self.least, out=share)
+        np.divide(missing, share, out=share)
+        share *= mean * mean * (2.0 / (self.k - place))
+        _share_of_largest(share)
+        before = None if idle is None else missing.copy()
+        _settle(missing, share, factor)
+        np.maximum(missing, 0.0, out=missing)
+        if before is not None:
+            np.maximum(missing, before, out=missing, where=np.broadcast_to(idle, missing.shape))
+
+
+def _powers(away: Array) -> Array:
+    return np.concatenate([np.ones_like(away), away, away * away], axis=1)
+
+
 def _share_of_largest(share: Array) -> None:
     """Turn 2 (a - w) p^2 / ((k - t + 1) v) into l p, in place: the bet's share of the largest."""
     np.maximum(share, 0.0, out=share)
@@ -217,8 +307,7 @@ def _settle(missing: Array, share: Array, factor: Array) -> None:
 
 
 def _bets(sample: Ordered, risks: Array) -> _Bets:
-    independent = sample.shift.shape[1] == 1 < sample.good.shape[1] or not sample.shift.any()
-    return (_IndependentBets if independent else _Bets)(sample, risks)
+    return (_Bets if sample.drained else _IndependentBets)(sample, risks)
 
 
 def star_wealth(sample: Ordered, risks: Array, aim: float, enough: float) -> Array:
@@ -231,36 +320,20 @@ def star_wealth(sample: Ordered, risks: Array, aim: float, enough: float) -> Arr
     n_orders = sample.good.shape[1]
     first = n_orders
     if len(risks) * n_orders > _SMALL:
-        first = min(n_orders, int(np.ceil(_MARGIN * n_orders * np.exp(enough - aim))))
+        first = _first_orders(n_orders, aim, enough)
     won, goal = np.zeros(len(risks)), n_orders * np.exp(enough)
     for orders in (slice(0, first), slice(first, n_orders)):
         below = np.flatnonzero(won < goal)
         if below.size and orders.start < n_orders:
-            won[below] += _wealth(sample.part(orders), risks[below], aim, goal - won[below])
+            part = sample.part(orders)
+            won[below] += _wealth(_bets(part, risks[below]), aim, goal - won[below])
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(won / n_orders))
 
 
-def surely_enough(
-    sample: Ordered, aim: float, enough: float
-) -> Callable[[Array], NDArray[np.bool_]]:
-    """Return risks -> whether their average wealth is above e^``enough`` beyond any rounding.
-
-    Far above the bound single precision settles that, at a third of the price of
-    :func:`star_wealth`; it never says that a wealth is not enough.
-    """
-    many = sample.good.shape[1] >= _MANY
-    single = sample.in_single() if many else sample
-    taken = float((sample.shift / sample.scale[:, None]).max())
-
-    def sure(risks: Array) -> NDArray[np.bool_]:
-        result: NDArray[np.bool_] = np.full(len(risks), many) & (1.0 - risks - taken >= _LEAST_MEAN)
-        if result.any():
-            won = star_wealth(single, risks[result], aim, enough + _TO_SPARE)
-            result[result] = won >= enough + _TO_SPARE
-        return result
-
-    return sure
+def _first_orders(n_orders: int, aim: float, enough: float) -> int:
+    """Return how many orders go first: those at their aim should bring what is enough."""
+    return min(n_orders, int(np.ceil(_MARGIN * n_orders * np.exp(enough - aim))))
 
 
 def star_ends(sample: Ordered, risks: Array, aim: float) -> Array:
@@ -273,11 +346,74 @@ def star_ends(sample: Ordered, risks: Array, aim: float) -> Array:
     return np.asarray(aim - missing)
 
 
-def _wealth(sample: Ordered, risks: Array, aim: float, goal: Array) -> Array:
+def highest_unsure(sample: Ordered, aim: float, enough: float, highest: int = STEPS) -> int:
+    """Grid point above which every risk's average wealth is surely above e^``enough``.
+
+    The wealth is not monotone in the risk, but a lower limit for all risks of a span costs little
+    more than the wealth against one.  Spans narrow towards the mean loss, and to it; of those that
+    are not settled the highest is cut until few risks are left, which are for
+    :func:`star_wealth`.  Grid points above ``highest`` need no proof.
+    """
+    (largest, floor), n_orders = limits(sample), sample.good.shape[1]
+    top, few = min(highest, largest), max(1, _FEW // n_orders)
+    near = max(int(STEPS * (1.0 - sample.good[:, 0].mean())), floor + 1)
+    taken = float((sample.shift / sample.scale[:, None]).max())
+    first = slice(0, _first_orders(n_orders, aim, enough))
+    goal = n_orders * np.exp(enough + _TO_SPARE)
+
+    tops = _cut(near, top, STEPS * (1.0 - taken))
+    lows = np.append(tops[1:] + 1, near)[: tops.size]
+    won = _won_between(sample, first, lows, tops, aim, goal)
+    # As far as the orders tell that went first, all of them together settle spans above the end.
+    end = int(np.append(won * n_orders < goal * first.stop, True).argmax()) + 1
+    while (won < goal).any():
+        at = int((won < goal).argmax())
+        width = int(tops[at] - lows[at]) + 1
+        if width <= few:
+            return int(tops[at])
+        end = min(max(end, at + 1), len(tops))
+        cut = np.arange(tops[at], lows[end - 1] - 1, -max(1, width // _NARROWING))
+        down = np.append(cut[1:] + 1, lows[end - 1])
+        pieces = _won_between(sample, slice(None), down, cut, aim, goal)
+        lows, tops = np.append(down, lows[end:]), np.append(cut, tops[end:])
+        won, end = np.append(pieces, won[end:]), 0
+    return int(lows[-1]) - 1 if lows.size else top
+
+
+def _cut(near: int, top: int, end: float) -> NDArray[np.int64]:
+    """Highest points of spans from ``top`` down to ``near``, narrow near there and near ``end``."""
+    tops = []
+    while top >= near:
+        tops.append(top)
+        top -= 1 + int(min((top - near) // _NARROWING, max(end - top, 0.0) // 2.0))
+    return np.array(tops, np.int64)
+
+
+def _won_between(
+    sample: Ordered,
+    orders: slice,
+    lows: NDArray[np.int64],
+    tops: NDArray[np.int64],
+    aim: float,
+    goal: float,
+) -> Array:
+    """Lower limit of some orders' wealth in sum, for spans of grid points, as far as ``goal``."""
+    won, many = np.zeros(len(tops)), sample.good.shape[1] >= _MANY
+    taken = float((sample.shift / sample.scale[:, None]).max())
+    single = tops <= STEPS * (1.0 - taken - _LEAST_MEAN) if many else np.zeros(len(tops), bool)
+    part = sample.part(orders)
+    for kind, these in ((part, ~single), (part.in_single(), single)):
+        if these.any():
+            bets = _BetsBetween(kind, lows[these] / STEPS, tops[these] / STEPS)
+            won[these] = _wealth(bets, aim, np.full(len(bets.powers), goal))
+    return won
+
+
+def _wealth(bets: _Bets, aim: float, goal: Array) -> Array:
     """Sum over the orders of the wealth at the end, or of those at their aim if that is enough."""
-    result, alive = np.empty(len(risks)), np.arange(len(risks))
-    bets = _bets(sample, risks)
-    missing = np.full((len(risks), sample.good.shape[1]), aim, sample.good.dtype)
+    good, n_risks = bets.sample.good, len(bets.powers)
+    result, alive = np.empty(n_risks), np.arange(n_risks)
+    missing = np.full((n_risks, good.shape[1]), aim, good.dtype)
     with np.errstate(divide="ignore", over="ignore"):
         for place in range(bets.k):
             bets.win(place, missing)
@@ -289,9 +425,9 @@ def _wealth(sample: Ordered, risks: Array, aim: float, goal: Array) -> Array:
             if ended.any():
                 result[alive[ended]] = won[ended]
                 alive, missing = alive[~ended], missing[~ended]
+                if not alive.size:
+                    return result
                 bets.keep(~ended)
-            if not alive.size:
-                return result
     result[alive] = np.exp(aim - missing).sum(axis=1)
     return result
 
@@ -321,7 +457,6 @@ def kept_risk(
         refused,
         top=min(largest, highest),
         floor=floor,
-        near=1.0 - float(sample.good[:, 0].mean()),
         width=n_orders,
     )
     sure = min(sample.floor * (1.0 + (k + 8) * _EPS), 1.0)

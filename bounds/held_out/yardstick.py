@@ -1,9 +1,8 @@
 """What the best rules of the mean are measured by: a bound that nobody has proved."""
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.integrate import quad
-from scipy.optimize import brentq
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
@@ -56,7 +55,9 @@ def _quantile(losses: Array, delta: float) -> float:
     low = float(ends.min())
     if low == 1.0:
         return 1.0
-    return float(brentq(lambda u: _below(ends - u) - (1.0 - delta), low + 1e-12, 1.0 - 1e-12))
+    return float(
+        scipy.optimize.brentq(lambda u: _below(ends - u) - (1.0 - delta), low + 1e-12, 1.0 - 1e-12)
+    )
 
 
 def _below(weights: Array) -> float:
@@ -68,6 +69,6 @@ def _below(weights: Array) -> float:
         angle = np.arctan(unit * t).sum()
         return float(np.sin(angle) * np.exp(-0.5 * np.log1p((unit * t) ** 2).sum()) / t)
 
-    near, _ = quad(integrand, 0.0, 4.0, epsabs=1e-11, limit=400)
-    far, _ = quad(integrand, 4.0, np.inf, epsabs=1e-11, limit=400)
+    near, _ = scipy.integrate.quad(integrand, 0.0, 4.0, epsabs=1e-11, limit=400)
+    far, _ = scipy.integrate.quad(integrand, 4.0, np.inf, epsabs=1e-11, limit=400)
     return 0.5 - (near + far) / np.pi

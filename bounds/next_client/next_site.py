@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, catalogued
@@ -145,5 +145,5 @@ def _interval(
     weights = 1.0 / (v + between[..., None])
     mean = (weights * y).sum(axis=-1) / weights.sum(axis=-1)
     error = squared_error(weights, y - mean[..., None])
-    reach = stdtrit(k - 2, 1.0 - miss / 2.0) * np.sqrt(between + error)
+    reach = scipy.special.stdtrit(k - 2, 1.0 - miss / 2.0) * np.sqrt(between + error)
     return SiteInterval(mean, np.sqrt(error), between, mean - reach, mean + reach)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array
@@ -108,7 +108,7 @@ def _best(dual: Dual, tried: Array, radius: float, mean: float, seen: float) -> 
     """Return the point whose bound is least for an expected population at a radius."""
     scale = mean * (1.0 - mean) / (_SPREAD * mean) ** 2 - 1.0
     scale = max(scale, 1.0)
-    quantiles = betaincinv(mean * scale, (1.0 - mean) * scale, _QUANTILES)
+    quantiles = scipy.special.betaincinv(mean * scale, (1.0 - mean) * scale, _QUANTILES)
     losses = np.append(quantiles, 1.0)
     shares = np.append(np.full(_QUANTILES.size, seen / _QUANTILES.size), 1.0 - seen)
     means = (dual.scores(losses, tried[:, None]) * shares).sum(axis=-1)

@@ -201,10 +201,7 @@ def test_a_twin_that_takes_the_smallest_refused_risk_is_caught(
     def smallest(ask: Callable[[Array], Array], **_: Any) -> int:
         return next(at for at in range(STEPS) if ask(np.array([at / STEPS]))[0]) - 1
 
-    def unsure(*_: Any) -> Callable[[Array], Array]:
-        return lambda risks: np.zeros(len(risks), bool)
-
-    monkeypatch.setattr(blending, "surely_enough", unsure)
+    monkeypatch.setattr(blending, "highest_unsure", lambda *given: given[-1])
     monkeypatch.setattr(blending, "star_wealth", uneven)
     tables, missed = law(rng, (DOOR, k)), {"from the top": 0, "smallest": 0}
     for name in missed:

@@ -19,8 +19,10 @@ from latecomer.bounds import (
     star_wor,
 )
 from latecomer.bounds.certificate import Array
+from latecomer.bounds.held_out import star as star_module
 from latecomer.bounds.held_out.betting import BET_WEIGHTS, product_mixture
 from latecomer.bounds.held_out.grid import last_kept
+from latecomer.bounds.held_out.star import along, highest_unsure, limits, star_ends, star_wealth
 
 DELTA = 0.05
 
@@ -334,3 +336,40 @@ def test_weights_that_lean_on_the_product() -> None:
     alone = product_mixture(losses=losses[:-1], delta=DELTA, weights=[0.0, 0.0, 1.0])
     assert float(alone) == pytest.approx(float(product(losses=losses[:-1], delta=DELTA)), rel=1e-12)
     assert float(alone) >= float(product(losses=losses[:-1], delta=DELTA)) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("pool", [None, 50])
+@pytest.mark.parametrize("law", ["even", "0 or 1", "hopeless", "near 1"])
+def test_what_is_won_on_a_span_is_no_more_than_against_any_of_its_risks(
+    law: str, pool: int | None
+) -> None:
+    rng, k, n_orders = np.random.default_rng(21), 40, 6
+    losses = {
+        "even": rng.beta(2, 6, k),
+        "0 or 1": (rng.random(k) < 0.3).astype(float),
+        "hopeless": np.where(np.arange(k) < 2, 1.0, rng.beta(2, 8, k)),
+        "near 1": 1.0 - rng.beta(1, 20, k),
+    }[law]
+    sample = along(losses[np.stack([rng.permutation(k) for _ in range(n_orders)])], pool)
+    aim, largest = log(4.0 / DELTA), limits(sample)[0]
+    lows = np.array([largest - width for width in (0, 9, 60, 400) for _ in range(2)])
+    lows = np.maximum(lows - 150 * np.arange(8), 0)
+    tops = np.minimum(lows + np.repeat([0, 9, 60, 400], 2), largest)
+    won = star_module._won_between(sample, slice(None), lows, tops, aim, np.inf)
+    for low, top, limit in zip(lows, tops, won, strict=True):
+        risks = np.arange(low, top + 1) / 10_000
+        each = np.exp(star_ends(sample, risks, aim)).sum(axis=1)
+        assert limit <= each.min() * (1.0 + 1e-9)
+    assert (won > 0.0).any()
+
+
+def test_spans_leave_the_search_the_point_that_single_risks_would_find() -> None:
+    """Down to the point that is left every risk is refused, looked at one by one."""
+    rng, aim, enough = np.random.default_rng(22), log(4.0 / DELTA), log(2.0 / DELTA)
+    for pool in (None, 90):
+        losses = np.where(rng.random(60) < 0.1, 1.0, rng.beta(2, 6, 60))
+        sample = along(losses[np.stack([rng.permutation(60) for _ in range(8)])], pool)
+        left, largest = highest_unsure(sample, aim, enough), limits(sample)[0]
+        risks = np.arange(left + 1, largest + 1) / 10_000
+        assert (star_wealth(sample, risks, aim, enough) >= enough).all()
+        assert left < largest - 100
