@@ -277,11 +277,9 @@ class _BetsBetween(_Bets):
         np.divide(missing, share, out=share)
         share *= mean * mean * (2.0 / (self.k - place))
         _share_of_largest(share)
-        before = None if idle is None else missing.copy()
+        may_idle = None if idle is None else np.where(idle, missing, 0.0)
         _settle(missing, share, factor)
-        np.maximum(missing, 0.0, out=missing)
-        if before is not None:
-            np.maximum(missing, before, out=missing, where=np.broadcast_to(idle, missing.shape))
+        np.maximum(missing, 0.0 if may_idle is None else may_idle, out=missing)
 
 
 def _powers(away: Array) -> Array:
