@@ -95,6 +95,23 @@ def make_report(
     typer.echo(report(directory, asks=tuple(kind.strip() for kind in asks.split(",") if kind)))
 
 
+@app.command("figures")
+def draw_figures(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
+    ],
+    kind: Annotated[str, typer.Option("--format", metavar="KIND", help="pdf or png.")] = "pdf",
+) -> None:
+    """Write a report's figures as PDF or PNG.
+
+    They lie beside the SVG in DIR/figures; later reports make them again.
+    """
+    from latecomer.reports.page.page import figures
+
+    for path in figures(directory, kind):
+        typer.echo(path)
+
+
 @app.command("compare")
 def compare(
     first: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.")],

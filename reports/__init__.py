@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from latecomer.reports.guarantees.shares import curve_frame as curve_frame
     from latecomer.reports.guarantees.shares import fraction_frame as fraction_frame
     from latecomer.reports.guarantees.shares import price_frame as price_frame
+    from latecomer.reports.page.page import figures as figures
     from latecomer.reports.page.page import report as report
     from latecomer.reports.shift.curves import shift_figure as shift_figure
     from latecomer.reports.shift.other_data import effect_frame as effect_frame

@@ -1,5 +1,6 @@
 """Figures and tables of a page, drawn and written, and the files that go beside it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 
 from latecomer.certify.page.blocks import Grid, Picture, download
 from latecomer.certify.page.svg import NARROW, WIDE
-from latecomer.reports.display.rendering import pdf_file, png_file, svg_file, svg_inline, svg_of
+from latecomer.reports.display.rendering import PAPER, svg_file, svg_inline, svg_of
 from latecomer.reports.display.table import Table
 
 
@@ -48,9 +49,16 @@ class Plot:
 
 
 class Writer:
-    """Draws figures and keeps the files that go beside the page."""
+    """Draws figures and keeps the files that go beside the page.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    formats : iterable of str
+        Formats of `PAPER` that each figure is also given in, which takes longer than the SVG.
+    """
+
+    def __init__(self, formats: Iterable[str] = ()) -> None:
+        self.formats = tuple(formats)
         self.files: dict[str, bytes | str] = {}
 
     def picture(self, plot: Plot) -> Picture:
@@ -58,8 +66,8 @@ class Writer:
         name, wide = plot.name, plot.draw(width=NARROW if plot.small else WIDE)
         svg = svg_of(wide)
         self.files[f"figures/{name}.svg"] = svg_file(svg)
-        self.files[f"figures/{name}.pdf"] = pdf_file(wide)
-        self.files[f"figures/{name}.png"] = png_file(wide)
+        for kind in self.formats:
+            self.files[f"figures/{name}.{kind}"] = PAPER[kind](wide)
         # The SVG is our own and its labels were escaped when it was drawn.
         inline, narrow = Markup(svg_inline(svg, name=name)), None
         if not plot.small:

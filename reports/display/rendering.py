@@ -1,4 +1,4 @@
-"""Figures to bytes: SVG in the page; SVG, PDF, PNG files beside it; always the same bytes."""
+"""Figures to bytes: SVG in the page and beside it, PDF, PNG for papers; always the same bytes."""
 
 import io
 import re
@@ -35,6 +35,10 @@ def png_file(figure: Figure) -> bytes:
 def pdf_file(figure: Figure) -> bytes:
     """Render a PDF for papers: vectors, embedded TrueType fonts, no background."""
     return _save(figure, "pdf", ground="none")
+
+
+PAPER = {"pdf": pdf_file, "png": png_file}
+"""What renders a figure for a paper, by the ending of its file."""
 
 
 def svg_of(figure: Figure) -> str:

@@ -3,7 +3,8 @@
 import json
 import math
 import shlex
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,12 +13,13 @@ import yaml
 from latecomer.certify.sentences import statement
 from latecomer.eval.names import rules_for
 from latecomer.reports.display.section import Material
-from latecomer.reports.frames.bounds import ledger_of
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import CONDITION, records
 from latecomer.reports.words import PROTOCOLS
 
 SCHEMA = 1
+# What tells one certificate of a run from another, but for the severity of its shift.
+_ISSUED = ("label", "seed", "predictor", "shift", "bound")
 
 
 def stem_of(label: str, seed: int) -> str:
@@ -73,8 +75,8 @@ def cards(material: Material) -> dict[str, str]:
     dict
         File name below the run directory to text.
     """
-    study, env, ledger = material.study, material.run.env, material.ledger
-    errors, bounds = material.errors, material.bounds
+    study, env, errors = material.study, material.run.env, material.errors
+    issued, facts = _by(material.bounds, "label", "seed"), _by(material.ledger, *_ISSUED)
     held = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
     measured, scored = _errors(errors), dict(list(held.groupby(["label", "seed"], sort=False)))
     gaps = {label: _gaps(own) for label, own in material.mean_gaps.groupby("label")}
@@ -88,8 +90,6 @@ def cards(material: Material) -> dict[str, str]:
         taken.add(stem)
         scores = _score_files(scored.get((label, seed), held.iloc[:0]), stem)
         files |= scores
-        issued = bounds[(bounds["label"] == label) & (bounds["seed"] == seed)]
-        facts = ledger[(ledger["label"] == label) & (ledger["seed"] == seed)]
         entry = [m for m in study.get("methods") or () if isinstance(m, dict)]
         card = {
             "schema": SCHEMA,
@@ -107,11 +107,19 @@ def cards(material: Material) -> dict[str, str]:
             "gap": gaps.get(label, []),
             "certificates": [
                 _certificate(one, facts, stem, scores, _orders_seed(study, one["bound"]))
-                for one in records(issued)
+                for one in issued[label, seed]
             ],
         }
         files[f"cards/{stem}.json"] = json.dumps(_plain(card), indent=1, allow_nan=False) + "\n"
     return files
+
+
+def _by(frame: pd.DataFrame, *columns: str) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """List a frame's rows by their values in some columns; nothing where there is no such row."""
+    listed: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in records(frame):
+        listed[tuple(row[name] for name in columns)].append(row)
+    return listed
 
 
 def _score_files(own: pd.DataFrame, stem: str) -> dict[str, str]:
@@ -174,19 +182,23 @@ def _orders_seed(study: Mapping[str, Any], bound: str) -> int:
 
 def _certificate(
     one: Mapping[str, Any],
-    facts: pd.DataFrame,
+    facts: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]],
     stem: str,
     scores: Mapping[str, str],
     seed: int,
 ) -> dict[str, Any]:
-    same = facts[
-        (facts["predictor"] == one["predictor"])
-        & (facts["shift"] == one["shift"])
-        & ((facts["severity"] == one["severity"]) | pd.isna(one["severity"]))
-    ]
-    told = ledger_of(same, one["bound"])
-    own = same[same["bound"] == one["bound"]]
-    terms, events, given = (own[own["kind"] == kind] for kind in ("term", "delta", "input"))
+    severity = one["severity"]
+    own: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for fact in facts[tuple(one[name] for name in _ISSUED)]:
+        if fact["severity"] == severity or pd.isna(severity):
+            own[fact["kind"]].append(fact)
+
+    def values(kind: str) -> dict[str, Any]:
+        return {str(fact["name"]): fact["value"] for fact in own[kind]}
+
+    def texts(kind: str) -> list[str]:
+        return list(dict.fromkeys(fact["text"] or fact["name"] for fact in own[kind]))
+
     path = f"cards/{stem}-{one['predictor']}.csv"
     names = ("bound", "value", "delta", "population", "predictor", "sampling", "shift", "severity")
     return {
@@ -199,11 +211,11 @@ def _certificate(
         "n_clients": int(one["n_clients"]),
         "measured_on_novel_clients": one["measured"],
         "n_novel": int(one["n_novel"]),
-        "terms": dict(zip(terms["name"].map(str), terms["value"].tolist(), strict=True)),
-        "delta_ledger": dict(zip(events["name"].map(str), events["value"].tolist(), strict=True)),
-        "inputs": dict(zip(given["name"].map(str), given["value"].tolist(), strict=True)),
-        "assumptions": [item["text"] for item in told["assumption"]],
-        "source": [item["text"] for item in told["source"]],
+        "terms": values("term"),
+        "delta_ledger": values("delta"),
+        "inputs": values("input"),
+        "assumptions": texts("assumption"),
+        "source": texts("source"),
         "command": certify_command(one, path, seed=seed) if path in scores else "",
     }
 

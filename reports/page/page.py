@@ -15,6 +15,7 @@ from latecomer.certify.page.blocks import Fold, Grid, Picture
 from latecomer.certify.page.template import rendered
 from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_beside
 from latecomer.reports.display.pictures import Plot, Writer
+from latecomer.reports.display.rendering import PAPER
 from latecomer.reports.display.section import Block, Files, Group, Heading, Material, Section
 from latecomer.reports.display.table import Table
 from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
@@ -31,7 +32,8 @@ Shown = Block | Picture | Grid | Fold
 def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     """Write ``report.html``, ``figures/``, ``tables/`` and ``cards/`` of a run directory.
 
-    A page for other questions than the study's is named after them: ``report-shift.html``.
+    A page for other questions than the study's is named after them: ``report-shift.html``.  Figures
+    are SVG; those that lie there as PDF or PNG, from `figures`, are made again in these too.
 
     Parameters
     ----------
@@ -52,7 +54,8 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
         to its rows or data in place of a file that is written.
     """
     with _seldom_searching():
-        run, writer = under_shown_names(load_run(directory)), Writer()
+        run = under_shown_names(load_run(directory))
+        writer = Writer(kind for kind in PAPER if any((run.path / "figures").glob(f"*.{kind}")))
         if asks:
             run = replace(run, study=asking(run.study, asks))
             _check_answered(run, asks)
@@ -60,6 +63,37 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     name = f"{'-'.join(['report', *asks])}.html"
     write_beside(run, {**writer.files, name: page})
     return run.path / name
+
+
+def figures(directory: str | Path, kind: str) -> tuple[Path, ...]:
+    """Write the figures of a run's report in another format than SVG, beside those.
+
+    Parameters
+    ----------
+    directory : str or Path
+        A run directory, as for `report`.
+    kind : str
+        ``pdf``: vectors, embedded TrueType fonts, no background; ``png``: 200 dots an inch, on
+        white.
+
+    Returns
+    -------
+    tuple of Path
+        The files, in the order of the page.
+
+    Raises
+    ------
+    InputError
+        For another format, and as `report` does.
+    """
+    if kind not in PAPER:
+        raise InputError(f"format must be one of {', '.join(PAPER)}, got {kind!r}")
+    with _seldom_searching():
+        run, writer = under_shown_names(load_run(directory)), Writer([kind])
+        content_of(run, writer)
+    made = {name: held for name, held in writer.files.items() if name.endswith(f".{kind}")}
+    write_beside(run, made)
+    return tuple(run.path / name for name in made)
 
 
 def _check_answered(run: RunRecord, asks: Sequence[str]) -> None:

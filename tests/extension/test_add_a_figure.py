@@ -103,7 +103,7 @@ def test_one_file_brings_title_figure_table_and_caption_to_the_page(dropped, run
     assert "@book{vovk2005" in text
     # It closes the chapter it belongs to, before the next one begins.
     assert text.index('id="accuracy"') < text.index('id="extremes"') < text.index('id="guarantees"')
-    for name in ("figures/extremes.svg", "figures/extremes.pdf", "tables/extremes.tex"):
+    for name in ("figures/extremes.svg", "figures/extremes.csv", "tables/extremes.tex"):
         assert (run / name).stat().st_size
 
 

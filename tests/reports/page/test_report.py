@@ -13,7 +13,7 @@ import pytest
 from sketches import Page
 
 from latecomer.eval.results.rows import InputError, load_run, make_row
-from latecomer.reports import report
+from latecomer.reports import figures, report
 from latecomer.reports.page.questions import QUESTIONS
 
 REPORTS = Path(__file__).resolve().parents[3] / "reports"
@@ -118,18 +118,36 @@ def test_files_beside_the_page(made_up_run):
     assert {"descriptors-pefll", "descriptors-pfedhn", "descriptor-correlation"} <= figures
     assert "mix-and-match-pfedhn" in figures
     for name in figures:
-        assert (made_up_run / "figures" / f"{name}.pdf").read_bytes()[:5] == b"%PDF-"
         assert (made_up_run / "figures" / f"{name}.csv").is_file()
         root = ET.parse(made_up_run / "figures" / f"{name}.svg").getroot()
         assert root.tag.endswith("svg")
-        png = (made_up_run / "figures" / f"{name}.png").read_bytes()
-        assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    assert {path.suffix for path in (made_up_run / "figures").iterdir()} == {".svg", ".csv"}
     accuracy = pd.read_csv(made_up_run / "tables" / "accuracy.csv")
     assert len(accuracy) == 14
     latex = (made_up_run / "tables" / "accuracy.tex").read_text()
     for words in ("\\toprule", "\\midrule", "\\bottomrule", "Per-FedAvg", "$\\pm$"):
         assert words in latex
     assert not [p for p in made_up_run.rglob("*.tmp")]
+
+
+@pytest.mark.parametrize(("kind", "begins"), [("pdf", b"%PDF-"), ("png", b"\x89PNG\r\n\x1a\n")])
+def test_figures_for_papers_are_made_when_asked_for_and_kept_in_step(tmp_path, kind, begins):
+    kept = REPORTS / "reference" / "pfedhn-newcomers"
+    place = Path(shutil.copytree(kept, tmp_path / "run", ignore=shutil.ignore_patterns("figures")))
+    made = figures(place, kind)
+    assert {path.suffix for path in (place / "figures").iterdir()} == {f".{kind}"}
+    assert all(path.read_bytes().startswith(begins) for path in made)
+    made[0].write_bytes(b"of other rows")
+    report(place)
+    assert made[0].read_bytes().startswith(begins)
+    drawn = {path.stem for path in (place / "figures").glob("*.svg")}
+    assert {path.stem for path in made} == drawn
+    assert {path.suffix for path in (place / "figures").iterdir()} == {".svg", ".csv", f".{kind}"}
+
+
+def test_another_format_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"format must be one of pdf, png, got 'eps'"):
+        figures(tmp_path, "eps")
 
 
 def test_the_same_run_gives_the_same_bytes(made, made_up_run):
