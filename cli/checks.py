@@ -3,10 +3,9 @@
 import os
 import re
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from latecomer.errors import InputError, nearest
 from latecomer.files import kind_of
@@ -44,7 +43,7 @@ def wrong(mistake: "ErrorDetails") -> str:
 def whole(key: str, value: Any, low: int, high: int | None = None, why: str = "") -> int:
     """Return ``value`` as an int in [low, high], refusing everything else."""
     legal = f"of at least {low}" if high is None else f"in {low}..{high}"
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_whole or value < low or (high is not None and value > high):
         raise InputError(f"{key} must be a whole number {legal}{why}, got {value!r}")
     return int(value)

@@ -11,7 +11,6 @@ import numpy as np
 
 from latecomer.bounds.certificate import Certificate, Entry
 from latecomer.certify.printed import ledger, number, plain
-from latecomer.certify.statements import certificate_dict
 
 if TYPE_CHECKING:
     from latecomer.eval.runs.reissue import Reissued
@@ -64,6 +63,8 @@ def bound_record(entry: Entry, inputs: dict[str, Any], result: Any) -> dict[str,
     """Return what a calculator returned as plain data for JSON."""
     record = {"name": entry.name, "kind": entry.kind, "inputs": inputs}
     if isinstance(result, Certificate):
+        from latecomer.certify.statements import certificate_dict
+
         return plain(record | certificate_dict(result))  # type: ignore[no-any-return]
     return plain(record | {"value": result, "source": entry.source})  # type: ignore[no-any-return]
 

@@ -7,11 +7,12 @@ import shutil
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from latecomer.eval.results.rows import write_rows
-from latecomer.eval.studies.cells import Cell
 from latecomer.files import write_atomic
+
+if TYPE_CHECKING:
+    from latecomer.eval.studies.cells import Cell
 
 # What a cell's directory may hold when its work begins; all else is left from an earlier attempt.
 _STAYS = ("checkpoints", "progress.jsonl")
@@ -39,8 +40,10 @@ def failure_of(folder: Path) -> str | None:
         return None
 
 
-def record_failure(cell: Cell, folder: Path, message: str, details: str) -> None:
+def record_failure(cell: "Cell", folder: Path, message: str, details: str) -> None:
     """Write a row that says why a cell failed."""
+    from latecomer.eval.results.rows import write_rows  # with pandas, which a status needs not
+
     folder.mkdir(parents=True, exist_ok=True)
     row = {**identity(cell, {}), "status": "failed", "message": message}
     write_rows(folder / "rows.csv", [row])
@@ -70,7 +73,7 @@ def says_storage(error: BaseException, folder: Path) -> bool:
     return error.errno in _STORAGE or (denied and str(folder) in str(error.filename))
 
 
-def identity(cell: Cell, row: Mapping[str, Any]) -> dict[str, Any]:
+def identity(cell: "Cell", row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns that name a cell, and the row's status, ``done`` if it has none."""
     config = cell.config
     method = config["method"] or {"name": "", "label": ""}

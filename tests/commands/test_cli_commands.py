@@ -291,6 +291,7 @@ def test_numbers_are_rounded_outward(value: float, up: bool, shown: str) -> None
         ["--help"],
         ["bounds"],
         ["studies"],
+        ["methods"],
         ["data", "list"],
         ["data", "info", "cifar10"],
         ["bound", "kl", "q=.1", "p=.2"],
