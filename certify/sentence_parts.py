@@ -62,7 +62,7 @@ _SERVED: Mapping[str, str] = MappingProxyType(
     }
 )
 _BY_THE_SCORED = "served by the model that was scored"
-_ENVIRONMENT = (
+ENVIRONMENT = (
     "fresh clients of the same environment (classes and samples drawn from the finite set laid "
     "aside)"
 )
@@ -80,17 +80,18 @@ _HOW_FAR: Mapping[str, str] = MappingProxyType(
     {"kl": f"{NOTHING_NEW} {_ALL_RADII}", "chi2": f"{NOTHING_NEW} {_ALL_RADII}"}
 )
 _ALL_THRESHOLDS = "exceeds that of the clients scored, for all thresholds at once, by at most"
-_FRESH = "expected errors, over fresh clients, their points and any draws made for each of them"
+FRESH = "expected errors, over fresh clients, their points and any draws made for each of them"
 _MEASURED = "errors as measured on these clients' own points"
 # Whatever serves them: fine-tuning draws minibatches, some methods first weights or noise.
 _AS_MADE = f"{_MEASURED}, with the draws made"
-_BOTH = (
+BOTH = (
     f"{_MEASURED}; it holds for their expected errors, over points and draws of each client's own, "
     "too"
 )
 
 
-def _independent(certificate: Certificate) -> bool:
+def are_independent(certificate: Certificate) -> bool:
+    """Say whether the clients are no finite pool."""
     return bool(certificate["sampling"] != "finite-pool")
 
 
@@ -98,12 +99,13 @@ def _drawn(certificate: Certificate) -> bool:
     return bool(certificate["predictor"] == "gibbs")
 
 
-def _choice(certificate: Certificate) -> str:
+def choice_of_clients(certificate: Certificate) -> str:
+    """Word the draw of the clients."""
     return f"the choice of these {count(int(certificate['n_clients']), 'client')}"
 
 
 def _over(certificate: Certificate, rule: str, order: str = "their order") -> str:
-    told = [_choice(certificate)]
+    told = [choice_of_clients(certificate)]
     if rule in ORDERED or rule in AVERAGED:
         told.append(order)
     if rule == BEST_OF:
@@ -114,9 +116,9 @@ def _over(certificate: Certificate, rule: str, order: str = "their order") -> st
 
 
 def _scores(certificate: Certificate, rule: str) -> str:
-    if _independent(certificate):
-        return _FRESH
-    return _AS_MADE if rule in REALISED else _BOTH
+    if are_independent(certificate):
+        return FRESH
+    return _AS_MADE if rule in REALISED else BOTH
 
 
 def _of_losses(text: str) -> str:
@@ -128,24 +130,25 @@ def _pool(certificate: Certificate) -> str:
     return f"the {count(int(certificate['pool']), 'client')} not trained on, these {n} included"
 
 
-def _whose(certificate: Certificate, independent: str = _ENVIRONMENT) -> str:
-    return independent if _independent(certificate) else _pool(certificate)
+def clients_meant(certificate: Certificate, independent: str = ENVIRONMENT) -> str:
+    """Say over whom a mean error is meant."""
+    return independent if are_independent(certificate) else _pool(certificate)
 
 
 def _served(certificate: Certificate) -> str:
     return _SERVED.get(str(certificate["predictor"]), "each served as the rows say")
 
 
-def _told(certificate: Certificate, name: str) -> float | None:
+def number_told(certificate: Certificate, name: str) -> float | None:
     """Return a number of a certificate, or None where it has none."""
     value = certificate.get(name)
     return None if value is None or np.isnan(value) else float(value)
 
 
-def _more(certificate: Certificate) -> str:
+def left_for_others(certificate: Certificate) -> str:
     """Say what a pool's certificate leaves for those not scored, and who is not in the pool."""
     told = []
-    others, left_out = _told(certificate, "others"), _told(certificate, "left_out")
+    others, left_out = number_told(certificate, "others"), number_told(certificate, "left_out")
     if others is not None:
         left = int(certificate["pool"]) - int(certificate["n_clients"])
         told.append(
@@ -163,16 +166,16 @@ def _more(certificate: Certificate) -> str:
 def _held_out_mean(certificate: Certificate, rule: str, which: str) -> Parts:
     return Parts(
         _over(certificate, rule),
-        f"the mean error over {_whose(certificate)}",
+        f"the mean error over {clients_meant(certificate)}",
         _served(certificate),
         _scores(certificate, rule),
-        _more(certificate),
+        left_for_others(certificate),
     )
 
 
 def _next_client(certificate: Certificate, rule: str, which: str) -> Parts:
     drawn = "a fresh one of the same environment"
-    if not _independent(certificate):
+    if not are_independent(certificate):
         drawn = "drawn from the clients neither trained on nor scored"
     return Parts(
         "these clients and the next one together",
@@ -187,7 +190,7 @@ def _fraction(certificate: Certificate, rule: str, which: str) -> Parts:
     above = percent(float(threshold), 0) if threshold else "a threshold"
     return Parts(
         _over(certificate, rule),
-        f"the share of {_whose(certificate)}, whose error is above {above}",
+        f"the share of {clients_meant(certificate)}, whose error is above {above}",
         _served(certificate),
         _AS_MADE,
     )
@@ -201,7 +204,7 @@ def _populations(certificate: Certificate, rule: str, which: str) -> Parts:
     radius, ball = which.partition("@")[0], rule.removesuffix("_ball")
     # Without a shift it is the mean's own certificate, and says nothing of radii.
     beyond = radius != ("1" if ball == "subgroup" else "0")
-    whose = _whose(certificate, "the environment that these clients were drawn from")
+    whose = clients_meant(certificate, "the environment that these clients were drawn from")
     return Parts(
         _over(certificate, rule),
         f"the mean error over {BALLS[ball].format(radius or 'a radius', whose)}",
@@ -211,83 +214,8 @@ def _populations(certificate: Certificate, rule: str, which: str) -> Parts:
     )
 
 
-def _first_trained(certificate: Certificate) -> str:
-    if _independent(certificate):
-        return _ENVIRONMENT
-    n = int(certificate["n_clients"])
-    return f"all clients but those that the system was first trained on, these {n} included"
-
-
-def _overlap(certificate: Certificate) -> str:
-    share = _told(certificate, "overlap")
-    if share is None:
-        return ""
-    return (
-        f"{percent(share)} of the query samples of the novel clients measured beside it are "
-        "with clients that it was tuned or trained on, too."
-    )
-
-
-def _tuned(certificate: Certificate) -> Parts:
-    fresh = _independent(certificate)
-    more = "" if fresh else "It is no bound for those not scored by themselves."
-    return Parts(
-        f"{_choice(certificate)} and the draws of systems",
-        f"the mean error over {_first_trained(certificate)}",
-        "each served by a system drawn anew from the tuned posterior",
-        "expected errors over that draw, and over fresh clients and points"
-        if fresh
-        else "expected errors over that draw, as measured on these clients' own points",
-        f"{more} {_overlap(certificate)}".strip(),
-    )
-
-
-def _compressed(certificate: Certificate) -> Parts:
-    return Parts(
-        _choice(certificate),
-        f"the mean error over {_first_trained(certificate)}",
-        "each served by the one model that the system moved by the code word makes for it",
-        _FRESH if _independent(certificate) else _BOTH,
-        f"{_more(certificate)} {_overlap(certificate)}".strip(),
-    )
-
-
-def _own_points(certificate: Certificate) -> Parts:
-    return Parts(
-        f"{_choice(certificate)}, their points and the draws of models",
-        f"the mean error over {_whose(certificate)}",
-        "each served by a model drawn anew from the posterior that its own support makes",
-        "expected errors over that draw and over fresh points of the client",
-    )
-
-
-def _fine_tuned(certificate: Certificate) -> Parts:
-    return replace(
-        _own_points(certificate),
-        predictor="each served by a model drawn anew around what fine-tuning on all of its support "
-        "gives",
-        scores="expected errors over that draw and over the points that made no prior, the "
-        "measured ones among them",
-    )
-
-
-def _checkpoints(certificate: Certificate) -> Parts:
-    # A system that changes with the scores makes them a martingale, however clients are drawn.
-    fresh = certificate.get("independent") is True
-    whose = _ENVIRONMENT if fresh else "the clients not trained on by then"
-    over = "choice" if fresh else "random order"
-    return Parts(
-        f"the {over} of these {count(int(certificate['n_clients']), 'client')}",
-        f"the mean over the checkpoints that scored of each one's mean error over {whose}",
-        "which is the expected error of a checkpoint drawn uniformly from them, over that draw as "
-        "well",
-        _FRESH if fresh else _BOTH,
-        f"It says nothing about the last checkpoint. {_overlap(certificate)}".strip(),
-    )
-
-
 def _file_whose(certificate: Certificate) -> str:
-    return _whose(certificate, "the population that these clients were drawn from")
+    return clients_meant(certificate, "the population that these clients were drawn from")
 
 
 def _file_order(certificate: Certificate, rule: str) -> str:
@@ -299,7 +227,7 @@ def _file_order(certificate: Certificate, rule: str) -> str:
 
 
 def _file_mean(certificate: Certificate, rule: str, which: str) -> Parts:
-    whose, more = _file_whose(certificate), _more(certificate)
+    whose, more = _file_whose(certificate), left_for_others(certificate)
     ball, _, radius = which.partition("=")
     if ball:
         whose = BALLS[ball].format(radius, whose)
@@ -315,7 +243,7 @@ def _file_mean(certificate: Certificate, rule: str, which: str) -> Parts:
 
 def _file_fraction(certificate: Certificate, rule: str, which: str) -> Parts:
     return Parts(
-        _choice(certificate),
+        choice_of_clients(certificate),
         f"the share of clients with a loss above {which} among {_file_whose(certificate)}",
         f"each {_BY_THE_SCORED}",
         _of_losses(_MEASURED),
@@ -340,7 +268,7 @@ def _arriving(certificate: Certificate) -> Parts:
         "the choice of all clients who ever arrive, after every one of them at once",
         "the mean loss over clients still to come, drawn like them",
         "served by the model that is scored",
-        _of_losses(_FRESH),
+        _of_losses(FRESH),
     )
 
 
@@ -356,14 +284,6 @@ _HELD_OUT = {
     "share": _fraction,
     "curve": _curve,
     "populations": _populations,
-}
-_ROUTES = {
-    "r1": _tuned,
-    "r2": _own_points,
-    "r3": _fine_tuned,
-    "r4": _checkpoints,
-    "r5": _compressed,
-    WATCH: _arriving,
 }
 
 
@@ -389,4 +309,4 @@ def parts_of(certificate: Certificate) -> Parts | None:
     if route == FILE:
         # A table tells nothing about draws of models.
         return _FILE_RULES[states(rule)]({**certificate, "predictor": "any"}, rule, which)
-    return _ROUTES[route](certificate) if route in _ROUTES else None
+    return _arriving(certificate) if route == WATCH else None

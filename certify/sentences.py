@@ -1,15 +1,22 @@
 """The sentence about a certificate, for report, cards, command line and documentation."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from latecomer.certify.sentence_parts import Certificate, parts_of
+from latecomer.certify.sentence_parts import Certificate, Parts, parts_of
 from latecomer.certify.words import chance, magnitude, shift_name
 
 AS_NAMED = "as named in the table"
 """Stands for the shift in a sentence about several conditions."""
 
 
-def statement(certificate: Certificate, value: str | None = None) -> str:
+def statement(
+    certificate: Certificate,
+    value: str | None = None,
+    *,
+    named: Callable[[Certificate], Parts | None] = parts_of,
+) -> str:
     """Say in one sentence what a certificate states, with what else has to be said.
 
     Parameters
@@ -18,6 +25,8 @@ def statement(certificate: Certificate, value: str | None = None) -> str:
         As for `parts_of`, with ``value delta population rigorous reason`` too.
     value : str, optional
         Stands for the number, in a sentence about several models.
+    named : callable
+        Map a certificate to what its sentence names; a study's routes say that of their own.
 
     Examples
     --------
@@ -30,7 +39,7 @@ trained system makes for it, is at most 25.0%: errors as measured on these clien
 with the draws made.
     """
     value = value or magnitude(certificate["value"])
-    parts = parts_of(certificate)
+    parts = named(certificate)
     if parts is None:
         return _published(certificate, value)
     shift = str(certificate.get("shift") or "none")

@@ -1,10 +1,13 @@
-"""What reports may know of the rules, shifts and methods that a run names.
+"""What reports may know of the routes, rules, shifts and methods that a run names.
 
-Besides this module, reports import only `results.rows`.  The declaration of a rule, shift or method
-says what a report calls it and whom it cites, so that no report keeps a list.  Loads no torch.
+Besides this module, reports import only `results.rows`.  The declaration of a thing says what a
+report calls it, how it is drawn and whom it cites, so that no report keeps a list.  Loads no torch.
 """
 
+from latecomer.certify import sentence_parts, sentences
 from latecomer.certify.rule import BEST_OF, IID_SPLITS, RULES, Asked, rules_for
+from latecomer.certify.sentence_parts import Certificate, Parts
+from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.models.methods.registry import method_facts
@@ -12,13 +15,16 @@ from latecomer.models.methods.registry import method_facts
 __all__ = [
     "BEST_OF",
     "IID_SPLITS",
+    "ROUTES",
     "RULES",
     "SHIFTS",
     "SHIFT_AXES",
     "Asked",
     "bound_cites",
     "method_facts",
+    "parts_of",
     "rules_for",
+    "statement",
 ]
 
 SHIFT_AXES = {name: shift.axis for name, shift in SHIFTS.items() if shift.axis} | {
@@ -38,3 +44,22 @@ def bound_cites() -> dict[str, tuple[str, ...]]:
     from latecomer.bounds import CATALOGUE
 
     return {entry.source: entry.cites for entry in CATALOGUE.values() if entry.cites}
+
+
+def parts_of(certificate: Certificate) -> Parts | None:
+    """Return what the sentence about a certificate names, of any route; None for published bounds.
+
+    Examples
+    --------
+    >>> parts_of({"bound": "pefll_32"}) is None
+    True
+    """
+    route = ROUTES.get(str(certificate.get("bound", "")).partition(":")[0])
+    if route is None or route.sentence is None:
+        return sentence_parts.parts_of(certificate)
+    return route.sentence(certificate)
+
+
+def statement(certificate: Certificate, value: str | None = None) -> str:
+    """Say in one sentence what a certificate of any route states; see `certify.sentences`."""
+    return sentences.statement(certificate, value, named=parts_of)

@@ -1,9 +1,17 @@
 """What settings are made of: sections closed to unknown keys, and checked kinds of value."""
 
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Union
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+)
 
 
 class Settings(BaseModel):
@@ -88,3 +96,27 @@ def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
         return value
 
     return check
+
+
+def one_of_models(
+    models: Mapping[str, type[Settings]], key: str, unless_given: str | None = None
+) -> Any:
+    """Make the type of a section that is one of several models, as the value of ``key`` says.
+
+    Examples
+    --------
+    >>> from pydantic import TypeAdapter
+    >>> class Far(Settings):
+    ...     how: str
+    ...     miles: float
+    >>> TypeAdapter(one_of_models({"far": Far}, "how")).validate_python({"how": "far", "miles": 2})
+    Far(how='far', miles=2.0)
+    """
+
+    def chosen(value: Any) -> str | None:
+        if isinstance(value, dict):
+            return str(value[key]) if key in value else unless_given
+        return str(getattr(value, key, unless_given))
+
+    tagged = tuple(Annotated[model, Tag(name)] for name, model in models.items())
+    return Annotated[Union[tagged], Discriminator(chosen)]  # noqa: UP007

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from latecomer.certify.words import DASH, MINUS, magnitude, points
-from latecomer.eval.names import RULES, method_facts, rules_for
+from latecomer.eval.names import ROUTES, RULES, method_facts, rules_for
 
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "
@@ -38,21 +38,10 @@ MASKING = {
     "zero": "logits of classes absent from the client's support labels are multiplied by 0",
 }
 BOUNDS = {
-    "r0:best_of": "held-out clients, best of several rules",
-    "r1:product": "tuned posterior, product rule (R1)",
-    "r1:kl": "tuned posterior, kl (R1)",
-    "r2:two_step_kl": "stochastic model on its own sample, two-step kl (R2)",
-    "r3:pooled": "priors from part of a client's data, pooled (R3)",
-    "r5:occam": "compressed update (R5)",
-    "r5:occam_product": "compressed update, product rule (R5)",
     "pefll_32": "PeFLL, Theorem 3.2",
     "two_step_kl": "training clients, two-step kl",
     "pfedhn_eps": "pFedHN, Theorem 1 (Baxter)",
     "ben_david": "Ben-David et al., Theorem 2",
-}
-_BY_RULE: dict[str, str] = {
-    "r0": "held-out clients, {}",
-    "r4": "clients certified before they train, {} (R4)",
 }
 METRICS = {
     "label_kl": "label KL to the nearest training client (nats)",
@@ -122,18 +111,22 @@ def bound_name(bound: str) -> str:
     ('held-out clients, product rule, all severities at once', 'mine')
     """
     name, _, which = bound.partition("@")
-    said = BOUNDS.get(name) or _rule_name(name) or name
+    said = BOUNDS.get(name) or _of_route(name) or name
     if which == "band":
         return f"{said}, all severities at once"
     return f"{said}, {which}" if which else said
 
 
-def _rule_name(bound: str) -> str:
-    """Name a bound of a route whose rules bring their own words."""
-    route, _, rule = bound.partition(":")
-    if route not in _BY_RULE or rule not in {**rules_for(route), **rules_for("zero_one")}:
+def _of_route(bound: str) -> str:
+    """Name a bound of a route, by itself or by the words that its rule brings."""
+    name, _, rule = bound.partition(":")
+    route = ROUTES.get(name)
+    if route is None or not rule:
         return ""
-    return _BY_RULE[route].format(RULES[rule].words)
+    if rule in route.bound_names:
+        return route.bound_names[rule]
+    known = rule in {**rules_for(name), **rules_for("zero_one")}
+    return route.rule_words.format(RULES[rule].words) if known else ""
 
 
 def signed(value: float) -> str:

@@ -76,8 +76,8 @@ FLOORS = {
         ("federation",),
         ("scoring",),
         ("training",),
-        ("routes", "measures", "names"),
-        ("studies", "protocol"),
+        ("routes", "measures"),
+        ("studies", "protocol", "names"),
         ("runs",),
     ),
     "reports": (

@@ -23,11 +23,10 @@ from latecomer.certify.page.blocks import (
     csv_text,
     download,
 )
-from latecomer.certify.page.svg import MUTED, NARROW, ROUTE_COLOURS, WIDE, Marks, Panel, drawing
+from latecomer.certify.page.svg import CERTIFIED, MUTED, NARROW, WIDE, Marks, Panel, drawing
 from latecomer.certify.page.template import rendered
 from latecomer.certify.words import BALLS, NOTHING_NEW
 
-_CERTIFIED = ROUTE_COLOURS["r0"]
 _MOST_LEVELS, _MOST_GROUPS, _LONGEST_NAME = 600, 30, 24
 _DASHES = "3 2"
 _INK = "currentColor"
@@ -210,7 +209,7 @@ def _losses_figure(page: LossPage) -> Picture:
     marks = [_steps(levels, shares, page.loss_max, colour=_INK, width=1.8)]
     if upper:
         thresholds, bounds = zip(*upper, strict=True)
-        style: dict[str, Any] = {"colour": _CERTIFIED, "dashes": _DASHES}
+        style: dict[str, Any] = {"colour": CERTIFIED, "dashes": _DASHES}
         marks.append(_steps(thresholds, bounds, page.loss_max, **style))
     axes = ("loss", "clients above it (%)")
     panel = Panel((0, page.loss_max), (0, 102), marks, *axes, notes=page.marks)
@@ -241,7 +240,7 @@ def _shift_figure(page: LossPage) -> Iterator[Picture]:
     panels: list[Panel] = []
     for ball, curve in page.shifts.items():
         radii, bounds = zip(*sorted(curve), strict=True)
-        line = Marks(radii, bounds, _CERTIFIED)
+        line = Marks(radii, bounds, CERTIFIED)
         reach = (radii[0], radii[-1])
         panels.append(
             Panel(reach, (0, 1.02 * page.loss_max), [line], BALLS[ball].axis, "certified mean loss")
@@ -265,7 +264,7 @@ def _group_figure(page: LossPage) -> Iterator[Picture]:
     own = sorted(page.groups, key=lambda one: one.bound)[-_MOST_GROUPS:]
     spans = [Marks([one.mean, one.bound], [y, y], MUTED, width=1) for y, one in enumerate(own)]
     places, means = range(len(own)), [one.mean for one in own]
-    bounds = Marks([one.bound for one in own], places, _CERTIFIED, "bar", width=2)
+    bounds = Marks([one.bound for one in own], places, CERTIFIED, "bar", width=2)
     marks = [*spans, Marks(means, places, _INK, "dot"), bounds]
     names = [one.group[:_LONGEST_NAME] for one in own]
     reach = (-0.6, len(own) - 0.4)

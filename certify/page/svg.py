@@ -15,11 +15,9 @@ INK = "#1b1f24"
 MUTED = "#7d858f"
 WIDE = 7.2  # inches: a figure on the page, and on a phone
 NARROW = 3.6
-# Routes of certificates are not methods: own colours, distinct for colour-blind readers too.
-ROUTE_COLOURS = {
-    **{"r0": "#206c93", "r1": "#930df2", "r2": "#939393"},
-    **{"r3": "#936c46", "r4": "#f2590d", "r5": "#df59f2"},
-}
+CERTIFIED = "#206c93"
+"""Colour of certificates of held-out clients; routes of studies have others, and no method has it.
+"""
 
 _SIZE, _LETTER = 8.0, 4.6  # of the letters, and how wide one is on average
 _NOTE_HEIGHTS = (0.04, 0.18, 0.32)

@@ -14,7 +14,7 @@ from trained_bounds import bound_table
 
 from latecomer.bounds import CATALOGUE
 from latecomer.certify.every_kind import examples
-from latecomer.certify.sentences import statement
+from latecomer.eval.names import statement
 from latecomer.eval.studies.shipped import shipped_studies
 
 __all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]

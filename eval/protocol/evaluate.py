@@ -10,9 +10,7 @@ from latecomer.eval.protocol.method_cell import evaluate_method
 from latecomer.eval.protocol.whole_cell import evaluate_whole
 from latecomer.eval.routes.caveats import with_caveats
 from latecomer.eval.routes.cells import read_cell
-from latecomer.eval.routes.r1_cell import evaluate_tuned
-from latecomer.eval.routes.r4_cell import evaluate_progressive
-from latecomer.eval.routes.r5_cell import evaluate_compressed
+from latecomer.eval.routes.registry import CELL_ROUTES
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import OnRound, Outcome, federation_of
@@ -24,10 +22,8 @@ _Training = Callable[[TrainingCell, OnRound | None, Checkpoints], Outcome]
 _TRAINING: Mapping[str, _Training] = MappingProxyType(
     {
         "method": evaluate_method,
-        "progressive": evaluate_progressive,
-        "tuned": evaluate_tuned,
-        "compressed": evaluate_compressed,
         "whole": evaluate_whole,
+        **{kind: route.follow for kind, route in CELL_ROUTES.items()},
     }
 )
 

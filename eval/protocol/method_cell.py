@@ -18,9 +18,8 @@ from latecomer.eval.measures.target_sizes import client_targets
 from latecomer.eval.measures.theorem31 import converging, is_about
 from latecomer.eval.measures.theorem31_rows import convergence_rows
 from latecomer.eval.results.artifacts import Artifact
-from latecomer.eval.routes.contract import Request
+from latecomer.eval.routes.contract import Request, certify_all
 from latecomer.eval.routes.r0_held_out import score_certification
-from latecomer.eval.routes.registry import certify_all
 from latecomer.eval.routes.rows import certificate_facts, certificate_rows
 from latecomer.eval.scoring.rows import client_rows, effect_rows, gap_row, group_rows
 from latecomer.eval.scoring.scores import ClientScore, GroupScore, group_score

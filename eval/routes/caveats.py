@@ -9,8 +9,8 @@ import numpy as np
 
 from latecomer.certify.statements import left_for_others
 from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.routes.kinds.declaration import TrainingRoute
 from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.eval.routes.training_entries import TrainingRoute
 from latecomer.eval.settings.certificate import RouteSettings
 from latecomer.eval.splits.split import Split
 from latecomer.eval.training.setup import Outcome, Row

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
-from latecomer.eval.routes.entries import CertificateSettings
+from latecomer.eval.routes.registry import CertificateSettings
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 
 

@@ -1,11 +1,12 @@
 """What a route to a certificate receives, and what it returns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.settings.certificate import RouteSettings
@@ -62,4 +63,18 @@ class Findings:
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
 
 
-Route = Callable[[Request[Any]], Findings]
+def certify_all(requests: Iterable[Request[Any]]) -> Findings:
+    """Follow the route of every request and join what they found."""
+    joined = Findings([], [], {}, {})
+    tables: dict[str, list[Row]] = {}
+    artifacts: dict[str, Artifact] = {}
+    for request in requests:
+        findings: Findings = ROUTES[request.entry.route].follow(request)
+        joined.rows.extend(findings.rows)
+        joined.facts.extend(findings.facts)
+        for kind, table in findings.tables.items():
+            tables.setdefault(kind, []).extend(table)
+        artifacts |= findings.artifacts
+    for kind, table in tables.items():
+        artifacts[kind] = Artifact(kind=kind, table=table, axes=("record",))
+    return Findings(joined.rows, joined.facts, {}, artifacts)

@@ -20,7 +20,7 @@ from latecomer.certify.rule import (
 from latecomer.certify.voided import Voided
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
-from latecomer.eval.routes.entries import HeldOut
+from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.rows import (
     certificate_facts,
     certificate_rows,

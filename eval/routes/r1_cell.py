@@ -28,9 +28,10 @@ from latecomer.bounds.unseen_clients.single_level import single_level_kl, single
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.arrivals import arrivals
+from latecomer.eval.routes.kinds.declaration import TrainingRoute
+from latecomer.eval.routes.kinds.r1 import Tuned
 from latecomer.eval.routes.r1_rows import Drawn, Tuning, Variance, tuning_findings
 from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.eval.routes.training_entries import TrainingRoute, Tuned
 from latecomer.eval.scoring.cross_fitting import cross_fitted, fold_groups
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import MASKS

@@ -14,6 +14,7 @@ from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.losses import chernoff_kl
 from latecomer.bounds.unseen_clients.single_level_drawn import kl_from_draws, product_from_draws
 from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.routes.kinds.r1 import Tuned
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.rows import (
     certificate_facts,
@@ -21,7 +22,6 @@ from latecomer.eval.routes.rows import (
     one_of_several,
     price_rows,
 )
-from latecomer.eval.routes.training_entries import Tuned
 from latecomer.eval.scoring.scores import ClientScore
 
 Row = dict[str, Any]

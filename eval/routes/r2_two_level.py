@@ -40,7 +40,7 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.meta_learning.kl_inverted import two_step_fixed
 from latecomer.certify.rule import sampling_of
 from latecomer.eval.routes.contract import Findings, Request
-from latecomer.eval.routes.entries import TwoLevel
+from latecomer.eval.routes.kinds.r2 import TwoLevel
 from latecomer.eval.routes.rows import certificate_facts, certificate_rows
 from latecomer.eval.scoring.serving import MASKS
 from latecomer.eval.splits.split import Split

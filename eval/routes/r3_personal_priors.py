@@ -33,7 +33,7 @@ from latecomer.bounds.unseen_clients.personal_priors import personal_prior_poole
 from latecomer.certify.rule import sampling_of
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
-from latecomer.eval.routes.entries import PersonalPrior
+from latecomer.eval.routes.kinds.r3 import PersonalPrior
 from latecomer.eval.routes.r3_personal_cut import can_be_cut, cut_support, measured_samples
 from latecomer.eval.routes.rows import certificate_facts, certificate_rows
 from latecomer.eval.scoring.serving import MASKS, client_generator

@@ -7,6 +7,7 @@ from functools import partial
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.arrivals import arrivals
+from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.r4_progressive import Plan, Step, score_then_train
 from latecomer.eval.routes.r4_rows import (
     ARRIVING,
@@ -14,7 +15,6 @@ from latecomer.eval.routes.r4_rows import (
     novel_rows,
     progress_findings,
 )
-from latecomer.eval.routes.training_entries import Progressive
 from latecomer.eval.scoring.cross_fitting import cross_fitted
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import TrainingCell

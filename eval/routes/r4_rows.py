@@ -8,6 +8,7 @@ import numpy as np
 
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress
 from latecomer.eval.routes.rows import (
     certificate_facts,
@@ -15,7 +16,6 @@ from latecomer.eval.routes.rows import (
     one_of_several,
     price_rows,
 )
-from latecomer.eval.routes.training_entries import Progressive
 from latecomer.eval.scoring.rows import client_rows, group_rows
 from latecomer.eval.scoring.scores import ClientScore, group_score
 

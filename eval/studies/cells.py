@@ -12,7 +12,7 @@ from typing import Any
 from latecomer.certify.rule import IID_SPLITS
 from latecomer.eval.results.rows import ROWS_SCHEMA_VERSION
 from latecomer.eval.routes.cells import read_cell
-from latecomer.eval.routes.training_entries import TRAINING_ROUTES
+from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 
 WHOLE = "whole"
@@ -22,18 +22,11 @@ WHOLE = "whole"
 # documentation): finished cells of the older numbers are then no longer reused.  A method's own
 # version is the class attribute ``numbers_version`` (1 when it has none).
 NUMBERS_VERSION: Mapping[str, int] = {"split": 1, "metrics": 1, "train": 2}
-ROUTE_VERSION: Mapping[str, int] = {"r1": 2, "r4": 1, "r5": 2}
-"""Versions of the routes that train models of their own."""
-
-# Routes on a trained model whose numbers have changed; a cell without them records nothing.
-HELD_ROUTE_VERSION: Mapping[str, int] = {"r2": 2, "r3": 2}
-# For certificates of clients of a finite pool, and for routes that train on independent clients:
-# the rows beside these certificates are numbers too.
-POOL_VERSION: Mapping[str, int] = {"r0": 2, "r3": 3}
 # For certificates that average over orders of the clients.
 ORDERS_VERSION: Mapping[str, int] = {"orders": 2}
 # What cells do not record: a setting's value from the time when there was no such setting.
 _UNRECORDED: Mapping[str, str] = MappingProxyType({"bets": "product", "band": "dkw"})
+# For routes that train on independent clients: the rows beside these certificates are numbers too.
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
 # The same for measures of ``evaluation.measures``.
@@ -128,8 +121,8 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     n_seeds = len(resolved["seeds"])
     entries = [_as_recorded(entry) for entry in resolved["certificates"]]
     certificates = [_with_seeds(entry, n_seeds) for entry in entries]
-    held = [entry for entry in certificates if entry["route"] not in TRAINING_ROUTES]
-    routed = [entry for entry in certificates if entry["route"] in TRAINING_ROUTES]
+    held = [entry for entry in certificates if not ROUTES[entry["route"]].trains_itself]
+    routed = [entry for entry in certificates if ROUTES[entry["route"]].trains_itself]
     independent = resolved["split"]["kind"] in IID_SPLITS
     models = list(_models({**shared, "evaluation": evaluation, "certificates": held}, resolved))
     of_routes = _held_versions(held, independent)
@@ -203,20 +196,25 @@ def _versions_of(
 
 def _held_versions(held: Sequence[Mapping[str, Any]], independent: bool) -> dict[str, int]:
     """Return the versions of the routes on a trained model, where they have changed."""
-    asked = {str(entry["route"]) for entry in held}
-    versions = {**HELD_ROUTE_VERSION, **({} if independent else POOL_VERSION)}
+    asked = sorted({str(entry["route"]) for entry in held})
+    versions = {name: ROUTES[name].version(independent=independent) for name in asked}
     averaged = any("orders_seed" in entry for entry in held)
-    return {route: versions[route] for route in sorted(asked & {*versions})} | {
+    # A route whose numbers never changed records nothing.
+    return {name: version for name, version in versions.items() if version > 1} | {
         **(ORDERS_VERSION if averaged else {})
     }
 
 
 def _own(model: Mapping[str, Any], entry: Mapping[str, Any], independent: bool) -> dict[str, Any]:
     """Return the configuration of a model that a route trains by itself."""
-    of_route = {"routes": ROUTE_VERSION[entry["route"]], **(OVERLAP_VERSION if independent else {})}
+    route = ROUTES[entry["route"]]
+    of_route = {
+        "routes": route.version(independent=independent),
+        **(OVERLAP_VERSION if independent else {}),
+    }
     return {
         **model,
-        "kind": TRAINING_ROUTES[entry["route"]].kind,
+        "kind": route.cell_kind,
         "method": {**model["method"], "label": _own_label(model["method"], entry)},
         "bounds": [],
         "certificates": [{key: value for key, value in entry.items() if key != "methods"}],

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from latecomer.certify.rule import check_outside
 from latecomer.errors import InputError, nearest
-from latecomer.eval.routes.entries import HeldOut
-from latecomer.eval.routes.training_entries import TRAINING_ROUTES
+from latecomer.eval.routes.kinds.r0 import HeldOut
+from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.settings.study_sections import Evaluation, MethodSettings
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.settings import Frozen, Natural, SplitSettings
@@ -82,7 +82,7 @@ def _check_validation(study: Study) -> None:
     for name, chooses in asked.items():
         if chooses and none:
             raise InputError(f"{name} needs split.validation above 0, got 0.0")
-    own = [entry.route for entry in study.certificates if entry.route in TRAINING_ROUTES]
+    own = [entry.route for entry in study.certificates if ROUTES[entry.route].trains_itself]
     if study.train.tune_newcomers and (own or study.evaluation.given_up):
         what = f"certificates of route {own[0]}" if own else "evaluation.given_up"
         raise InputError(

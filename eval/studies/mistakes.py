@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from latecomer.checks import wrong
 from latecomer.errors import nearest
-from latecomer.eval.routes.entries import ROUTE_SETTINGS
+from latecomer.eval.routes.registry import ROUTE_SETTINGS
 from latecomer.eval.studies.settings import SPLIT_KINDS, sections
 
 _ROUTES = tuple(ROUTE_SETTINGS)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from latecomer.eval.routes.entries import ROUTE_SETTINGS, CertificateSettings
+from latecomer.eval.routes.registry import ROUTE_SETTINGS, CertificateSettings
 from latecomer.eval.schema import Name, Seed, Settings, Text, sequence
 from latecomer.eval.settings.study_sections import (
     Bounds,

@@ -5,8 +5,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from latecomer.certify.page.svg import INK, ROUTE_COLOURS, WIDE
+from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import magnitude, percent
+from latecomer.eval.names import ROUTES
 from latecomer.reports.display.drawing import Looks, sheet, styled
 from latecomer.reports.display.model_rows import model_rows
 from latecomer.reports.display.naming import Names, model_of
@@ -61,7 +62,7 @@ def draw_certified_clients(
     axes.bar(np.arange(len(ordered)), ordered, width=0.9, color=TERM_FILLS[1], linewidth=0)
     for height, colour, text in (
         (mean, INK, f"their mean {percent(mean)}"),
-        (value, ROUTE_COLOURS[route], f"certified at most {magnitude(value)}"),
+        (value, ROUTES[route].colour, f"certified at most {magnitude(value)}"),
     ):
         axes.axhline(100 * height, color=colour, linewidth=1.6)
         axes.annotate(

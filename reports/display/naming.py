@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
-from latecomer.eval.names import method_facts
+from latecomer.eval.names import ROUTES, method_facts
 from latecomer.reports.frames.comparison import MODEL
 
 Model = tuple[str, str]
@@ -14,36 +14,6 @@ Names = Mapping[Model, str]
 """What every (label, predictor) is called."""
 
 
-class RouteWords(NamedTuple):
-    """How sentences speak of a route to a certificate.
-
-    Attributes
-    ----------
-    heading : str
-        Heading of a column of its certificates.
-    model : str
-        What it adds to the name of a model it trains; empty for routes that take trained ones.
-    about : str
-        What its guarantee is about, if not the one trained system.
-    """
-
-    heading: str
-    model: str = ""
-    about: str = ""
-
-
-ROUTES = {
-    "r0": RouteWords("clients held out (R0)"),
-    "r1": RouteWords(
-        "posterior tuned (R1)", "its posterior tuned (R1)", "of a system drawn at random"
-    ),
-    "r2": RouteWords("own sample, two steps (R2)"),
-    "r3": RouteWords("personal priors (R3)"),
-    "r4": RouteWords(
-        "while training (R4)", "certified while training (R4)", "of a checkpoint drawn at random"
-    ),
-    "r5": RouteWords("update compressed (R5)", "its update compressed (R5)"),
-}
 PUBLISHED = "published"
 PREDICTED = {
     "gibbs": "weights drawn anew",
@@ -89,7 +59,7 @@ def model_called(label: str, predictor: str = "") -> str:
         if words == name or words.startswith((f"{name} ", f"{name}-")):
             words = called + words.removeprefix(name)
             break
-    parts = [words, route.model if route else "", PREDICTED.get(predictor, predictor)]
+    parts = [words, route.model_words if route else "", PREDICTED.get(predictor, predictor)]
     return ", ".join(part for part in parts if part)
 
 

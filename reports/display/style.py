@@ -29,8 +29,6 @@ _HATCHES = ("", "///", "...", "xx")
 TERM_FILLS = ("#59626e", "#a9b2bd", "#838c98", "#c9d0d8", "#707986", "#959eaa")
 TERM_HATCHES = ("", "", "///", "...", "\\\\\\", "xxx")
 
-ROUTE_MARKS = {"r0": "s", "r1": "^", "r2": "v", "r3": "P", "r4": "D", "r5": "X"}
-
 
 @dataclass(frozen=True)
 class Look:

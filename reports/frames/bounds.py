@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from latecomer.certify.sentences import AS_NAMED, statement
+from latecomer.certify.sentences import AS_NAMED
 from latecomer.certify.words import number
-from latecomer.eval.names import IID_SPLITS
+from latecomer.eval.names import IID_SPLITS, statement
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, client_errors, first_record, group_sizes
 from latecomer.reports.words import sentence_case

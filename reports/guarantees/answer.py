@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from latecomer.certify.words import DASH, MINUS, chance, count, listing, magnitude, percent, points
+from latecomer.eval.names import ROUTES
 from latecomer.reports.display.answer import Answer
 from latecomer.reports.display.naming import (
     PUBLISHED,
-    ROUTES,
     Names,
     model_names,
     model_of,

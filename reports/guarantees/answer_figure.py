@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from latecomer.certify.page.svg import INK, ROUTE_COLOURS, WIDE
+from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import magnitude, points
+from latecomer.eval.names import ROUTES
 from latecomer.reports.display.drawing import styled
 from latecomer.reports.display.model_rows import NARROW_BELOW, model_rows
-from latecomer.reports.display.naming import ROUTES, Model, Names, model_of, models_in
-from latecomer.reports.display.style import ROUTE_MARKS, TERM_FILLS, TERM_HATCHES
+from latecomer.reports.display.naming import Model, Names, model_of, models_in
+from latecomer.reports.display.style import TERM_FILLS, TERM_HATCHES
 from latecomer.reports.frames.errors import records
 
 
@@ -46,8 +47,8 @@ def draw_guarantees(frame: pd.DataFrame, names: Names, *, width: float = WIDE) -
             if row["vacuous"]:
                 continue
             axes.plot(
-                [100 * row["value"]], [place], ROUTE_MARKS[row["route"]],
-                color=ROUTE_COLOURS[row["route"]], markersize=6.5,
+                [100 * row["value"]], [place], ROUTES[row["route"]].mark,
+                color=ROUTES[row["route"]].colour, markersize=6.5,
             )  # fmt: skip
         _beside(axes, place, [row for row in rows if row["vacuous"]])
     axes.set_xlim(left=0)
@@ -55,7 +56,7 @@ def draw_guarantees(frame: pd.DataFrame, names: Names, *, width: float = WIDE) -
     below = frame[~frame["vacuous"]]
     used = [route for route in ROUTES if (below["route"] == route).any()]
     handles = [Line2D([], [], marker="o", color=INK, markersize=4.5)] + [
-        Line2D([], [], marker=ROUTE_MARKS[one], color=ROUTE_COLOURS[one], linestyle="none")
+        Line2D([], [], marker=ROUTES[one].mark, color=ROUTES[one].colour, linestyle="none")
         for one in used
     ]
     words = ["measured, 95% interval", *(ROUTES[one].heading for one in used)]

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from latecomer.certify.sentences import statement
 from latecomer.certify.words import BALLS, chance, count, inward, listing, magnitude, percent
+from latecomer.eval.names import statement
 from latecomer.reports.display.answer import Answer
 from latecomer.reports.display.errors_figure import draw_certified_clients
 from latecomer.reports.display.naming import Names, model_names, model_of, route_of

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from latecomer.certify.sentences import statement
 from latecomer.certify.words import count, listing, percent, points, shift_name
+from latecomer.eval.names import statement
 from latecomer.reports.accuracy.answer import said_of_errors
 from latecomer.reports.checks import CHECKS, findings
 from latecomer.reports.display.naming import as_subject, model_called

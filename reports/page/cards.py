@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from latecomer.certify.sentences import statement
-from latecomer.eval.names import rules_for
+from latecomer.eval.names import rules_for, statement
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import CONDITION, records

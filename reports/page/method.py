@@ -8,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from latecomer.certify.words import count, listing
-from latecomer.eval.names import IID_SPLITS
+from latecomer.eval.names import IID_SPLITS, ROUTES
 from latecomer.reports.display.section import (
     Block,
     Facts,
@@ -252,7 +252,7 @@ def _exceptions(study: Mapping[str, Any]) -> list[str]:
             "certified."
         )
     routes = {entry.get("route") for entry in study.get("certificates") or ()}
-    own = sorted(routes & {"r1", "r4", "r5"})
+    own = [name for name, route in ROUTES.items() if name in routes and route.trains_itself]
     if own and (study.get("split") or {}).get("kind") in IID_SPLITS:
         named = listing([route.upper() for route in own])
         said.append(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from latecomer.eval.studies.loading import load_study
+
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands")
 
@@ -69,3 +71,9 @@ def package(tmp_path):
     for layer in LAYERS:
         (home / layer).symlink_to(ROOT / layer)
     return Copy(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def quickstart_ids():
+    """Ids of the quickstart's cells, which nothing that it does not ask for may change."""
+    return " ".join(cell.id for cell in load_study("quickstart").cells("data"))

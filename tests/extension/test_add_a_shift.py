@@ -1,9 +1,5 @@
 """A kind of shift is one file: studies, populations, certificates and figures know it by that."""
 
-import pytest
-
-from latecomer.eval.studies.loading import load_study
-
 SHIFT = '''
 """Colours turned over, as in a negative."""
 
@@ -64,17 +60,12 @@ print(axes.get_xlabel(), axes.get_xticks().tolist())
 """
 
 
-@pytest.fixture(scope="module")
-def ids():
-    return " ".join(cell.id for cell in load_study("quickstart").cells("data"))
-
-
-def test_one_file_opens_every_door(package, ids):
+def test_one_file_opens_every_door(package, quickstart_ids):
     package.write("eval/shifts/kinds/inversion.py", SHIFT)
     asked, refused, cells, half, held, figure = package.run("-c", DOORS).splitlines()
     assert asked == "[0.5, 1.0] ('inversion',)"
     assert refused.endswith("shifts.inversion.0: must be less than or equal to 1, got 2")
-    assert cells == ids, "a study that does not ask for it has the cells it had"
+    assert cells == quickstart_ids, "a study that does not ask for it has the cells it had"
     assert half == "0.5 0.0 1.0"
     assert held == "5"
     assert figure == "inversion (share of the negative) [0.0, 0.5]"

@@ -9,9 +9,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from latecomer.certify.page.svg import ROUTE_COLOURS
+from latecomer.eval.names import ROUTES
 from latecomer.models.methods import METHODS
-from latecomer.reports.display.style import ROUTE_MARKS, looks
+from latecomer.reports.display.style import looks
 
 SEEN_BY = {
     "all cones": np.eye(3),
@@ -64,9 +64,9 @@ def test_the_simulation_merges_what_it_should() -> None:
 
 @pytest.mark.parametrize("seen_by", SEEN_BY)
 def test_routes_are_told_apart_by_colour_and_by_mark(seen_by: str) -> None:
-    pairs = list(combinations(ROUTE_COLOURS.values(), 2))
+    pairs = list(combinations([route.colour for route in ROUTES.values()], 2))
     assert min(distance(*pair, seen_by) for pair in pairs) > ROUTES_APART
-    assert len(set(ROUTE_MARKS.values())) == len(ROUTE_MARKS)
+    assert len({route.mark for route in ROUTES.values()}) == len(ROUTES)
 
 
 @pytest.mark.parametrize("seen_by", SEEN_BY)
@@ -79,4 +79,4 @@ def test_methods_of_like_colours_differ_in_their_marks(seen_by: str) -> None:
 
 def test_no_route_has_the_colour_of_a_method() -> None:
     methods = {look.colour for look in looks(list(METHODS)).values()}
-    assert not methods & set(ROUTE_COLOURS.values())
+    assert not methods & {route.colour for route in ROUTES.values()}

@@ -8,7 +8,7 @@ import pytest
 from latecomer.bounds import blend, product_mixture
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.errors import InputError
-from latecomer.eval.routes.entries import HeldOut
+from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn, issue_certificates
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.studies.checking import parse_study

@@ -15,13 +15,13 @@ from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes import arrivals
 from latecomer.eval.routes.cells import read_cell
+from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.r4_cell import evaluate_progressive
 from latecomer.eval.routes.r4_progressive import (
     Plan,
     certify_progress,
     score_then_train,
 )
-from latecomer.eval.routes.training_entries import Progressive
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training import setup

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 
-from latecomer.certify.sentences import statement
 from latecomer.certify.words import DASH
+from latecomer.eval.names import statement
 from latecomer.eval.results.rows import load_run, make_row, read_rows, write_rows
 from latecomer.reports.display.pictures import Picture, Writer, download
 from latecomer.reports.frames.bounds import bound_frame, ledger_frame

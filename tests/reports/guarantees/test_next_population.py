@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from latecomer.certify.sentences import statement
 from latecomer.certify.words import BALLS, NOTHING_NEW
+from latecomer.eval.names import statement
 from latecomer.eval.results.rows import load_run, make_row, read_rows, write_rows
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.style import looks

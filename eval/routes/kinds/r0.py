@@ -1,12 +1,13 @@
-"""The schema of a study's ``certificates`` section, one model for each route."""
+"""R0: an inequality over the scores of clients that were held out of training."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Field
 
 from latecomer.certify.bands import BANDS
+from latecomer.certify.page.svg import CERTIFIED
 from latecomer.certify.rule import (
     BEST_OF,
     DEFAULT_RULE,
@@ -20,10 +21,9 @@ from latecomer.certify.rule import (
     sampling_of,
 )
 from latecomer.errors import InputError
-from latecomer.eval.routes.r3_personal_cut import check_classes, measured_samples
+from latecomer.eval.routes.kinds.declaration import Route
 from latecomer.eval.routes.scored_populations import BETS
-from latecomer.eval.routes.training_entries import TRAINING_ROUTES, Compressed, Progressive, Tuned
-from latecomer.eval.schema import Count, Number, Positive, Probability, Seed, one_of, sequence
+from latecomer.eval.schema import Count, Number, Probability, Seed, one_of, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.other_laws import OTHER_LAWS
@@ -281,85 +281,6 @@ class HeldOut(RouteSettings):
         return asked
 
 
-class PersonalPrior(RouteSettings):
-    """Route R3: certification clients fine-tune, each with a prior from part of its own support.
-
-    Attributes
-    ----------
-    delta, draws_share, client_share : float
-        Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
-    alphas : tuple of float
-        Variances, relative to the weights, of which the best is taken; their union is paid for.
-    measured : int, optional
-        Support samples that every client is measured on; must be given where certification
-        clients hold unequally many.  On an ``environment`` split a multiple of the classes.
-    measured_share : float
-        The same as a share of the support, where all hold equally many.
-    draws : int
-        Models drawn for each client.
-    """
-
-    needs_certification: ClassVar[bool] = True
-
-    route: Literal["r3"]
-    rule: Literal["pooled"] = "pooled"
-    delta: Probability = _DELTA
-    draws_share: Probability = 0.2
-    client_share: Probability = 0.5
-    alphas: Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] = (
-        *(1e-3, 1e-2, 1e-1),
-    )
-    measured: Count | None = None
-    measured_share: Probability = 0.5
-    draws: Count = 20
-
-    def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse too few clients, and numbers of samples that clients cannot be measured on."""
-        check_outside(split.kind, len(split.certification), split.n_outside)
-        sizes = [len(client.support) for client in split.certification]
-        law = split.law
-        if law and not law.classes_per_client:
-            raise InputError(
-                f"{key}.route r3 measures each class of a client alike, and clients of "
-                f"split.kind={split.kind} hold unequally many classes"
-            )
-        n_classes = law.classes_per_client if law else None
-        size = measured_samples(key, self.measured, self.measured_share, sizes, n_classes)
-        if law and n_classes:
-            supports = [client.support for client in split.certification]
-            check_classes(key, supports, law.pools, size, n_classes)
-
-
-class TwoLevel(RouteSettings):
-    """Route R2: certification clients' support makes stochastic models and measures them too.
-
-    Attributes
-    ----------
-    delta, draws_share, client_share : float
-        Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
-    draws : int
-        Systems drawn for each client, with one model of each.
-    """
-
-    needs_certification: ClassVar[bool] = True
-
-    route: Literal["r2"]
-    rule: Literal["two_step_kl"] = "two_step_kl"
-    delta: Probability = _DELTA
-    draws_share: Probability = 0.2
-    client_share: Probability = 0.5
-    draws: Count = 20
-
-    def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse too few clients, and clients who hold a random number of samples per class."""
-        check_outside(split.kind, len(split.certification), split.n_outside)
-        if split.law and split.law.concentrations:
-            raise InputError(
-                f"{key}.route r2 is proved for clients that hold as many of each class as their "
-                f"law says, and those of split.kind={split.kind} hold a random number"
-            )
-
-
 def _shift_names(shifts: Any) -> dict[str, str]:
     """Map the names that shifts go by to their sections of ``shifts``."""
     names = {}
@@ -369,23 +290,16 @@ def _shift_names(shifts: Any) -> dict[str, str]:
     return names
 
 
-ROUTE_SETTINGS: Mapping[str, type[RouteSettings]] = MappingProxyType(
-    {"r0": HeldOut, "r2": TwoLevel, "r3": PersonalPrior, **TRAINING_ROUTES}
+ROUTES = (
+    Route(
+        name="r0",
+        settings=HeldOut,
+        work="latecomer.eval.routes.r0_held_out:certify_held_out",
+        pool_numbers_version=2,
+        heading="clients held out (R0)",
+        bound_names={BEST_OF: "held-out clients, best of several rules"},
+        rule_words="held-out clients, {}",
+        colour=CERTIFIED,
+        mark="s",
+    ),
 )
-
-
-def _route(value: Any) -> str:
-    """Return the route of an entry of ``certificates``, as written or as read."""
-    named = value.get("route", "r0") if isinstance(value, dict) else getattr(value, "route", "r0")
-    return str(named)
-
-
-CertificateSettings = Annotated[
-    Annotated[HeldOut, Tag("r0")]
-    | Annotated[Tuned, Tag("r1")]
-    | Annotated[TwoLevel, Tag("r2")]
-    | Annotated[PersonalPrior, Tag("r3")]
-    | Annotated[Progressive, Tag("r4")]
-    | Annotated[Compressed, Tag("r5")],
-    Discriminator(_route),
-]

@@ -1,0 +1,78 @@
+"""R4: clients are certified one block after another, and each block is then trained on."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator
+
+from latecomer.certify.rule import rules_for
+from latecomer.certify.sentence_parts import BOTH, ENVIRONMENT, FRESH, Certificate, Parts
+from latecomer.certify.words import count
+from latecomer.errors import InputError
+from latecomer.eval.routes.kinds.declaration import Route, TrainingRoute, overlap_said
+from latecomer.eval.routes.r4_progressive import Plan, plan_of
+from latecomer.eval.schema import Count, one_of
+from latecomer.eval.settings.certificate import SplitLike, StudyLike
+
+
+class Progressive(TrainingRoute):
+    """R4: ``clients`` are certified ``block`` by ``block``, each block then trained on.
+
+    ``first`` clients train for ``train.rounds`` rounds before the first score, and after every
+    block training goes on for ``rounds_per_block``.
+    """
+
+    route: Literal["r4"]
+    rule: Annotated[str, BeforeValidator(one_of(rules_for("r4")))] = "product_mixture"
+    block: Count = 1
+    rounds_per_block: Count = 10
+
+    def rounds(self, trained: int) -> int:
+        """Return all rounds: those before the first score plus those after every block."""
+        return trained + self.clients // self.block * self.rounds_per_block
+
+    def plan(self, split: SplitLike, *, key: str = "certificates") -> Plan:
+        """Fix who trains first and who is certified when, block by block."""
+        return plan_of(split, first=self.first, clients=self.clients, block=self.block, key=key)
+
+    def completed(self, key: str, study: StudyLike) -> Self:
+        """Refuse a budget of training under which some certified client would never train."""
+        super().completed(key, study)
+        cohort = study.train.cohort
+        if self.block > cohort * self.rounds_per_block:
+            raise InputError(
+                f"{key}.block must be at most train.cohort x rounds_per_block = "
+                f"{cohort * self.rounds_per_block}, so that every client trains, got {self.block}"
+            )
+        return self
+
+
+def _sentence(certificate: Certificate) -> Parts:
+    # A system that changes with the scores makes them a martingale, however clients are drawn.
+    fresh = certificate.get("independent") is True
+    whose = ENVIRONMENT if fresh else "the clients not trained on by then"
+    over = "choice" if fresh else "random order"
+    return Parts(
+        f"the {over} of these {count(int(certificate['n_clients']), 'client')}",
+        f"the mean over the checkpoints that scored of each one's mean error over {whose}",
+        "which is the expected error of a checkpoint drawn uniformly from them, over that draw as "
+        "well",
+        FRESH if fresh else BOTH,
+        f"It says nothing about the last checkpoint. {overlap_said(certificate)}".strip(),
+    )
+
+
+ROUTES = (
+    Route(
+        name="r4",
+        settings=Progressive,
+        work="latecomer.eval.routes.r4_cell:evaluate_progressive",
+        cell_kind="progressive",
+        heading="while training (R4)",
+        model_words="certified while training (R4)",
+        about="of a checkpoint drawn at random",
+        rule_words="clients certified before they train, {} (R4)",
+        sentence=_sentence,
+        colour="#f2590d",
+        mark="D",
+    ),
+)
