@@ -1,24 +1,21 @@
-"""What the clients of a split can prove, said before anything is trained."""
+"""What clients that come by themselves can prove, said before anything is trained."""
 
 from collections.abc import Sequence
 
-from latecomer.bounds import product, product_wor
+from latecomer.bounds import product_wor
 from latecomer.bounds.held_out.price import reference_price
-from latecomer.certify.rule import LEAST_OUTSIDE, sampling_of
+from latecomer.certify.rule import LEAST_OUTSIDE
 from latecomer.errors import InputError
 
 _MEAN = 0.2
 _FEWEST = LEAST_OUTSIDE + 2
 
 
-def foretold(
-    split_kind: str, sizes: tuple[int, int, int], n_outside: int, delta: float | None
-) -> str:
+def foretold(sizes: tuple[int, int, int], n_outside: int, delta: float | None) -> str:
     """Say who has which role, and about what a certificate of a mean will be worth.
 
     Parameters
     ----------
-    split_kind : str
     sizes : tuple of int
         Numbers of seen, certified and novel clients.
     n_outside : int
@@ -29,7 +26,7 @@ def foretold(
     Examples
     --------
     >>> import textwrap
-    >>> print(textwrap.fill(foretold("natural", (8, 10, 10), 10, 0.05), 80))
+    >>> print(textwrap.fill(foretold((8, 10, 10), 10, 0.05), 80))
     28 clients: 8 train, 10 are certified, 10 are newcomers; were all 10 wrong 20%
     of the time, a certificate for the 20 not trained on would be about 35% (95%),
     more where clients differ
@@ -41,15 +38,12 @@ def foretold(
     )
     if delta is None or not n_certified:
         return said
-    equal = [_MEAN] * n_certified
-    if sampling_of(split_kind) == "finite-pool":
-        pool, whose = n_certified + n_outside, f"the {n_certified + n_outside} not trained on"
-        bound = product_wor(losses=equal, pool_size=pool, delta=delta)
-    else:
-        bound, whose = product(losses=equal, delta=delta), "clients to come"
+    pool = n_certified + n_outside
+    bound = product_wor(losses=[_MEAN] * n_certified, pool_size=pool, delta=delta)
     return (
-        f"{said}; were all {n_certified} wrong {_MEAN:.0%} of the time, a certificate for {whose} "
-        f"would be about {float(bound.value):.0%} ({1 - delta:.0%}), more where clients differ"
+        f"{said}; were all {n_certified} wrong {_MEAN:.0%} of the time, a certificate for the "
+        f"{pool} not trained on would be about {float(bound.value):.0%} ({1 - delta:.0%}), more "
+        "where clients differ"
     )
 
 

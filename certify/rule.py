@@ -7,12 +7,10 @@ from types import MappingProxyType
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.rules.declaration import Asked, Rule
 from latecomer.declared import declared
-from latecomer.errors import InputError
 
 __all__ = [
     "BEST_OF",
     "DEFAULT_RULE",
-    "IID_SPLITS",
     "LEAST_OUTSIDE",
     "MEAN_RULES",
     "RULES",
@@ -20,14 +18,10 @@ __all__ = [
     "Asked",
     "Rule",
     "best_of_rule",
-    "check_outside",
-    "check_sampling",
     "level_of",
     "rules_for",
-    "sampling_of",
 ]
 
-IID_SPLITS = frozenset({"environment", "client_types", "client_mixtures"})
 BEST_OF = "best_of"
 DEFAULT_RULE = "blend"
 """The rule of the mean where none is named, for tables of losses and held-out clients' scores."""
@@ -106,43 +100,3 @@ def level_of(rule: str) -> str:
     ('alpha', 'delta')
     """
     return RULES[rule].level if rule in RULES else "delta"
-
-
-def sampling_of(split_kind: str) -> str:
-    """``iid`` for splits whose clients are drawn independently, else ``finite-pool``."""
-    return "iid" if split_kind in IID_SPLITS else "finite-pool"
-
-
-def check_sampling(key: str, rule: str, split_kind: str) -> None:
-    """Refuse a rule whose proof does not cover how the split's clients were drawn.
-
-    Raises
-    ------
-    InputError
-    """
-    sampling = sampling_of(split_kind)
-    if sampling == "finite-pool" and not RULES[rule].finite_pool:
-        raise InputError(
-            f"{key}.rule {rule} needs independent clients, and a {split_kind} split is a finite "
-            "pool: leave the rule out, which is blend then"
-        )
-    if sampling == "iid" and not RULES[rule].iid:
-        raise InputError(
-            f"{key}.rule {rule} is for finite pools, and clients of the split {split_kind} are "
-            "independent: leave the rule out, which is blend then"
-        )
-
-
-def check_outside(split_kind: str, n_certification: int, n_outside: int) -> None:
-    """Refuse to certify a finite pool with hardly any clients outside the certified ones.
-
-    Raises
-    ------
-    InputError
-    """
-    if sampling_of(split_kind) == "finite-pool" and n_outside < LEAST_OUTSIDE:
-        raise InputError(
-            f"split.novel must be at least {LEAST_OUTSIDE} clients for certificates of a finite "
-            f"pool (untrained clients outside the {n_certification} certified ones), got "
-            f"{n_outside}"
-        )

@@ -15,7 +15,6 @@ from latecomer.certify.rule import (
     RULE_WITHOUT_ORDERS,
     RULES,
     rules_for,
-    sampling_of,
 )
 from latecomer.certify.voided import Voided
 from latecomer.eval.federation.groups import Group
@@ -34,6 +33,7 @@ from latecomer.eval.routes.scored_tails import error_curve, fractions_above
 from latecomer.eval.scoring.cross_fitting import cross_fitted
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import TrainingCell
+from latecomer.eval.splits.registry import sampling_of
 
 Row = dict[str, Any]
 

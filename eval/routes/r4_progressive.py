@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.certify.rule import IID_SPLITS, LEAST_OUTSIDE, Asked, rules_for
+from latecomer.certify.rule import LEAST_OUTSIDE, Asked, rules_for
 from latecomer.errors import InputError
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.certificate import SplitLike
+from latecomer.eval.splits.registry import IID_SPLITS
 
 S = TypeVar("S")
 B = TypeVar("B")

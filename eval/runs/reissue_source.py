@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from latecomer.certify.rule import RULE_WITHOUT_ORDERS, RULES, sampling_of
+from latecomer.certify.rule import RULE_WITHOUT_ORDERS, RULES
 from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import declared_study, run_folder
 from latecomer.eval.results.rows import COLUMNS, read_records
 from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn
 from latecomer.eval.scoring.scores_from_rows import Scores, scores_of
+from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import novel_alike
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.declaration import read_yaml

@@ -22,7 +22,7 @@ from latecomer.eval.runs.stopping import signals_interrupt
 from latecomer.eval.runs.tally import Event, Failure, Tally
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.settings.certificate import RouteSettings
-from latecomer.eval.splits.kinds import SPLITS
+from latecomer.eval.splits.registry import SPLITS
 from latecomer.eval.splits.split import Split
 from latecomer.eval.studies.checking import check_held_back
 from latecomer.eval.studies.device_choice import settled
@@ -261,7 +261,7 @@ def _clients_told(
     sizes = len(split.seen), len(split.certification), len(split.novel)
     deltas = [getattr(entry, "delta", None) for entry in held]
     delta = next((one for one in deltas if one), None)
-    yield foretold(split.kind, sizes, split.n_outside, delta)
+    yield foretold(sizes, split.n_outside, delta)
     left = f"; {len(split.left_out)} clients are left out" if split.left_out else ""
     yield f"a client holds {min(points):,} to {max(points):,} points{left}"
     for name, clients in split.apart:

@@ -17,19 +17,13 @@ from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.splits.client_groups import GROUPS, amount, ordered_by_groups
 from latecomer.eval.splits.clients import ClientRows, cut_into_roles, label_counts
 from latecomer.eval.splits.dealing import stable_order
-from latecomer.eval.splits.environment import Law
 from latecomer.eval.splits.further_clients import deal_extrapolated, draw_clients, drawn_clients
-from latecomer.eval.splits.kinds import SPLITS
+from latecomer.eval.splits.kinds.dealt import Natural
+from latecomer.eval.splits.kinds.declaration import QUERY, VALIDATION, Dealt
+from latecomer.eval.splits.law import Law
 from latecomer.eval.splits.pool import Filling, Pool, generator, only, pool_of
-from latecomer.eval.splits.settings import (
-    QUERY,
-    VALIDATION,
-    Dealt,
-    Frozen,
-    Natural,
-    SplitSettings,
-    split_settings,
-)
+from latecomer.eval.splits.registry import SPLITS
+from latecomer.eval.splits.settings import Frozen, SplitSettings, split_settings
 from latecomer.eval.splits.split import Split, checksum, held_back, read_split
 
 __all__ = [
@@ -99,7 +93,7 @@ def make_split(
     ----------
     dataset : Dataset
     kind : str
-        One of :data:`~latecomer.eval.splits.kinds.SPLITS`.
+        One of :data:`~latecomer.eval.splits.registry.SPLITS`.
     clients : int, optional
         Number of clients; for ``natural``, all clients when omitted.
     certify, novel : int or float
@@ -116,7 +110,7 @@ def make_split(
     reserve : float in [0, 1)
         Share of each class held back before clients are filled.
     **options
-        Options of the kind, see :data:`~latecomer.eval.splits.kinds.SPLITS`.
+        Options of the kind, see :data:`~latecomer.eval.splits.registry.SPLITS`.
 
     Raises
     ------

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from latecomer.checks import fraction, whole
 from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.splits.settings import Natural
+from latecomer.eval.splits.kinds.dealt import Natural
 
 Ints = NDArray[np.int64]
 GROUPS = ("certify_groups", "novel_groups")

@@ -9,10 +9,10 @@ from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.splits.clients import ClientRows, cut_into_roles
 from latecomer.eval.splits.dirichlet import fill_dirichlet
-from latecomer.eval.splits.environment import Law, draw_held_out
+from latecomer.eval.splits.kinds.declaration import QUERY, VALIDATION
+from latecomer.eval.splits.law import Law, draw_held_out
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.pool import MIN_SAMPLES, generator, pool_of
-from latecomer.eval.splits.settings import QUERY, VALIDATION
 from latecomer.eval.splits.split import Split
 
 

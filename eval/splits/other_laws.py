@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from latecomer.errors import InputError
-from latecomer.eval.splits.client_mixtures import check_concentrations, dirichlet_distances
-from latecomer.eval.splits.client_types import check_weights, distances
-from latecomer.eval.splits.environment import Law
+from latecomer.eval.splits.kinds.client_mixtures import check_concentrations, dirichlet_distances
+from latecomer.eval.splits.kinds.client_types import check_weights, distances
+from latecomer.eval.splits.law import Law
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.splits.clients import ClientRows
-from latecomer.eval.splits.environment import Law
+from latecomer.eval.splits.law import Law
 from latecomer.files import write_atomic
 
 Ints = NDArray[np.int64]

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from latecomer.certify.rule import IID_SPLITS
 from latecomer.eval.results.rows import ROWS_SCHEMA_VERSION
 from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
+from latecomer.eval.splits.registry import IID_SPLITS
 
 WHOLE = "whole"
 """Kind of the cells that train on certification clients as well, to measure what these add."""

@@ -6,13 +6,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from latecomer.certify.rule import check_outside
 from latecomer.errors import InputError, nearest
 from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.settings.study_sections import Evaluation, MethodSettings
+from latecomer.eval.splits.kinds.dealt import Natural
 from latecomer.eval.splits.other_laws import OTHER_LAWS
-from latecomer.eval.splits.settings import Frozen, Natural, SplitSettings
+from latecomer.eval.splits.registry import SPLITS, check_outside
+from latecomer.eval.splits.settings import Frozen, SplitSettings
 from latecomer.eval.splits.split import Split, frozen_hash
 from latecomer.eval.studies.mistakes import explain, unknown_key
 from latecomer.eval.studies.settings import Study
@@ -100,7 +101,7 @@ def _completed_split(study: Study) -> SplitSettings:
 
 
 def _reserve(study: Study, kind: str, reserve: float | None) -> float:
-    natural = kind == "natural"
+    natural = SPLITS[kind].natural
     if reserve is None:
         reserve = _RESERVE if dict(study.shifts)["extrapolation"] and not natural else 0.0
     if natural and reserve > 0:

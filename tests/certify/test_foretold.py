@@ -7,7 +7,7 @@ from latecomer.errors import InputError
 
 @pytest.mark.parametrize(("certified", "outside"), [(10, 10), (30, 20), (8, 40)])
 def test_what_is_foretold_is_close_to_the_least_price(certified, outside):
-    said = foretold("natural", (50, certified, outside), outside, 0.05)
+    said = foretold((50, certified, outside), outside, 0.05)
     pool = certified + outside
     price = reference_price_pool(n_clients=certified, pool_size=pool, delta=0.05, mean_loss=0.2)
     told = int(said.split("about ")[1].split("%")[0]) / 100
@@ -17,9 +17,7 @@ def test_what_is_foretold_is_close_to_the_least_price(certified, outside):
 
 
 def test_without_certificates_only_the_roles_are_told():
-    assert foretold("natural", (8, 0, 4), 4, None) == (
-        "12 clients: 8 train, 0 are certified, 4 are newcomers"
-    )
+    assert foretold((8, 0, 4), 4, None) == ("12 clients: 8 train, 0 are certified, 4 are newcomers")
 
 
 def test_six_sites_are_told_what_they_can_show():

@@ -14,11 +14,8 @@ from latecomer.certify.rule import (
     MEAN_RULES,
     RULE_WITHOUT_ORDERS,
     RULES,
-    check_outside,
-    check_sampling,
     level_of,
     rules_for,
-    sampling_of,
 )
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import Route
@@ -27,6 +24,7 @@ from latecomer.eval.schema import Count, Number, Probability, Seed, one_of, sequ
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.other_laws import OTHER_LAWS
+from latecomer.eval.splits.registry import check_outside, sampling_of
 
 _DELTA = 0.05
 _ALPHA = 0.1
@@ -173,7 +171,7 @@ class HeldOut(RouteSettings):
         kind = study.split.kind
         if kind != "frozen":  # what a file holds is known once it is read
             for one in rules:
-                check_sampling(key, one, kind)
+                _check_sampling(key, one, kind)
         default = _ALPHA if level == "alpha" else _DELTA
         averaged = any(RULES[one].orders for one in rules)
         pooled = kind != "frozen" and sampling_of(kind) == "finite-pool"
@@ -204,7 +202,7 @@ class HeldOut(RouteSettings):
         if not k:
             raise InputError("certificates need certification clients, and the split has none")
         for rule in self._rules:
-            check_sampling(key, rule, split.kind)
+            _check_sampling(key, rule, split.kind)
             if k < RULES[rule].least:
                 raise InputError(f"{key}.rule {rule} needs {RULES[rule].least} clients, got {k}")
         check_outside(split.kind, k, split.n_outside)
@@ -279,6 +277,21 @@ class HeldOut(RouteSettings):
             if present[name] in _JOINT:
                 raise InputError(f"{key}.shifts: {name} {_JOINT[present[name]]}: list the others")
         return asked
+
+
+def _check_sampling(key: str, rule: str, split_kind: str) -> None:
+    """Refuse a rule whose proof does not cover how the split's clients were drawn."""
+    sampling = sampling_of(split_kind)
+    if sampling == "finite-pool" and not RULES[rule].finite_pool:
+        raise InputError(
+            f"{key}.rule {rule} needs independent clients, and a {split_kind} split is a finite "
+            "pool: leave the rule out, which is blend then"
+        )
+    if sampling == "iid" and not RULES[rule].iid:
+        raise InputError(
+            f"{key}.rule {rule} is for finite pools, and clients of the split {split_kind} are "
+            "independent: leave the rule out, which is blend then"
+        )
 
 
 def _shift_names(shifts: Any) -> dict[str, str]:

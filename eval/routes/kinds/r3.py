@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from latecomer.certify.rule import check_outside
 from latecomer.certify.sentence_parts import Certificate, Parts
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import Route
@@ -13,6 +12,7 @@ from latecomer.eval.routes.kinds.r2 import own_points
 from latecomer.eval.routes.r3_personal_cut import check_classes, measured_samples
 from latecomer.eval.schema import Count, Positive, Probability, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike
+from latecomer.eval.splits.registry import check_outside
 
 
 class PersonalPrior(RouteSettings):

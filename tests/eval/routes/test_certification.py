@@ -5,13 +5,14 @@ import pytest
 
 from latecomer.bounds import CATALOGUE
 from latecomer.bounds.held_out.losses import product, wsr_wor
-from latecomer.certify.rule import MEAN_RULES, RULES, rules_for, sampling_of
+from latecomer.certify.rule import MEAN_RULES, RULES, rules_for
 from latecomer.certify.statements import left_for_others
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes.rows import certificate_facts, certificate_rows, pool_rows, price_rows
 from latecomer.eval.routes.scored_clients import Scored, certify_best, certify_scores
 from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.splits.registry import sampling_of
 
 SCORES = [ClientScore(i, 15 + i % 2, 10, i % 3, 0.2) for i in range(20)]
 LOSSES = [s.error for s in SCORES]

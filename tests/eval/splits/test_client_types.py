@@ -5,14 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.certify.rule import IID_SPLITS, sampling_of
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.shifts.populations import shifted_populations
 from latecomer.eval.splits.build import label_counts, make_split
-from latecomer.eval.splits.client_types import distances
 from latecomer.eval.splits.further_clients import draw_from_other_law
-from latecomer.eval.splits.kinds import SPLITS
+from latecomer.eval.splits.kinds.client_types import distances
+from latecomer.eval.splits.registry import IID_SPLITS, sampling_of
 from latecomer.eval.splits.split import read_split, write_split
 
 DIGITS = load_dataset({"name": "digits"})
@@ -105,7 +104,7 @@ def test_a_frozen_split_keeps_its_law(tmp_path):
 
 
 def test_its_clients_are_independent():
-    assert {name for name, kind in SPLITS.items() if kind.law} == IID_SPLITS
+    assert {"environment", "client_types", "client_mixtures"} == IID_SPLITS
     assert sampling_of("client_types") == "iid"
 
 

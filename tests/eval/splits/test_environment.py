@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from latecomer.bounds.held_out.losses import product
-from latecomer.certify.rule import sampling_of
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.splits.build import draw_clients, label_counts, make_split
+from latecomer.eval.splits.registry import sampling_of
 
 DIGITS = load_dataset({"name": "digits"})
 

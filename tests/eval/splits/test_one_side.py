@@ -8,7 +8,7 @@ from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.datasets.from_objects import clients_from
 from latecomer.eval.splits.build import make_split
-from latecomer.eval.splits.kinds import SPLITS
+from latecomer.eval.splits.registry import SPLITS
 
 SPELT = ("c{:02d}", "c{:02d} ", "\u00a0c{:02d}", "c{:02d}\u200b", "\ufeffc{:02d}\t")
 OPTIONS = {

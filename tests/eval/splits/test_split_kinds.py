@@ -10,7 +10,7 @@ from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.splits.dealing import log_dirichlet, stable_order
 from latecomer.eval.splits.dirichlet import draw_labels
-from latecomer.eval.splits.kinds import SPLITS
+from latecomer.eval.splits.registry import SPLITS
 
 DIGITS = load_dataset({"name": "digits"})
 

@@ -8,13 +8,13 @@ import torch
 import yaml
 
 from latecomer.certify.predictor import certify_predictor
-from latecomer.certify.rule import sampling_of
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
 from latecomer.eval.scoring.side_by_side import score_side_by_side
 from latecomer.eval.splits.build import make_split
+from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import frozen_hash
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study

@@ -12,8 +12,8 @@ from latecomer.eval.runs.executor import Report
 from latecomer.eval.runs.job import carry_out
 from latecomer.eval.runs.runner import run
 from latecomer.eval.splits.build import split_of
-from latecomer.eval.splits.client_mixtures import dirichlet_distances
-from latecomer.eval.splits.client_types import distances
+from latecomer.eval.splits.kinds.client_mixtures import dirichlet_distances
+from latecomer.eval.splits.kinds.client_types import distances
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.reports.display.section import Material

@@ -1,12 +1,10 @@
-"""Independent clients: the one kind of split whose held-out clients are i.i.d. draws.
+"""Laws of independent clients: what held-out clients are drawn from, and the pools laid aside.
 
-The environment is a law over clients. A client's class set is uniform over all sets of
-``classes_per_client`` classes; of each of its classes it holds the same number of distinct images,
-a uniform subset of that class's pool. Every class is cut in two before any client is made: training
-clients are filled from one part, each image to at most one client; certification, novel and fresh
-clients draw independently from the other part, the pools. Given the training part they are
-therefore independent and identically distributed, which a finite pool of clients is not; the price
-is that two held-out clients may hold the same image. No training client holds an image of a pool.
+Every class is cut in two before any client is made: training clients are filled from one part, each
+image to at most one client; certification, novel and fresh clients draw independently from the
+other part, the pools. Given the training part they are therefore independent and identically
+distributed, which a finite pool of clients is not; the price is that two held-out clients may hold
+the same image. No training client holds an image of a pool.
 """
 
 from collections.abc import Callable
@@ -15,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.checks import whole
 from latecomer.errors import InputError
 from latecomer.eval.splits.dealing import class_totals, deal_rows, log_dirichlet
 from latecomer.eval.splits.pool import Filling, Pool
@@ -78,53 +75,6 @@ class Law:
         for client, kind in enumerate(rng.choice(len(self.types), n_clients, p=self.weights)):
             sets[client, list(self.types[kind])] = 1
         return sets
-
-
-def fill_environment(
-    pool: Pool,
-    n_training: int,
-    n_held_out: int,
-    rng: np.random.Generator,
-    *,
-    classes_per_client: int,
-    samples_per_client: int | None = None,
-    held_out: float | None = None,
-) -> tuple[Filling, Law]:
-    """Fill the training clients; set aside the held-out clients' pools.
-
-    Parameters
-    ----------
-    pool : Pool
-    n_training, n_held_out : int
-        Numbers of training clients, and of certification and novel clients together.
-    rng : Generator
-    classes_per_client : int
-    samples_per_client : int, optional
-        Train samples, a multiple of ``classes_per_client``; unless given, the most that every
-        training client can get.
-    held_out : float in (0, 1), optional
-        Share of each class set aside; unless given, the held-out clients' share of all clients.
-
-    Returns
-    -------
-    Filling, Law
-        The training clients, and the law of the held-out clients.
-
-    Raises
-    ------
-    InputError
-        A class has fewer images than are asked of it.
-    """
-    share = held_out_share(n_training, n_held_out, held_out)
-    n_present = len(np.unique(pool.y[pool.train]))
-    why = " (the classes that have samples)"
-    key = "split.classes_per_client"
-    per_client = whole(key, classes_per_client, 1, n_present, why)
-
-    def size(most: int) -> int:
-        return _per_class(pool, n_training, most, per_client, samples_per_client)
-
-    return fill_from_law(pool, Law(per_client, 0, 0, (), ()), n_training, share, rng, size)
 
 
 def held_out_share(n_training: int, n_held_out: int, held_out: float | None) -> float:
@@ -218,23 +168,3 @@ def _most(pool: Pool, sets: Ints, kept: Ints, pools: tuple[Ints, ...], drawn: bo
     present = np.unique(pool.y[pool.train])
     sizes = [len(pools[c]) for c in present]
     return min(for_training, *sizes) if drawn else for_training
-
-
-def _per_class(
-    pool: Pool, n_training: int, most: int, per_client: int, samples_per_client: int | None
-) -> int:
-    """Return the number of train samples of each class that a client holds."""
-    least = -(-pool.least // per_client)
-    if most < least:
-        raise InputError(
-            f"split.clients: {n_training} training clients leave {most} samples of some class for "
-            f"each client (at least {least}): ask for fewer clients or classes_per_client"
-        )
-    if samples_per_client is None:
-        return most
-    why = f" (a multiple of classes_per_client={per_client}, with {most} of a class at most)"
-    key = "split.samples_per_client"
-    size = whole(key, samples_per_client, least * per_client, most * per_client, why)
-    if size % per_client:
-        raise InputError(f"{key} must be a multiple of classes_per_client={per_client}, got {size}")
-    return size // per_client

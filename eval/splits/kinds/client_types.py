@@ -2,7 +2,7 @@
 
 A type is a set of classes. Every client draws a type by the weights and, from each of the type's
 classes, the same number of distinct images, a uniform subset of that class's pool: held-out clients
-are independent draws, as in :mod:`latecomer.eval.splits.environment`. A population with other
+are independent draws, as in :mod:`latecomer.eval.splits.law`. A population with other
 weights draws from the same pools. Types differ in their classes, so a client reveals its type;
 given the type, its law is the same in both: the divergences equal those of the weights.
 """
@@ -10,16 +10,21 @@ given the type, its law is the same in both: the divergences equal those of the 
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from latecomer.errors import InputError
-from latecomer.eval.splits.environment import Law, fill_from_law, held_out_share
+from latecomer.eval.schema import Count, Number
+from latecomer.eval.splits.kinds.declaration import Dealt, SplitKind
+from latecomer.eval.splits.law import Law, fill_from_law, held_out_share
 from latecomer.eval.splits.pool import Filling, Pool
 
 Ints = NDArray[np.int64]
 _EPS = 1e-9
+Class = Annotated[int, Field(strict=True, ge=0)]
 
 
 def check_types(types: Sequence[Sequence[int]], weights: Sequence[float]) -> None:
@@ -84,6 +89,22 @@ def distances(weights: Sequence[float], others: Sequence[float]) -> Mapping[str,
     }
 
 
+class ClientTypes(Dealt):
+    """Clients are independent draws from a few types: class sets with known weights."""
+
+    kind: Literal["client_types"]
+    clients: Count
+    types: tuple[tuple[Class, ...], ...]
+    weights: tuple[Number, ...]
+    samples_per_class: Count | None = None
+    held_out: Annotated[Number, Field(gt=0, lt=1)] | None = None
+
+    @model_validator(mode="after")
+    def _is_a_law(self) -> "ClientTypes":
+        check_types(self.types, self.weights)
+        return self
+
+
 def fill_client_types(
     pool: Pool,
     n_training: int,
@@ -144,3 +165,13 @@ def _size(most: int, *, asked: int | None, pool: Pool) -> int:
             f"{least}), {got}"
         )
     return most if asked is None else asked
+
+
+SPLITS = (
+    SplitKind(
+        name="client_types",
+        settings=ClientTypes,
+        description="independent clients of a few types, which are class sets with known weights",
+        law=fill_client_types,
+    ),
+)

@@ -1,47 +1,76 @@
-"""The kinds of client split: each fills clients from a pool of samples."""
+"""Kinds of split that deal all samples: every client is filled the same way from one pool."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
 
 from latecomer.checks import whole
 from latecomer.errors import InputError
-from latecomer.eval.splits.client_mixtures import fill_client_mixtures
-from latecomer.eval.splits.client_types import fill_client_types
+from latecomer.eval.schema import Count, Label, Positive, sequence
 from latecomer.eval.splits.dealing import balanced_classes, class_totals, share_counts
 from latecomer.eval.splits.dirichlet import fill_dirichlet
-from latecomer.eval.splits.environment import Law, fill_environment
+from latecomer.eval.splits.kinds.declaration import ClassSets, Filled, SplitKind
 from latecomer.eval.splits.pool import Filling, Pool, check_sizes, fill_by_counts, fill_by_weight
 
 Ints = NDArray[np.int64]
+Groups = Annotated[tuple[Label, ...], BeforeValidator(sequence), Field(min_length=1)]
 _UNIFORM = (0.4, 0.6)
 
 
-@dataclass(frozen=True)
-class SplitKind:
-    """A kind of split: what it is, and how it fills clients.
+class ByClass(ClassSets):
+    """Every client holds a few classes."""
 
-    Attributes
-    ----------
-    description : str
-        One line.
-    fill : callable or None
-        ``fill(pool, clients, rng, **options) -> Filling``; None where training clients and
-        held-out clients are filled differently.
-    law : callable or None
-        For such kinds, ``law(pool, n_training, n_held_out, rng, **options) -> Filling, Law``: the
-        training clients, and the law from which the others are drawn independently.
-    natural : bool
-        Whether clients are the data's own: they keep their numbers, and no reserve is allowed.
+    kind: Literal["by_class"]
+    clients: Count
+    classes_per_client: Count
+    shares: Literal["equal", "uniform", "uniform_and_one_unused"] = "equal"
+
+
+class Pathological(Filled):
+    """Samples sorted by label are cut into shards; every client gets a few."""
+
+    kind: Literal["pathological"]
+    clients: Count
+    shards_per_client: Count
+
+
+class Dirichlet(Filled):
+    """Each client's class proportions are drawn from a symmetric Dirichlet distribution."""
+
+    kind: Literal["dirichlet"]
+    clients: Count
+    alpha: Positive
+    form: Literal["shares", "draws"] = "shares"
+    samples_per_client: Count | None = None
+
+
+class Coarse(ClassSets):
+    """Every client holds all classes of a few superclasses."""
+
+    kind: Literal["coarse"]
+    clients: Count
+    superclasses_per_client: Count = 1
+
+
+class Iid(Filled):
+    """Samples are dealt at random regardless of class."""
+
+    kind: Literal["iid"]
+    clients: Count
+
+
+class Natural(Filled):
+    """Clients as the data define them.
+
+    ``novel_groups``: groups of which no client trains. ``certify_groups``: groups that certified
+    and novel clients are drawn from; where they are the ``novel_groups`` too, these are left out.
     """
 
-    description: str
-    fill: Callable[..., Filling] | None
-    natural: bool = False
-    law: Callable[..., tuple[Filling, Law]] | None = None
+    kind: Literal["natural"]
+    certify_groups: Groups | None = None
+    novel_groups: Groups | None = None
 
 
 def fill_by_class(
@@ -235,47 +264,45 @@ def fill_natural(
     return Filling(rows[kept], owners[kept], ids, tuple(np.flatnonzero(~large).tolist()))
 
 
-SPLITS: Mapping[str, SplitKind] = MappingProxyType(
-    {
-        "by_class": SplitKind(
-            "each client holds classes_per_client distinct classes, in equal or U(.4, .6) shares",
-            fill_by_class,
-        ),
-        "pathological": SplitKind(
-            "samples sorted by label are cut into shards, shards_per_client of them to each client",
-            fill_pathological,
-        ),
-        "dirichlet": SplitKind(
-            "Dir(alpha) class proportions per client: classes divided by them, or labels drawn",
-            fill_dirichlet,
-        ),
-        "coarse": SplitKind(
-            "each client holds all classes of superclasses_per_client superclasses",
-            fill_coarse,
-        ),
-        "iid": SplitKind(
-            "samples are dealt at random whatever their class",
-            fill_iid,
-        ),
-        "natural": SplitKind(
-            "the data's own clients",
-            fill_natural,
-            natural=True,
-        ),
-        "environment": SplitKind(
-            "independent clients: random class sets, images from pools no training client holds",
-            None,
-            law=fill_environment,
-        ),
-        "client_types": SplitKind(
-            "independent clients of a few types, which are class sets with known weights",
-            None,
-            law=fill_client_types,
-        ),
-        "client_mixtures": SplitKind(
-            "independent clients: class proportions from a Dirichlet law of known concentrations",
-            None,
-            law=fill_client_mixtures,
-        ),
-    }
+SPLITS = (
+    SplitKind(
+        name="by_class",
+        settings=ByClass,
+        description="each client holds classes_per_client distinct classes, in equal or U(.4, .6) "
+        "shares",
+        fill=fill_by_class,
+    ),
+    SplitKind(
+        name="pathological",
+        settings=Pathological,
+        description="samples sorted by label are cut into shards, shards_per_client of them to "
+        "each client",
+        fill=fill_pathological,
+    ),
+    SplitKind(
+        name="dirichlet",
+        settings=Dirichlet,
+        description="Dir(alpha) class proportions per client: classes divided by them, or labels "
+        "drawn",
+        fill=fill_dirichlet,
+    ),
+    SplitKind(
+        name="coarse",
+        settings=Coarse,
+        description="each client holds all classes of superclasses_per_client superclasses",
+        fill=fill_coarse,
+    ),
+    SplitKind(
+        name="iid",
+        settings=Iid,
+        description="samples are dealt at random whatever their class",
+        fill=fill_iid,
+    ),
+    SplitKind(
+        name="natural",
+        settings=Natural,
+        description="the data's own clients",
+        fill=fill_natural,
+        natural=True,
+    ),
 )

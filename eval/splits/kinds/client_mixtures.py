@@ -2,7 +2,7 @@
 
 Every client draws proportions from Dir(concentrations) and its labels from these proportions; its
 images of a class are a uniform subset of that class's pool, all distinct. Held-out clients are
-independent draws, as in :mod:`latecomer.eval.splits.environment`. A population with other
+independent draws, as in :mod:`latecomer.eval.splits.law`. A population with other
 concentrations draws from the same pools. Given its proportions, a client has the same law in both
 populations, so the populations differ exactly as their Dirichlet laws do.
 """
@@ -10,16 +10,20 @@ populations, so the populations differ exactly as their Dirichlet laws do.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 from scipy.special import digamma, gammaln
 
 from latecomer.checks import whole
 from latecomer.errors import InputError
+from latecomer.eval.schema import Count, Number
 from latecomer.eval.splits.dealing import class_totals, deal_rows, log_dirichlet
 from latecomer.eval.splits.dirichlet import draw_labels
-from latecomer.eval.splits.environment import Law, cut_pools, held_out_share
+from latecomer.eval.splits.kinds.declaration import Dealt, SplitKind
+from latecomer.eval.splits.law import Law, cut_pools, held_out_share
 from latecomer.eval.splits.pool import Filling, Pool
 
 Ints = NDArray[np.int64]
@@ -91,6 +95,21 @@ def dirichlet_distances(first: Sequence[float], other: Sequence[float]) -> Mappi
         ratio = _log_beta(a) - _log_beta(b) + float((more * np.log(more / more.sum())).sum())
         distances["subgroup"] = math.exp(-max(0.0, ratio))
     return distances
+
+
+class ClientMixtures(Dealt):
+    """Clients are independent draws: class proportions from one Dirichlet law."""
+
+    kind: Literal["client_mixtures"]
+    clients: Count
+    concentrations: tuple[Number, ...]
+    samples_per_client: Count | None = None
+    held_out: Annotated[Number, Field(gt=0, lt=1)] | None = None
+
+    @model_validator(mode="after")
+    def _is_a_law(self) -> "ClientMixtures":
+        check_concentrations(self.concentrations)
+        return self
 
 
 def fill_client_mixtures(
@@ -181,3 +200,14 @@ def _divergence(b: NDArray[np.float64], a: NDArray[np.float64]) -> float:
 def _affinity(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Return ln of the Hellinger affinity of two Dirichlet laws."""
     return _log_beta((a + b) / 2) - (_log_beta(a) + _log_beta(b)) / 2
+
+
+SPLITS = (
+    SplitKind(
+        name="client_mixtures",
+        settings=ClientMixtures,
+        description="independent clients: class proportions from a Dirichlet law of known "
+        "concentrations",
+        law=fill_client_mixtures,
+    ),
+)
