@@ -7,6 +7,7 @@ report calls it, how it is drawn and whom it cites, so that no report keeps a li
 from latecomer.certify import sentence_parts, sentences
 from latecomer.certify.rule import BEST_OF, RULES, Asked, rules_for
 from latecomer.certify.sentence_parts import Certificate, Parts
+from latecomer.eval.measures.registry import PUBLISHED
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.other_laws import OTHER_LAWS
@@ -16,6 +17,7 @@ from latecomer.models.methods.registry import method_facts
 __all__ = [
     "BEST_OF",
     "IID_SPLITS",
+    "PUBLISHED",
     "ROUTES",
     "RULES",
     "SHIFTS",

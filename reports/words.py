@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from latecomer.certify.words import DASH, MINUS, magnitude, points
-from latecomer.eval.names import ROUTES, RULES, method_facts, rules_for
+from latecomer.eval.names import PUBLISHED, ROUTES, RULES, method_facts, rules_for
 
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "
@@ -36,12 +36,6 @@ MASKING = {
     "all": "all classes compete (no masking)",
     "known": "classes absent from the client's support labels are ruled out",
     "zero": "logits of classes absent from the client's support labels are multiplied by 0",
-}
-BOUNDS = {
-    "pefll_32": "PeFLL, Theorem 3.2",
-    "two_step_kl": "training clients, two-step kl",
-    "pfedhn_eps": "pFedHN, Theorem 1 (Baxter)",
-    "ben_david": "Ben-David et al., Theorem 2",
 }
 METRICS = {
     "label_kl": "label KL to the nearest training client (nats)",
@@ -111,14 +105,16 @@ def bound_name(bound: str) -> str:
     ('held-out clients, product rule, all severities at once', 'mine')
     """
     name, _, which = bound.partition("@")
-    said = BOUNDS.get(name) or _of_route(name) or name
+    said = _called(name) or name
     if which == "band":
         return f"{said}, all severities at once"
     return f"{said}, {which}" if which else said
 
 
-def _of_route(bound: str) -> str:
-    """Name a bound of a route, by itself or by the words that its rule brings."""
+def _called(bound: str) -> str:
+    """Name a published bound, or one of a route, by itself or by the words that its rule brings."""
+    if bound in PUBLISHED:
+        return PUBLISHED[bound].words
     name, _, rule = bound.partition(":")
     route = ROUTES.get(name)
     if route is None or not rule:

@@ -1,9 +1,8 @@
 """Published bounds on a trained model: their inputs, and why the outcome is no certificate."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -66,7 +65,7 @@ def _norms(model: TrainedModel) -> PosteriorNorms | None:
     return norms if min(norms.alpha_h, norms.alpha_v, norms.alpha_theta) > 0 else None
 
 
-def _pefll_32(model: TrainedModel) -> Iterator[PublishedBound]:
+def pefll_32_values(model: TrainedModel) -> Iterator[PublishedBound]:
     """PeFLL Theorem 3.2; only a model with a hyper-posterior has the KL terms it needs."""
     norms = _norms(model)
     if norms is None:
@@ -110,7 +109,7 @@ def _pefll_32(model: TrainedModel) -> Iterator[PublishedBound]:
     yield PublishedBound(seen, _not_rigorous(bound, reason, "gibbs"), inputs)
 
 
-def _two_step_kl(model: TrainedModel) -> Iterator[PublishedBound]:
+def two_step_kl_values(model: TrainedModel) -> Iterator[PublishedBound]:
     """Route R2: two nested kl inversions on the inputs of Theorem 3.2; not published."""
     norms = _norms(model)
     if norms is None:
@@ -145,7 +144,7 @@ def _two_step_kl(model: TrainedModel) -> Iterator[PublishedBound]:
     yield PublishedBound(seen, _not_rigorous(bound, reason, "gibbs"), inputs)
 
 
-def _pfedhn_eps(model: TrainedModel) -> Iterator[PublishedBound]:
+def pfedhn_eps_values(model: TrainedModel) -> Iterator[PublishedBound]:
     """PFedHN Theorem 1; it needs a learnt embedding per client and no personal weights."""
     if model.method.personalization != "embedding" or part(model.state.clients, "head"):
         return
@@ -217,7 +216,7 @@ def _domain_constants(
     )
 
 
-def _ben_david(model: TrainedModel) -> Iterator[PublishedBound]:
+def ben_david_values(model: TrainedModel) -> Iterator[PublishedBound]:
     """Ben-David et al. (2010): seen clients' query data as source, a shifted group as target."""
     seed = model.federation.split.seed
     for group in model.federation.shifted:
@@ -245,13 +244,3 @@ def _ben_david(model: TrainedModel) -> Iterator[PublishedBound]:
                 "personalised hypothesis depends on the target client's sample"
             )
             yield PublishedBound(group, _not_rigorous(bound, reason, predictor), inputs)
-
-
-PUBLISHED: Mapping[str, Callable[[TrainedModel], Iterator[PublishedBound]]] = MappingProxyType(
-    {
-        "pefll_32": _pefll_32,
-        "two_step_kl": _two_step_kl,
-        "pfedhn_eps": _pfedhn_eps,
-        "ben_david": _ben_david,
-    }
-)

@@ -12,8 +12,8 @@ from latecomer.eval.federation.groups import Group
 from latecomer.eval.measures.blindness import blindness_rows
 from latecomer.eval.measures.choices import choice_rows
 from latecomer.eval.measures.descriptors import correlations_of
-from latecomer.eval.measures.published_bounds import PUBLISHED
-from latecomer.eval.measures.registry import measure_all
+from latecomer.eval.measures.of_a_model import measure_all
+from latecomer.eval.measures.registry import PUBLISHED
 from latecomer.eval.measures.target_sizes import client_targets
 from latecomer.eval.measures.theorem31 import converging, is_about
 from latecomer.eval.measures.theorem31_rows import convergence_rows
@@ -193,7 +193,7 @@ def _published(model: TrainedModel, names: Sequence[str], classes: str) -> tuple
     rows: list[Row] = []
     facts: list[Row] = []
     for name in names:
-        for published in PUBLISHED[name](model):
+        for published in PUBLISHED[name].follow(model):
             group = published.group
             where = {"classes": classes, **group.condition(), "n_clients": len(group.clients)}
             rows += certificate_rows(published.certificate, bound=name, common=where)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from latecomer.eval.measures.registry import MEASURES
 from latecomer.eval.results.rows import ROWS_SCHEMA_VERSION
 from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.registry import ROUTES
@@ -29,8 +30,6 @@ _UNRECORDED: Mapping[str, str] = MappingProxyType({"bets": "product", "band": "d
 # For routes that train on independent clients: the rows beside these certificates are numbers too.
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
-# The same for measures of ``evaluation.measures``.
-MEASURE_VERSION: Mapping[str, int] = {"convergence": 2}
 
 # The same for single target networks; one that is not listed has never changed.
 TARGET_NUMBERS_VERSION: Mapping[str, int] = {"dense500": 2}
@@ -159,7 +158,8 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
     versions = _method_versions({method["name"] for method in resolved["methods"]})
     of_target = _target_version(resolved["model"])
     measures = resolved["evaluation"].get("measures", ())
-    of_measures = {name: MEASURE_VERSION[name] for name in measures if name in MEASURE_VERSION}
+    versions_of_measures = {name: MEASURES[name].numbers_version for name in measures}
+    of_measures = {name: version for name, version in versions_of_measures.items() if version > 1}
     for seed in resolved["seeds"]:
         for method in resolved["methods"]:
             train = _train_of(method, resolved["train"])

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from latecomer.eval.measures.registry import MEASURES, PUBLISHED
 from latecomer.eval.routes.registry import ROUTE_SETTINGS, CertificateSettings
-from latecomer.eval.schema import Name, Seed, Settings, Text, sequence
+from latecomer.eval.schema import Name, Seed, Settings, Text, one_of, sequence
 from latecomer.eval.settings.study_sections import (
-    Bounds,
     DataSettings,
     Denoising,
     Evaluation,
@@ -45,6 +45,26 @@ PaperItem = Annotated[str, AfterValidator(_item)]
 Ask = Literal["bounds", "shift", "gap", "accuracy", "paper", "certificate"]
 
 
+Bounds = Annotated[
+    tuple[Annotated[str, BeforeValidator(one_of(PUBLISHED))], ...], BeforeValidator(sequence)
+]
+Measures = Annotated[
+    tuple[Annotated[str, BeforeValidator(one_of(MEASURES))], ...], BeforeValidator(sequence)
+]
+
+
+class StudyEvaluation(Evaluation):
+    """The section of cells, with the measures that there are."""
+
+    measures: Measures | None = None
+
+
+class StudyMethod(MethodSettings):
+    """The section of cells, with the published bounds that there are."""
+
+    bounds: Bounds | None = None
+
+
 class Study(Settings):
     """The study file.
 
@@ -66,10 +86,10 @@ class Study(Settings):
     split: SplitSettings
     model: ModelSettings = ModelSettings()
     methods: Annotated[
-        tuple[Annotated[MethodSettings, BeforeValidator(_named)], ...], Field(min_length=1)
+        tuple[Annotated[StudyMethod, BeforeValidator(_named)], ...], Field(min_length=1)
     ]
     train: Train = Train()
-    evaluation: Evaluation = Evaluation()
+    evaluation: StudyEvaluation = StudyEvaluation()
     shifts: Shifts = Shifts()
     bounds: Bounds = ()
     certificates: tuple[CertificateSettings, ...] = ()
@@ -116,7 +136,7 @@ def sections() -> Mapping[str, type[Settings]]:
         "model": ModelSettings,
         "model.hypernetwork": Hypernetwork,
         "train": Train,
-        "evaluation": Evaluation,
+        "evaluation": StudyEvaluation,
         "denoising": Denoising,
         "shifts": Shifts,
         "shifts.function.*": FunctionShift,

@@ -1,0 +1,1 @@
+"""What a study may ask of trained models by name: measures, and published bounds."""

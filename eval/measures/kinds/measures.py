@@ -1,0 +1,39 @@
+"""The measures, of which each is left out for methods to which it does not apply."""
+
+from latecomer.eval.measures.kinds.declaration import Measure
+
+MEASURES = (
+    Measure(
+        name="descriptors",
+        description="every client's descriptor, and its rank correlation with the clients' "
+        "classes, along the training too where ``evaluation.every`` says how often",
+        work="latecomer.eval.measures.of_a_model:descriptors",
+    ),
+    Measure(
+        name="mix_and_match",
+        description="the accuracy of each seen client's head on every other's body",
+        work="latecomer.eval.measures.of_a_model:mix_and_match",
+    ),
+    Measure(
+        name="serving_cost",
+        description="seconds and bytes of serving newcomers",
+        work="latecomer.eval.measures.of_a_model:serving_cost",
+    ),
+    Measure(
+        name="training_error",
+        description="the error of seen clients on the data that they trained on, which splits the "
+        "gap to new clients in two: own new data, and new clients",
+        work="latecomer.eval.measures.of_a_model:training_error",
+    ),
+    Measure(
+        name="next_client",
+        description="a random-effects interval for the error of one more client (an estimate)",
+        work="latecomer.eval.measures.of_a_model:next_client",
+    ),
+    Measure(
+        name="convergence",
+        description="the quantities of PeFLL's Theorem 3.1, only along the training",
+        along_training=True,
+        numbers_version=2,
+    ),
+)
