@@ -22,7 +22,11 @@ def values(model):
     yield PublishedBound(model.federation.seen, bound, inputs)
 
 
-PUBLISHED = (Published(name="seen_hoeffding", words="seen clients, Hoeffding", work=f"{__name__}:values"),)
+PUBLISHED = (
+    Published(
+        name="seen_hoeffding", words="seen clients, Hoeffding", work=f"{__name__}:values"
+    ),
+)
 '''
 DOORS = """
 from latecomer.errors import InputError
@@ -30,7 +34,8 @@ from latecomer.eval.studies.loading import load_study
 from latecomer.reports.words import bound_name
 
 print(*(cell.id for cell in load_study("quickstart").cells("data")))
-study = load_study("quickstart", ["bounds=[seen_hoeffding]", "methods.0.bounds=[seen_hoeffding, ben_david]"])
+asked = ["bounds=[seen_hoeffding]", "methods.0.bounds=[seen_hoeffding, ben_david]"]
+study = load_study("quickstart", asked)
 print(study.bounds, study.methods[0].bounds, bound_name("seen_hoeffding"))
 try:
     load_study("quickstart", ["bounds=[seen_hoefding]"])
