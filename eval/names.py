@@ -9,6 +9,7 @@ from latecomer.certify.rule import BEST_OF, RULES, Asked, rules_for
 from latecomer.certify.sentence_parts import Certificate, Parts
 from latecomer.eval.measures.registry import PUBLISHED
 from latecomer.eval.routes.registry import ROUTES
+from latecomer.eval.settings.questions import QUESTIONS
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.registry import IID_SPLITS
@@ -18,6 +19,7 @@ __all__ = [
     "BEST_OF",
     "IID_SPLITS",
     "PUBLISHED",
+    "QUESTIONS",
     "ROUTES",
     "RULES",
     "SHIFTS",

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from latecomer.eval.measures.registry import MEASURES, PUBLISHED
 from latecomer.eval.routes.registry import ROUTE_SETTINGS, CertificateSettings
 from latecomer.eval.schema import Name, Seed, Settings, Text, one_of, sequence
+from latecomer.eval.settings.questions import QUESTIONS
 from latecomer.eval.settings.study_sections import (
     DataSettings,
     Denoising,
@@ -42,7 +43,7 @@ PaperItem = Annotated[str, AfterValidator(_item)]
 
 
 # What the report answers first; no cell depends on it.
-Ask = Literal["bounds", "shift", "gap", "accuracy", "paper", "certificate"]
+Ask = Annotated[str, BeforeValidator(one_of(QUESTIONS))]
 
 
 Bounds = Annotated[

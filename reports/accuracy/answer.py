@@ -6,7 +6,7 @@ from functools import partial
 import pandas as pd
 
 from latecomer.certify.words import DASH, count, percent
-from latecomer.reports.display.answer import Answer
+from latecomer.reports.display.answer import Answer, Question
 from latecomer.reports.display.errors_figure import draw_intervals
 from latecomer.reports.display.naming import Names, as_subject, model_names, model_of
 from latecomer.reports.display.pictures import Plot
@@ -107,3 +107,6 @@ def _table(
     caption += STEPS_CAPTION if steps else ""
     behind = pd.concat([frame, seen]).sort_values([*MODEL, "group"], kind="stable")
     return Table("answer-accuracy", caption, behind, shown, ("model",))
+
+
+ACCURACY = Question("accuracy", answer_accuracy)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from latecomer.certify.words import DASH, count, listing, percent, points
 from latecomer.reports.accuracy.gap_figure import draw_dumbbells
-from latecomer.reports.display.answer import Answer
+from latecomer.reports.display.answer import Answer, Question
 from latecomer.reports.display.naming import Model, Names, as_subject, model_names, model_of
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
@@ -176,3 +176,6 @@ def _table(frame: pd.DataFrame, less: pd.DataFrame, names: Names) -> Table:
         named = {name: f"less_alone_{name}" for name in ("gap", "lower", "upper")}
         frame = frame.merge(less.rename(columns=named), on=MODEL, how="left")
     return Table("answer-gap", caption, frame, shown, ("model", "beyond chance"))
+
+
+GAP = Question("gap", answer_gap)

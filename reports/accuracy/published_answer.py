@@ -4,7 +4,7 @@ import pandas as pd
 
 from latecomer.certify.words import count, listing, percent, points
 from latecomer.reports.accuracy.published import published
-from latecomer.reports.display.answer import Answer
+from latecomer.reports.display.answer import Answer, Question
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table, plus_minus
@@ -95,3 +95,6 @@ def _table(frame: pd.DataFrame) -> Table:
     )
     caption = "Published accuracy beside this run's, each with its own spread."
     return Table("answer-paper", caption, frame, shown, ("model", "clients", "verdict"))
+
+
+PAPER = Question("paper", answer_paper)

@@ -1,11 +1,12 @@
-"""The form of an answer."""
+"""The form of an answer, and the question that it answers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table
 
 
@@ -32,3 +33,19 @@ class Answer:
     table: Table
     figures: tuple[Plot, ...] = ()
     numbers: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something that a study may ask of its run: a module of the chapter it belongs to holds it.
+
+    Attributes
+    ----------
+    name : str
+        As in the study; `eval.settings.questions` has it in words.
+    answer : callable
+        From the run's `Material` to the answer; None where the run cannot give one.
+    """
+
+    name: str
+    answer: Callable[[Material], Answer | None]

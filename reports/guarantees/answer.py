@@ -9,7 +9,7 @@ import pandas as pd
 
 from latecomer.certify.words import DASH, MINUS, chance, count, listing, magnitude, percent, points
 from latecomer.eval.names import ROUTES
-from latecomer.reports.display.answer import Answer
+from latecomer.reports.display.answer import Answer, Question
 from latecomer.reports.display.naming import (
     PUBLISHED,
     Names,
@@ -301,3 +301,6 @@ def _table(
 
 def _cell(row: Mapping[str, Any]) -> str:
     return f"{magnitude(row['value'])} (vacuous)" if row["vacuous"] else magnitude(row["value"])
+
+
+BOUNDS = Question("bounds", answer_bounds)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latecomer.certify.words import BALLS, chance, count, inward, listing, magnitude, percent
 from latecomer.eval.names import statement
-from latecomer.reports.display.answer import Answer
+from latecomer.reports.display.answer import Answer, Question
 from latecomer.reports.display.errors_figure import draw_certified_clients
 from latecomer.reports.display.naming import Names, model_names, model_of, route_of
 from latecomer.reports.display.pictures import Plot
@@ -222,3 +222,6 @@ def _table(frame: pd.DataFrame, names: Names) -> Table:
         "that errs least on seen clients, or the study's first where those cannot choose."
     )
     return Table("answer-certificate", caption, frame, shown, ("model", "by"))
+
+
+CERTIFICATE = Question("certificate", answer_certificate)

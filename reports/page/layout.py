@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import TypeVar
 
 from latecomer.reports.display.section import Section
 
+T = TypeVar("T")
 # Every Section that a module of these folders holds can stand on a page.
 WINGS = ("accuracy", "guarantees", "shift", "clients", "page")
 
@@ -97,18 +99,19 @@ def sections() -> dict[str, Section]:
     'latecomer.reports.accuracy.errors'
     """
     by_name: dict[str, Section] = {}
-    for section in _found():
+    for section in held(Section):
         if by_name.setdefault(section.name, section) is not section:
             raise ValueError(f"two sections of the page are named {section.name!r}")
     return by_name
 
 
-def _found() -> Iterator[Section]:
-    for wing in WINGS:
+def held(kind: type[T], wings: Sequence[str] = WINGS) -> Iterator[T]:
+    """Yield what the modules of these folders hold of one kind, folder by folder."""
+    for wing in wings:
         package = import_module(f"latecomer.reports.{wing}")
         for name in sorted(module.name for module in iter_modules(package.__path__)):
             module = import_module(f"{package.__name__}.{name}")
-            yield from (one for one in vars(module).values() if isinstance(one, Section))
+            yield from (one for one in vars(module).values() if isinstance(one, kind))
 
 
 def placed(

@@ -4,42 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from latecomer.eval.names import QUESTIONS
 from latecomer.eval.results.rows import InputError
 from latecomer.reports.accuracy.answer import answer_accuracy
-from latecomer.reports.accuracy.gap import answer_gap
-from latecomer.reports.accuracy.published_answer import answer_paper
-from latecomer.reports.display.answer import Answer
+from latecomer.reports.display.answer import Answer, Question
 from latecomer.reports.display.section import Material
-from latecomer.reports.guarantees.answer import answer_bounds
-from latecomer.reports.guarantees.certificate import answer_certificate
-from latecomer.reports.shift.answer import answer_shift
+from latecomer.reports.page.layout import WINGS, held
 
 __all__ = ["ASKS", "QUESTIONS", "Answer", "answers", "asked", "asking", "only_runs"]
 
+_ANSWERS = {one.name: one.answer for one in held(Question, WINGS[:-1])}
 ASKS: Mapping[str, Callable[[Material], Answer | None]] = MappingProxyType(
-    {
-        "bounds": answer_bounds,
-        "shift": answer_shift,
-        "gap": answer_gap,
-        "accuracy": answer_accuracy,
-        "paper": answer_paper,
-        "certificate": answer_certificate,
-    }
+    {name: _ANSWERS[name] for name in QUESTIONS}
 )
 """Each question's name, and the function that answers it; it returns None if a run cannot."""
-
-QUESTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "bounds": "How far are guarantees for a newcomer from the error that newcomers really "
-        "have?",
-        "shift": "How robust are models of newcomers to shifted inputs and to other labels?",
-        "gap": "How much accuracy does each method lose on clients that join after training?",
-        "accuracy": "How well does each method serve clients that join after training?",
-        "paper": "Do the published numbers come out?",
-        "certificate": "What can be guaranteed to a client that joins after training?",
-    }
-)
-"""Each question in words, for pages that ask another question than their study's."""
 
 
 def only_runs(study: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from latecomer.certify.words import DASH, count, counts, listing, percent, points, shift_name
-from latecomer.reports.display.answer import Answer
+from latecomer.reports.display.answer import Answer, Question
 from latecomer.reports.display.naming import (
     Model,
     Names,
@@ -191,3 +191,6 @@ def _table(
     ]
     caption = "Error without shift, and points of error more at each shift's severest value."
     return Table("answer-shift", caption, frame, pd.DataFrame(lines), ("model",))
+
+
+SHIFT = Question("shift", answer_shift)
