@@ -40,7 +40,7 @@ try:
     load_study("quickstart", ["asks=[spred]"])
 except InputError as error:
     print(str(error).splitlines()[-1])
-print([*ASKS][-2], asking({}, ["spread"])["question"])
+print("spread" in ASKS, asking({}, ["spread"])["question"])
 """
 
 
@@ -60,7 +60,7 @@ def test_studies_and_reports_know_it(package):
     asked, unknown, known = package.run("-c", DOORS).splitlines()
     assert asked == "('spread', 'gap')"
     assert unknown.endswith("got 'spred'; did you mean 'spread'?")
-    assert known == "spread How far apart are newcomers served?"
+    assert known == "True How far apart are newcomers served?"
 
 
 def test_a_page_opens_with_it(package):
