@@ -20,7 +20,7 @@ from latecomer.reports.frames.errors import client_errors, records
 
 SYSTEM = [*MODEL, "seed"]
 _HELD_OUT = "r0:"
-_SAME = 1e-9  # how near a certificate computed again is to the one issued
+SAME = 1e-9  # how near a certificate computed again is to the one issued
 
 
 @dataclass(frozen=True)
@@ -187,29 +187,45 @@ def after_looking(
     n_systems = len(held) + dropped
     if n_systems < 2 or held.empty or held["bound"].nunique() > 1:
         return None
-    scored = {key: part for key, part in errors.groupby([*SYSTEM, "group", "shift"], sort=False)}
+    scores = certified_scores(errors, order)
     shared = []
     for row in records(held):
-        own = scored.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
-        if own is None:
+        losses = scores.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
+        if losses is None:
             return None
-        by_client = own.set_index(own["client"].astype(str))["error"]
-        ordered = by_client.loc[list(order)] if set(order) == set(by_client.index) else by_client
-        losses = ordered.tolist()
         again, value = (
-            _certified(row, losses, study, row["delta"] / sharing) for sharing in (1, n_systems)
+            certified_again(row, losses, study, row["delta"] / sharing)
+            for sharing in (1, n_systems)
         )
-        if not abs(again - row["value"]) <= _SAME:
+        if not abs(again - row["value"]) <= SAME:
             return None
         shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
         shared.append({**row, "value": value, "shown": shown})
     return AfterLooking(min(shared, key=lambda row: float(row["shown"])), n_systems, dropped)
 
 
-def _certified(
+def certified_scores(
+    errors: pd.DataFrame, order: Sequence[str] = ()
+) -> dict[tuple[Any, ...], list[float]]:
+    """Return clients' scores by label, predictor, seed, group and shift, in the split's order.
+
+    Parameters
+    ----------
+    errors, order
+        As for `after_looking`.
+    """
+    scores = {}
+    for key, own in errors.groupby([*SYSTEM, "group", "shift"], sort=False):
+        by_client = own.set_index(own["client"].astype(str))["error"]
+        ordered = by_client.loc[list(order)] if set(order) == set(by_client.index) else by_client
+        scores[tuple(key)] = ordered.tolist()
+    return scores
+
+
+def certified_again(
     row: Mapping[str, Any], losses: Sequence[float], study: Mapping[str, Any], level: float
 ) -> float:
-    """Certify the scores by the rule of a row at another level."""
+    """Certify the scores by the rule of a row at another level; NaN where it bounds no mean."""
     rule = str(row["bound"]).removeprefix(_HELD_OUT)
     asked = [entry for entry in study.get("certificates") or () if entry.get("rule") == rule]
     entry: Mapping[str, Any] = asked[0] if asked else {}

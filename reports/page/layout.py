@@ -59,7 +59,15 @@ CHAPTERS = (
         "guarantees",
         "Guarantees",
         (
-            *("bounds", "each-bound", "variances", "slack", "bound-order", "prices"),
+            *(
+                "bounds",
+                "each-bound",
+                "issued-afterwards",
+                "variances",
+                "slack",
+                "bound-order",
+                "prices",
+            ),
             *("certified-shares", "error-distribution", "next-client", "next-population"),
         ),
         open_for=(),
