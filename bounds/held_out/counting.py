@@ -160,8 +160,6 @@ def pool_fraction(
     >>> float(pool_fraction(n_exceeding=0, n_sampled=30, pool_size=40, delta=0.05))
     0.05
     """
-    # Imported here, since it takes most of a second and no other bound needs it.
-
     seen = checks.count("n_exceeding", n_exceeding, minimum=0)
     n = checks.count("n_sampled", n_sampled)
     pool = checks.count("pool_size", pool_size)
