@@ -133,11 +133,7 @@ def import_target(name: str, settings: Mapping[str, Any] | None = None) -> Calla
         With one line: there is no such thing, importing it failed, it cannot be called, or it takes
         no argument of that name or needs another.
     """
-    module, place, attribute = _imported(name, "target", TARGET_GROUP)
-    made_by, called = getattr(module, attribute, None), f"{attribute} of {place}"
-    if not callable(made_by):
-        wrong = "there is no" if made_by is None else "a target must be a class or a function, got"
-        raise ValueError(f"{wrong} {called}")
+    made_by, called = _maker(name, "target", TARGET_GROUP)
     own = dict(settings or {})
     try:
         takes = inspect.signature(made_by)
@@ -152,6 +148,38 @@ def import_target(name: str, settings: Mapping[str, Any] | None = None) -> Calla
     return partial(made_by, **own)
 
 
+def import_encoder(name: str) -> Callable[..., Any]:
+    """Import what makes an encoder of labelled samples from ``(input_shape, n_classes, dim)``.
+
+    Parameters
+    ----------
+    name : str
+        ``package.module:Encoder`` or ``folder/file.py:Encoder``: a class or a function.
+
+    Raises
+    ------
+    ValueError
+        With one line, as for `import_target`.
+    """
+    made_by, called = _maker(name, "encoder", "")
+    try:
+        inspect.signature(made_by).bind((), 0, 0)
+    except TypeError as error:
+        said = f"{called} must take (input_shape, n_classes, dim): {error}"
+        raise ValueError(said) from None
+    return made_by
+
+
+def _maker(name: str, kind: str, group: str) -> tuple[Callable[..., Any], str]:
+    """Import a class or function that makes a network; return it and what it is called."""
+    module, place, attribute = _imported(name, kind, group)
+    made_by, called = getattr(module, attribute, None), f"{attribute} of {place}"
+    if not callable(made_by):
+        wrong = f"{'an' if kind[0] == 'e' else 'a'} {kind} must be a class or a function, got"
+        raise ValueError(f"{'there is no' if made_by is None else wrong} {called}")
+    return made_by, called
+
+
 def _check_argument(takes: inspect.Signature, key: str, called: str) -> None:
     """Refuse a setting that a network does not take by keyword."""
     kinds = {name: one.kind for name, one in [*takes.parameters.items()][2:]}
@@ -164,6 +192,12 @@ def _check_argument(takes: inspect.Signature, key: str, called: str) -> None:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         known = ", ".join(legal) or "none"
         raise ValueError(f"{called} takes the settings {known}, got {key!r}{hint}")
+
+
+def file_hash(name: str) -> str:
+    """Return the SHA-256 of the file that holds what an import path names."""
+    module, _, _ = _imported(name, "encoder", "")
+    return hashlib.sha256(Path(inspect.getfile(module)).read_bytes()).hexdigest()
 
 
 def target_source_hash(name: str, weights: str | None = None) -> str:

@@ -303,7 +303,7 @@ def _prepare(study: Study) -> _Prepared:
                 try_given(federation, method, task)
             except ValueError as error:
                 raise InputError(f"methods.{index}: {error}") from None
-        elif task.make is not None or task.n_parameters > task.generated_limit:
+        elif task.needs_trial:
             try:
                 rehearse(federation, method, task)
             except ValueError as error:

@@ -65,6 +65,9 @@ class ModelSettings(Settings):
     entry point's name, a class or function of ``(input_shape, n_out)``. Further keys are its own
     arguments.
 
+    ``encoder``: a name, or a file or import path of a class or function of ``(input_shape,
+    n_classes, dim)``.
+
     ``frozen``: names of its parameters or modules (``*``: anything), which are loaded from the
     safetensors file ``weights`` and neither trained nor sent nor generated.
 

@@ -292,13 +292,16 @@ def _checkpoint_version(method: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _target_version(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what a network's numbers depend on besides its name: a version, or its files."""
-    from latecomer.models.outside import is_own_target, target_source_hash
+    """Say what networks' numbers depend on besides their names: a version, or their files."""
+    from latecomer.models.generators.own_encoders import is_own_encoder
+    from latecomer.models.outside import file_hash, is_own_target, target_source_hash
 
-    target = model["target"]
+    target, encoder = model["target"], model["encoder"]
+    read = {"encoder_source": file_hash(encoder)} if is_own_encoder(encoder) else {}
     if is_own_target(target):
-        return {"target_source": target_source_hash(target, model.get("weights"))}
-    return {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
+        return {"target_source": target_source_hash(target, model.get("weights")), **read}
+    known = {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
+    return {**known, **read}
 
 
 def _method_versions(names: set[str]) -> dict[str, dict[str, Any]]:

@@ -237,10 +237,16 @@ def _label(index: int, name: str) -> str:
 
 
 def _check_model(study: Study) -> None:
-    """Find a network of one's own and hold its settings to what it takes."""
-    from latecomer.models.outside import import_target, is_own_target
+    """Find networks of one's own and hold their settings to what they take."""
+    from latecomer.models.generators.own_encoders import is_own_encoder
+    from latecomer.models.outside import import_encoder, import_target, is_own_target
 
     own, model = study.model.own(), study.model
+    try:
+        if is_own_encoder(model.encoder):
+            import_encoder(model.encoder)
+    except ValueError as error:
+        raise InputError(f"model.encoder: {' '.join(str(error).split())}") from None
     if (model.frozen is None) != (model.weights is None):
         absent, given = ("weights", "frozen") if model.frozen else ("frozen", "weights")
         raise InputError(f"model.{given} needs model.{absent} beside it, got none")

@@ -85,16 +85,18 @@ def _entries(raw: Mapping[str, Any]) -> list[Any]:
 def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     """Write out the full paths of files that lie beside the study file.
 
-    They are those of methods, their checkpoints, a network of one's own and its weights.
+    They are those of methods, their checkpoints, networks of one's own and their weights.
     """
     from latecomer.models.outside import beside
 
     model = raw.get("model")
-    if isinstance(model, dict) and isinstance(model.get("target"), str):
-        model["target"] = beside(model["target"], folder)
-        if isinstance(model.get("weights"), str):
-            here = (folder / Path(model["weights"]).expanduser()).resolve()
-            model["weights"] = str(here) if here.is_file() else model["weights"]
+    model = model if isinstance(model, dict) else {}
+    for key in ("target", "encoder"):
+        if isinstance(model.get(key), str):
+            model[key] = beside(model[key], folder)
+    if isinstance(model.get("weights"), str):
+        here = (folder / Path(model["weights"]).expanduser()).resolve()
+        model["weights"] = str(here) if here.is_file() else model["weights"]
     for entry in raw.get("methods") or ():
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             continue

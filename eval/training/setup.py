@@ -18,6 +18,7 @@ from latecomer.models.engine.method import Method
 from latecomer.models.engine.paths import choose_path
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, initial_state, train
+from latecomer.models.generators.own_encoders import is_own_encoder
 from latecomer.models.generators.target_sizes import largest
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Clients, Samples
@@ -53,15 +54,15 @@ def budget_of(train: Train) -> TrainConfig:
 
 
 @lru_cache(maxsize=2)
-def _task(federation: Federation, model: ModelSettings, source: str) -> Task:
-    """Build the task; ``source``, the hash of a network's own file, only tells tasks apart."""
+def _task(federation: Federation, model: ModelSettings, source: str, encoder_source: str) -> Task:
+    """Build the task; hashes of networks' own files, where they are, only tell tasks apart."""
     dataset, target = federation.dataset, _own_target(model) if source else model.target
     sizes = {k: v for k, v in model.hypernetwork.model_dump().items() if v != "auto"}
     return make_task(
         input_shape=tuple(dataset.x.shape[1:]),
         n_classes=dataset.n_classes,
         target=target,
-        encoder=model.encoder,
+        encoder=outside.import_encoder(model.encoder) if encoder_source else model.encoder,
         hypernetwork=sizes,
         generated_limit=model.generated_limit or GENERATED_LIMIT,
         vocabulary=dataset.vocabulary,
@@ -90,12 +91,14 @@ def task_of(federation: Federation, model: ModelSettings, method: Method) -> Tas
 
     Cells of one study in one process share it.
     """
+    encoder = outside.file_hash(model.encoder) if is_own_encoder(model.encoder) else ""
     if method.sizes:
         kept = {name: getattr(model, name) for name in type(model).model_fields}
-        return _task(federation, ModelSettings(**{**kept, "target": largest(method.sizes)}), "")
+        model = ModelSettings(**{**kept, "target": largest(method.sizes)})
+        return _task(federation, model, "", encoder)
     own = outside.is_own_target(model.target)
     source = outside.target_source_hash(model.target, model.weights) if own else ""
-    return _task(federation, model, source)
+    return _task(federation, model, source, encoder)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from latecomer.models.generators.own_encoders import (
+    OwnEmbedding,
+    own_embedding,
+)
 from latecomer.models.generators.unlabelled_encoders import (
     SET_ENCODERS,
     SetEncoder,
@@ -143,6 +147,27 @@ class LabelChannels(MeanEmbedding):
 
 
 @dataclass(frozen=True, eq=False)
+class Own(MeanEmbedding):
+    """A network of somebody's own that sees a sample and its label.
+
+    Attributes
+    ----------
+    of_samples : OwnEmbedding
+        The network.
+    """
+
+    of_samples: OwnEmbedding
+
+    def initial(self, generator: torch.Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+        return self.of_samples.initial(generator)
+
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
+        return self.of_samples.embed(params, x, y)
+
+
+@dataclass(frozen=True, eq=False)
 class LabelLinear(MeanEmbedding):
     """One linear layer on the one-hot label; the input is ignored.
 
@@ -201,13 +226,16 @@ def encoder(task: Task, dim: int) -> Encoder:
     """Build the encoder named by ``task.encoder`` for descriptors of length ``dim``.
 
     ``auto`` is the convolutional net for images and the dense one for vectors. Encoders that read
-    no labels (``SET_ENCODERS``) can be used instead. Of tokens, encoders see the counts.
+    no labels (``SET_ENCODERS``) can be used instead, and networks of one's own. Of tokens, those of
+    the package see the counts.
 
     Raises
     ------
     ValueError
-        If the name is unknown or the encoder does not fit the inputs.
+        If the name is unknown, the encoder does not fit the inputs, or one's own is unfit.
     """
+    if task.make_encoder is not None:
+        return Own(own_embedding(task, task.make_encoder, dim))
     if task.vocabulary:
         vectors = replace(task, input_shape=(task.vocabulary,), vocabulary=0)
         return OfCounts(encoder(vectors, dim), task.vocabulary)
@@ -218,5 +246,7 @@ def encoder(task: Task, dim: int) -> Encoder:
         return Unlabelled(set_encoder(task, dim))
     if name not in ENCODERS:
         known = ", ".join(["auto", *ENCODERS, *SET_ENCODERS])
-        raise ValueError(f"encoder must be one of {known}, got encoder={name!r}")
+        raise ValueError(
+            f"encoder must be one of {known}, or one's own as file.py:Encoder, got encoder={name!r}"
+        )
     return ENCODERS[name](task, dim)

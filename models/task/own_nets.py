@@ -7,7 +7,7 @@ and again whenever fresh weights are drawn, so that they are drawn as its author
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -46,8 +46,8 @@ def _seeded(seed: int, dtype: torch.dtype) -> Iterator[None]:
             torch.set_default_dtype(before)
 
 
-def build(make: Make, input_shape: tuple[int, ...], n_out: int, *, seed: int, dtype: Any) -> Any:
-    """Build a net whose weights are drawn from ``seed`` alone.
+def build(make: Make, *asked: Any, seed: int, dtype: Any, kind: str = "target") -> Any:
+    """Build a net from what is ``asked`` of it, with weights drawn from ``seed`` alone.
 
     Raises
     ------
@@ -56,22 +56,22 @@ def build(make: Make, input_shape: tuple[int, ...], n_out: int, *, seed: int, dt
     """
     try:
         with _seeded(seed, dtype):
-            made = make(input_shape, n_out)
+            made = make(*asked)
     except UnfitError:
         raise
     except Exception as error:
         raise ValueError(
-            f"target cannot be built for inputs of shape {input_shape} and {n_out} outputs: "
+            f"{kind} cannot be built for inputs of shape {asked[0]} and {asked[-1]} outputs: "
             f"{said(error)}"
         ) from error
     if not isinstance(made, nn.Module):
-        raise ValueError(f"target must make a torch module, got {type(made).__name__}")
+        raise ValueError(f"{kind} must make a torch module, got {type(made).__name__}")
     return made.to(dtype)
 
 
-def drawn(make: Make, input_shape: tuple[int, ...], n_out: int, *, seed: int, dtype: Any) -> Params:
+def drawn(make: Make, *asked: Any, seed: int, dtype: Any) -> Params:
     """Return the weights of a net that is built anew, drawn from ``seed`` alone."""
-    net = build(make, input_shape, n_out, seed=seed, dtype=dtype)
+    net = build(make, *asked, seed=seed, dtype=dtype)
     return {key: value.detach().clone() for key, value in net.named_parameters()}
 
 
@@ -105,24 +105,47 @@ def skeleton(
         trained, draws numbers, changes what it is given, keeps state, mixes the samples of a
         batch, or its output is no finite ``[B, n_out]``.
     """
-    net = build(make, input_shape, n_out, seed=0, dtype=dtype)
-    refuse_unfit(net)
-    params = {key: value.detach().clone() for key, value in net.named_parameters()}
-    _check_draws(params, drawn(make, input_shape, n_out, seed=0, dtype=dtype))
-    net = net.to("meta")
     draw = torch.Generator().manual_seed(0)
     x = random_inputs(_SAMPLES, input_shape, vocabulary, dtype=dtype, draw=draw)
     x = x.long() if vocabulary else x
-    apply = partial(_tried, net, n_out=n_out)
-    _check_purity(net, params, x, apply)
-    _check_samples_apart(params, x, apply)
-    _check_slopes(params, x, apply)
+    net, params = tried(make, input_shape, n_out, inputs=(x,), dtype=dtype, returns="logits")
     setattr(net, ANY_LAYOUT, _takes_any_layout(net, params, x))
     setattr(net, TOKENS, vocabulary > 0)
     return net, _not_side_by_side(net, params, x)
 
 
-def refuse_unfit(net: nn.Module) -> None:
+def tried(
+    make: Make,
+    *asked: Any,
+    inputs: tuple[Tensor, ...],
+    dtype: torch.dtype,
+    returns: str,
+    kind: str = "target",
+) -> tuple[nn.Module, Params]:
+    """Build a net, and apply it to ``inputs`` in every way that may show it unfit.
+
+    Returns
+    -------
+    tuple of (Module, dict)
+        The net on the ``meta`` device, and weights that it drew.
+
+    Raises
+    ------
+    ValueError
+        As for `skeleton`; ``kind`` and ``returns`` name the net and its output in the message.
+    """
+    net = build(make, *asked, seed=0, dtype=dtype, kind=kind)
+    refuse_unfit(net, kind)
+    params = {key: value.detach().clone() for key, value in net.named_parameters()}
+    _check_draws(params, drawn(make, *asked, seed=0, dtype=dtype), kind)
+    trial = _Trial(kind, net.to("meta"), params, inputs, asked[-1], returns)
+    trial.check_purity()
+    trial.check_samples_apart()
+    trial.check_slopes()
+    return trial.net, params
+
+
+def refuse_unfit(net: nn.Module, kind: str = "target") -> None:
     """Refuse nets with buffers, with none or untrainable parameters, and those that draw numbers.
 
     Raises
@@ -132,120 +155,138 @@ def refuse_unfit(net: nn.Module) -> None:
     buffers = [name for name, _ in net.named_buffers()]
     if buffers:
         raise ValueError(
-            f"target must have no buffers, got {buffers[0]}: running statistics are no weights, "
+            f"{kind} must have no buffers, got {buffers[0]}: running statistics are no weights, "
             "change in the forward pass and have no place beside other clients'; take nn.GroupNorm "
             "for batch normalisation, and make constants in forward"
         )
     named = dict(net.named_parameters())
     if not named:
         raise ValueError(
-            f"target must have parameters to train, got {type(net).__name__} with none"
+            f"{kind} must have parameters to train, got {type(net).__name__} with none"
         )
     for name, value in named.items():
         if isinstance(value, nn.parameter.UninitializedParameter):
-            raise ValueError(f"target must know its shapes when it is built, got lazy {name}")
+            raise ValueError(f"{kind} must know its shapes when it is built, got lazy {name}")
         if not value.is_floating_point():
-            raise ValueError(f"target must have real parameters, got {name} of {value.dtype}")
+            raise ValueError(f"{kind} must have real parameters, got {name} of {value.dtype}")
         if not value.requires_grad:
             raise ValueError(
-                f"target must train all its parameters, got {name} with requires_grad=False; "
-                "model.frozen names those that are loaded and held"
+                f"{kind} must train all its parameters, got {name} with requires_grad=False"
+                + ("; model.frozen names those that are loaded and held" * (kind == "target"))
             )
     for name, module in net.named_modules():
         if isinstance(module, _DRAWING) and module.training and getattr(module, "p", 1) > 0:
             raise ValueError(
-                "target must draw nothing by itself: take dropout out or call eval() on it, got "
+                f"{kind} must draw nothing by itself: take dropout out or call eval() on it, got "
                 f"{type(module).__name__} in module {name!r}"
             )
 
 
-def _check_draws(params: Params, again: Params) -> None:
+def _check_draws(params: Params, again: Params, kind: str) -> None:
     for name, value in params.items():
         if not bool(value.isfinite().all()):
             raise ValueError(
-                f"target must start from finite parameters, got {name} with NaN or inf"
+                f"{kind} must start from finite parameters, got {name} with NaN or inf"
             )
         other = again.get(name)
         if other is None or value.shape != other.shape or not torch.equal(value, other):
             raise ValueError(
-                "target must draw its parameters from torch's generator alone, for a run to be "
+                f"{kind} must draw its parameters from torch's generator alone, for a run to be "
                 f"repeatable, got another {name} the second time it was built from one seed"
             )
 
 
-def _tried(net: nn.Module, params: Params, x: Tensor, *, n_out: int) -> Tensor:
-    """Apply a net to inputs; refuse what is no ``[B, n_out]`` of finite numbers."""
-    try:
-        made = functional_call(net, params, (x,))
-    except Exception as error:
-        raise ValueError(f"target fails on {_told(net, x)}: {said(error)}") from error
-    weights = next(iter(params.values())).dtype
-    legal = f"target must return logits [B, {n_out}] for inputs [B, ...]"
-    if not isinstance(made, Tensor):
-        raise ValueError(f"{legal}, got {type(made).__name__}")
-    if made.shape != (len(x), n_out) or made.dtype != weights:
-        kind = "" if made.dtype == weights else f" in {made.dtype} for {weights}"
-        raise ValueError(f"{legal}, got {list(made.shape)} for {list(x.shape)}{kind}")
-    if not bool(made.isfinite().all()):
-        raise ValueError("target must start with finite outputs, got NaN or inf")
-    return made
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A net that is applied to inputs to see what it does."""
 
+    kind: str
+    net: nn.Module
+    params: Params
+    inputs: tuple[Tensor, ...]
+    n_out: int
+    returns: str
 
-def _told(net: nn.Module, x: Tensor) -> str:
-    """Say what a net was tried on."""
-    shape = f"inputs of shape {tuple(x.shape)}"
-    if not x.is_floating_point():
-        return f"{shape}, tokens from 0 to {int(x.max())}"
-    embeds = any(isinstance(one, nn.Embedding | nn.EmbeddingBag) for one in net.modules())
-    return f"{shape}, numbers (data with tokens: true hold tokens)" if embeds else shape
-
-
-def _check_purity(net: nn.Module, params: Params, x: Tensor, apply: Callable[..., Tensor]) -> None:
-    """Refuse a net whose forward pass changes anything, or depends on anything else."""
-    given, seen = {key: value.clone() for key, value in params.items()}, x.clone()
-    with torch.no_grad():
-        first = apply(given, seen)
-        changed = [key for key, value in given.items() if not torch.equal(value, params[key])]
-        if changed:
-            raise ValueError(f"target must not change its parameters in forward, got {changed[0]}")
-        if not torch.equal(seen, x):
-            raise ValueError("target must not change its inputs in place")
-        second = apply(given, seen)
-    if not torch.equal(first, second):
-        raise ValueError(
-            "target must give the same outputs for the same inputs, got others the second time: it "
-            "draws random numbers (take dropout out) or keeps state"
-        )
-    if {key: value.shape for key, value in net.named_parameters()} != {
-        key: value.shape for key, value in params.items()
-    } or [*net.named_buffers()]:
-        raise ValueError("target must not register parameters or buffers in forward")
-
-
-def _check_samples_apart(params: Params, x: Tensor, apply: Callable[..., Tensor]) -> None:
-    with torch.no_grad():
-        together, alone = apply(params, x), torch.cat([apply(params, one[None]) for one in x])
-    if not torch.allclose(together, alone, rtol=1e-2, atol=1e-4):
-        raise ValueError(
-            "target must treat every sample by itself, got outputs that depend on the other "
-            "samples of the batch, as those of batch normalisation do; take nn.GroupNorm"
-        )
-
-
-def _check_slopes(params: Params, x: Tensor, apply: Callable[..., Tensor]) -> None:
-    leaves = {key: value.clone().requires_grad_() for key, value in params.items()}
-    with torch.enable_grad():
-        made = apply(leaves, x)
-        loss = F.cross_entropy(made, torch.arange(len(x)) % made.shape[1])
+    def apply(self, params: Params, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Apply the net; refuse what is no ``[B, n_out]`` of finite numbers."""
         try:
-            slopes = torch.autograd.grad(loss, [*leaves.values()], allow_unused=True)
-        except RuntimeError as error:
-            raise ValueError(f"target cannot be differentiated: {said(error)}") from error
-    for name, slope in zip(leaves, slopes, strict=True):
-        if slope is None:
-            raise ValueError(f"target must use all its parameters, got {name} without effect")
-        if not bool(slope.isfinite().all()):
-            raise ValueError(f"target must have finite gradients at the start, got {name} without")
+            made = functional_call(self.net, params, inputs)
+        except Exception as error:
+            raise ValueError(f"{self.kind} fails on {self._told(inputs)}: {said(error)}") from error
+        x, weights = inputs[0], next(iter(params.values())).dtype
+        legal = f"{self.kind} must return {self.returns} [B, {self.n_out}] for inputs [B, ...]"
+        if not isinstance(made, Tensor):
+            raise ValueError(f"{legal}, got {type(made).__name__}")
+        if made.shape != (len(x), self.n_out) or made.dtype != weights:
+            other = "" if made.dtype == weights else f" in {made.dtype} for {weights}"
+            raise ValueError(f"{legal}, got {list(made.shape)} for {list(x.shape)}{other}")
+        if not bool(made.isfinite().all()):
+            raise ValueError(f"{self.kind} must start with finite outputs, got NaN or inf")
+        return made
+
+    def _told(self, inputs: tuple[Tensor, ...]) -> str:
+        """Say what a net was tried on."""
+        x, shape = inputs[0], f"inputs of shape {tuple(inputs[0].shape)}"
+        if not x.is_floating_point():
+            return f"{shape}, tokens from 0 to {int(x.max())}"
+        embeds = any(isinstance(one, nn.Embedding | nn.EmbeddingBag) for one in self.net.modules())
+        return f"{shape}, numbers (data with tokens: true hold tokens)" if embeds else shape
+
+    def check_purity(self) -> None:
+        """Refuse a net whose forward pass changes anything, or depends on anything else."""
+        given = {key: value.clone() for key, value in self.params.items()}
+        seen = tuple(one.clone() for one in self.inputs)
+        with torch.no_grad():
+            first = self.apply(given, seen)
+            for key, value in given.items():
+                if not torch.equal(value, self.params[key]):
+                    raise ValueError(
+                        f"{self.kind} must not change its parameters in forward, got {key}"
+                    )
+            if not all(torch.equal(*pair) for pair in zip(seen, self.inputs, strict=True)):
+                raise ValueError(f"{self.kind} must not change its inputs in place")
+            second = self.apply(given, seen)
+        if not torch.equal(first, second):
+            raise ValueError(
+                f"{self.kind} must give the same outputs for the same inputs, got others the "
+                "second time: it draws random numbers (take dropout out) or keeps state"
+            )
+        if {key: value.shape for key, value in self.net.named_parameters()} != {
+            key: value.shape for key, value in self.params.items()
+        } or [*self.net.named_buffers()]:
+            raise ValueError(f"{self.kind} must not register parameters or buffers in forward")
+
+    def check_samples_apart(self) -> None:
+        """Refuse a net whose output for a sample depends on the others of the batch."""
+        one_by_one = zip(*(torch.split(one, 1) for one in self.inputs), strict=True)
+        with torch.no_grad():
+            together = self.apply(self.params, self.inputs)
+            alone = torch.cat([self.apply(self.params, one) for one in one_by_one])
+        if not torch.allclose(together, alone, rtol=1e-2, atol=1e-4):
+            raise ValueError(
+                f"{self.kind} must treat every sample by itself, got outputs that depend on the "
+                "other samples of the batch, as those of batch normalisation do; take nn.GroupNorm"
+            )
+
+    def check_slopes(self) -> None:
+        """Refuse a net without a finite gradient for each of its parameters."""
+        leaves = {key: value.clone().requires_grad_() for key, value in self.params.items()}
+        with torch.enable_grad():
+            made = self.apply(leaves, self.inputs)
+            loss = F.cross_entropy(made, torch.arange(len(made)) % made.shape[1])
+            try:
+                slopes = torch.autograd.grad(loss, [*leaves.values()], allow_unused=True)
+            except RuntimeError as error:
+                raise ValueError(f"{self.kind} cannot be differentiated: {said(error)}") from error
+        for name, slope in zip(leaves, slopes, strict=True):
+            if slope is None:
+                raise ValueError(
+                    f"{self.kind} must use all its parameters, got {name} without effect"
+                )
+            if not bool(slope.isfinite().all()):
+                raise ValueError(
+                    f"{self.kind} must have finite gradients at the start, got {name} without"
+                )
 
 
 def _takes_any_layout(net: nn.Module, params: Params, x: Tensor) -> bool:

@@ -30,7 +30,7 @@ class Task:
     input_shape : tuple of int
         ``(D,)`` or ``(C, H, W)``.
     encoder : str
-        Name of the encoder, see ``ENCODERS``, or ``auto``.
+        Name of the encoder, see ``ENCODERS``, ``auto``, or ``own``.
     hidden, width : int
         Hidden layers of hypernetworks, at most 5 (0: none of width x width), and their width.
     spectral : bool
@@ -56,6 +56,8 @@ class Task:
         Most target weights that a hypernetwork may make.
     vocabulary : int
         Inputs are tokens below it, whole numbers; 0: they are numbers.
+    make_encoder : callable or None
+        Builds an encoder from outside the package from ``(input_shape, n_classes, dim)``.
     """
 
     target: nn.Module
@@ -73,6 +75,7 @@ class Task:
     one_by_one: str = ""
     generated_limit: int = GENERATED_LIMIT
     vocabulary: int = 0
+    make_encoder: own_nets.Make | None = None
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -101,6 +104,12 @@ class Task:
     def dtype(self) -> torch.dtype:
         """Floating type of all weights."""
         return next(self.target.parameters()).dtype
+
+    @property
+    def needs_trial(self) -> bool:
+        """Whether a method may refuse the task for reasons that no setting tells."""
+        own = self.make is not None or self.make_encoder is not None
+        return own or self.n_parameters > self.generated_limit
 
     @cached_property
     def head(self) -> str:
@@ -164,7 +173,7 @@ def make_task(
     input_shape: tuple[int, ...],
     n_classes: int,
     target: str | nn.Module | own_nets.Make = "auto",
-    encoder: str = "auto",
+    encoder: str | own_nets.Make = "auto",
     hypernetwork: Mapping[str, Any] | None = None,
     generated_limit: int = GENERATED_LIMIT,
     vocabulary: int = 0,
@@ -182,8 +191,8 @@ def make_task(
         A name in ``TARGETS``, ``auto``, any module without buffers that draws nothing itself (only
         its structure is used), or a class or function of ``(input_shape, n_classes)`` that makes
         one: fresh weights are then those that it makes, and it is tried before it is used.
-    encoder : str
-        A name in ``ENCODERS`` or ``auto``.
+    encoder : str or callable
+        A name in ``ENCODERS``, ``auto``, or what makes one of ``(input_shape, n_classes, dim)``.
     hypernetwork : mapping, optional
         ``hidden`` (3 by default, at most 5), ``width`` (100) and ``spectral`` (False) of
         hypernetworks.
@@ -213,12 +222,19 @@ def make_task(
     return Task(
         n_classes=n_classes,
         input_shape=shape,
-        encoder=encoder,
+        **_encoder(encoder),
         generated_limit=generated_limit,
         vocabulary=vocabulary,
         **_target(target, shape, n_classes, vocabulary, dtype),
         **size,
     )
+
+
+def _encoder(encoder: str | own_nets.Make) -> dict[str, Any]:
+    """Return what a task says of its encoder."""
+    if isinstance(encoder, str):
+        return {"encoder": encoder}
+    return {"encoder": "own", "make_encoder": encoder}
 
 
 def _target(

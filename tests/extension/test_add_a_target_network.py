@@ -36,7 +36,8 @@ def ids(*more):
 
 first = ids()
 built_in = [cell.id for cell in load_study("quickstart").cells()]
-print(first[0] == built_in[0], {*first[1:]} & {*built_in[1:]}, ids("model.width=5")[1:] == first[1:])
+wider = ids("model.width=5")
+print(first[0] == built_in[0], {*first[1:]} & {*built_in[1:]}, wider[1:] == first[1:])
 federation = build_federation(federation_settings(study()))
 for name in ("fedavg", "fedper", "pefll", "pfedhn"):
     method = make_method(name)

@@ -21,6 +21,7 @@ from latecomer.models.outside import import_target
 NETWORKS = Path(__file__).resolve().parents[3] / "docs" / "examples" / "networks"
 IMAGES, VECTORS = "group_norm.py:GroupNormNet", "feature_transformer.py:FeatureTransformer"
 TOKENS = "token_transformer.py:TokenTransformer"
+ENCODER = "token_encoder.py:TokenEncoder"
 ADAPTED = "adapted_body.py:AdaptedBody"
 SMALL = {"width": 4, "hypernetwork": {"hidden": 1, "width": 8}}
 STUDY = {
@@ -45,6 +46,17 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.out(self.body(x.flatten(1)).relu())
+
+class Label(nn.Module):
+    def __init__(self, n_classes):
+        super().__init__()
+        self.label = nn.Embedding(n_classes, 3)
+
+    def forward(self, x, y):
+        return self.label(y)
+
+def encoder(input_shape, n_classes, dim):
+    return Label(n_classes)
 """
 
 
@@ -85,7 +97,7 @@ def texts(folder):
     return {
         "data": {"name": "npz", "path": str(folder / "texts.npz"), "tokens": True},
         "split": {"kind": "natural", "novel": 2},
-        "model": {"target": TOKENS, "vocabulary": 20, **SMALL},
+        "model": {"target": TOKENS, "encoder": ENCODER, "vocabulary": 20, **SMALL},
     }
 
 
@@ -129,6 +141,21 @@ def test_a_cell_is_named_after_the_file_and_its_settings(write, tmp_path):
     assert not {*changed[1:]} & {*first[1:]}
 
 
+def test_a_cell_is_named_after_the_encoders_file(write, tmp_path):
+    def ids():
+        return [one.id for one in load_study(write({"encoder": ENCODER})).cells()]
+
+    first = ids()
+    assert ids() == first
+    (tmp_path / "token_encoder.py").write_text(
+        (tmp_path / "token_encoder.py").read_text() + "# changed\n"
+    )
+    assert ids()[0] == first[0]
+    assert not {*ids()[1:]} & {*first[1:]}
+    plain = load_study(write({})).cells()
+    assert all("encoder_source" not in one.config.get("numbers_version", {}) for one in plain)
+
+
 def test_a_cell_is_named_after_frozen_weights(write, tmp_path):
     ids = [[one.id for one in load_study(write(**frozen(tmp_path))).cells()] for _ in range(2)]
     assert ids[0] == ids[1]
@@ -167,6 +194,9 @@ def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
         ({"target": "net.py:Absent"}, "model: there is no Absent of "),
         ({"target": "net.py:"}, "model: target must read module:Class or file.py:Class"),
         ({"target": "net.py:Net", "witdh": 3}, "takes the settings width, got 'witdh'; did you m"),
+        ({"encoder": "absent.py:E"}, "model.encoder: there is no file absent.py, looked for from"),
+        ({"encoder": "net.py:E"}, "model.encoder: there is no E of "),
+        ({"encoder": "net.py:Net"}, "model.encoder: Net of "),
         ({"encodr": "mlp"}, "model.encodr is no setting; did you mean model.encoder?"),
         ({"target": "dense", "width": 3}, "model.width is no setting"),
         ({"generated_limit": 0}, "model.generated_limit"),
@@ -189,6 +219,11 @@ def test_what_is_refused_when_a_study_is_read(model, message, write):
 @pytest.mark.parametrize(
     ("code", "changed", "message"),
     [
+        (
+            "n_out)",
+            {"model": {"encoder": "net.py:encoder"}, "methods": ["fedavg", "pefll"]},
+            "methods.1: pefll cannot train this target: encoder must return descriptors [B, ",
+        ),
         ("n_out))", {}, "model: target must return logits"),
         ("n_out); self.bn = nn.BatchNorm1d(3)", {}, "model: target must have no buffers, got bn."),
         (
@@ -210,7 +245,7 @@ def test_what_is_refused_before_anything_is_trained(code, changed, message, writ
     (tmp_path / "net.py").write_text(
         NET.replace("self.out = nn.Linear(width, n_out)", f"self.out = nn.Linear(width, {code}")
     )
-    study = load_study(write({"target": "net.py:Net"}, **changed))
+    study = load_study(write(**{"model": {"target": "net.py:Net"}, **changed}))
     if not message:
         assert run(study, out=tmp_path / "run", workers=1).n_failed == 0
         return
