@@ -17,6 +17,7 @@ if __name__ != "latecomer.certify":
 
 if TYPE_CHECKING:
     from latecomer.certify.losses import CertifiedLosses as CertifiedLosses
+    from latecomer.certify.losses import Losses as Losses
     from latecomer.certify.losses import certify_losses as certify_losses
     from latecomer.certify.planned import plan_hold_out as plan_hold_out
     from latecomer.certify.points import score_points as score_points

@@ -11,6 +11,7 @@ from latecomer.bounds.checks import failure_probability, real
 from latecomer.bounds.held_out.counting import clopper_pearson, pool_fraction
 from latecomer.bounds.held_out.differences import mean_difference
 from latecomer.certify.bands import share_band
+from latecomer.certify.result import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULE_WITHOUT_ORDERS, RULES
 from latecomer.certify.sample import Sample, checked, drawn_seed, sample_of, tagged
 from latecomer.certify.statements import LossCertificate, certify_losses
@@ -60,7 +61,13 @@ def certify_above(
     >>> {t: round(float(c), 3) for t, c in certify_above(losses, [0.2, 0.5]).items()}
     {0.2: 0.172, 0.5: 0.116}
     """
-    given = _sample(losses, delta, pool_size, loss_max)
+    return shares_above(_sample(losses, delta, pool_size, loss_max), thresholds, delta)
+
+
+def shares_above(
+    given: Sample, thresholds: Sequence[float], delta: float
+) -> dict[float, Certificate]:
+    """Bound the shares of `certify_above` for a sample that is read and checked."""
     levels = [float(checked(real, "above", threshold)) for threshold in thresholds]
     wrong = [level for level in levels if not 0 <= level < given.loss_max]
     if wrong or not levels or len(set(levels)) < len(levels):
@@ -121,7 +128,11 @@ def certify_curve(
     >>> [(t, share, round(bound, 3)) for t, share, bound in steps]
     [(0.0, 0.5, 0.713), (0.1, 0.0, 0.131)]
     """
-    given = _sample(losses, delta, pool_size, loss_max)
+    return share_curve(_sample(losses, delta, pool_size, loss_max), delta)
+
+
+def share_curve(given: Sample, delta: float) -> tuple[Certificate, list[Step]]:
+    """Bound the curve of `certify_curve` for a sample that is read and checked."""
     k = given.n_clients
     if delta > 0.5:
         raise InputError(f"delta must be at most 1/2 for a curve, got {delta:g}")
@@ -209,7 +220,7 @@ def _positive(loss_max: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class Compared(Stated):
     """What the losses of two models on the same clients prove.
 
     Attributes
@@ -275,26 +286,35 @@ def certify_against(
     """
     largest = _positive(loss_max)
     own = read_losses(losses, loss_max=largest)
-    theirs = _matched(own, read_losses(against, loss_max=largest))
-    given = _sample(own, delta, pool_size, largest)
+    other = read_losses(against, loss_max=largest)
+    # Both tables first: a client of one alone is said before how many a pool must hold.
+    _matched(own.clients, other)
+    return compared(_sample(own, delta, pool_size, largest), other, delta, rule)
+
+
+def compared(
+    given: Sample, other: LossTable, delta: float, rule: str = RULE_WITHOUT_ORDERS
+) -> Compared:
+    """Compare as `certify_against` does, for a sample that is read and checked."""
+    theirs = _matched(given.clients, other)
     gaps = given.losses - theirs
-    worse = dict(zip(own.clients, (gaps > 0).astype(float).tolist(), strict=True))
+    worse = dict(zip(given.clients, (gaps > 0).astype(float).tolist(), strict=True))
     return Compared(
         len(gaps),
         float(np.mean(gaps)),
         _difference(given, theirs, delta, rule),
-        certify_above(worse, [0.5], delta=delta, pool_size=pool_size)[0.5],
+        certify_above(worse, [0.5], delta=delta, pool_size=given.pool_size)[0.5],
         int((gaps > 0).sum()),
     )
 
 
-def _matched(first: LossTable, other: LossTable) -> Array:
-    """Return the other table's losses by client of the first; both must have the same clients."""
+def _matched(clients: Sequence[str], other: LossTable) -> Array:
+    """Return the other table's losses, client by client; both must have the same clients."""
     theirs = dict(zip(other.clients, other.losses, strict=True))
-    for name in sorted(set(first.clients) ^ theirs.keys()):
+    for name in sorted(set(clients) ^ theirs.keys()):
         where = "second" if name in theirs else "first"
         raise InputError(f"client {name!r} is in the {where} table of losses alone")
-    return np.array([theirs[name] for name in first.clients])
+    return np.array([theirs[name] for name in clients])
 
 
 def _difference(given: Sample, theirs: Array, delta: float, rule: str) -> Certificate:

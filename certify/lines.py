@@ -1,55 +1,106 @@
 """What ``latecomer certify`` prints for people."""
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.answers import LossAnswers
 from latecomer.certify.printed import ledger, number
 from latecomer.certify.rule import RULES, best_of_rule
-from latecomer.certify.statements import LossCertificate
+from latecomer.certify.sample import Sample
+from latecomer.certify.statements import LossCertificate, MeanLoss, NextClient
 from latecomer.certify.together import together
-from latecomer.certify.topics import loss_statements, shown_up, topics, voided_sentence
+from latecomer.certify.topics import (
+    loss_statements,
+    mean_sentence,
+    next_sentence,
+    shown_up,
+    topics,
+    voided_sentence,
+)
 
 
 def certified_lines(certified: LossAnswers) -> list[str]:
     """Show what the losses of untrained clients prove, and everything else that was asked."""
     lines = loss_certificate_lines(certified)
     for topic in topics(certified):
-        lines += [topic.heading, *(one.line for one in topic.said), *topic.sentences]
+        lines += topic.lines
     return [line for line in (*lines, certified.question, together(certified).line) if line]
 
 
 def loss_certificate_lines(proved: LossCertificate) -> list[str]:
     """Show what the losses of untrained clients prove, in words, and the plan that proves it."""
-    clients = "1 client" if proved.n_clients == 1 else f"{proved.n_clients} clients"
-    spread = f" (sd {number(proved.sd, decimals=3)})" if proved.n_clients > 1 else ""
     lines = [
-        f"{clients}, mean loss {number(proved.mean, decimals=3)}{spread}",
-        *proved.notes,
+        *_sampled(proved.n_clients, proved.mean, proved.sd, proved.notes),
         f"Plan, to be fixed before the first loss is seen: {_plan(proved)}.",
     ]
     spent = []
-    if proved.certificate is not None and proved.price_paid is not None:
+    if proved.certificate is not None:
         lines += _mean_lines(proved, proved.certificate)
-        spent.append(f"{ledger(proved.certificate)} for the mean loss")
+        spent.append(_of_mean(proved.certificate))
     if proved.next_client is None:
         lines.append("  the whole pool was scored: there is no next client")
     else:
         lines.append(_next_line(proved, proved.next_client))
-        spent.append(f"{proved.alpha:g} on the next client (alpha), a statement of its own")
+        spent.append(_of_next(proved.alpha))
     lines += loss_statements(proved)
     if proved.voided is not None:
         lines.append(voided_sentence(proved.voided))
     held = [one for one in (proved.certificate, proved.next_client) if one is not None]
-    assumed = dict.fromkeys(a for c in held for a in c.assumptions)
     return [
         *lines,
-        f"Holds if: {'; '.join(assumed)}.",
-        f"Failure probability: {'; '.join(spent)}.",
+        *_holds(held, spent),
         "Does not say: anything about a different kind of client, or about the model after"
         " further training.",
     ]
 
 
-def _next_line(proved: LossCertificate, issued: Certificate) -> str:
+def sample_lines(given: Sample) -> list[str]:
+    """Return what `loss_certificate_lines` has about the losses themselves."""
+    sd = float(np.std(given.losses, ddof=1)) if given.n_clients > 1 else math.nan
+    return _sampled(given.n_clients, given.mean, sd, given.notes)
+
+
+def _sampled(n_clients: int, mean: float, sd: float, notes: Sequence[str]) -> list[str]:
+    clients = "1 client" if n_clients == 1 else f"{n_clients} clients"
+    spread = f" (sd {number(sd, decimals=3)})" if n_clients > 1 else ""
+    return [f"{clients}, mean loss {number(mean, decimals=3)}{spread}", *notes]
+
+
+def mean_lines(proved: MeanLoss) -> list[str]:
+    """Return what `loss_certificate_lines` has about the mean loss."""
+    issued = proved.certificate
+    voided = [] if proved.voided is None else [voided_sentence(proved.voided)]
+    said = [*_mean_lines(proved, issued), mean_sentence(proved, issued), *voided]
+    return [*said, *_holds([issued], [_of_mean(issued)])]
+
+
+def next_lines(proved: NextClient) -> list[str]:
+    """Return what `loss_certificate_lines` has about the next client's loss."""
+    issued = proved.certificate
+    said = [
+        _next_line(proved, issued),
+        next_sentence(issued, proved.n_clients, proved.pool_size),
+    ]
+    return [*said, *_holds([issued], [_of_next(proved.alpha)])]
+
+
+def _of_mean(issued: Certificate) -> str:
+    return f"{ledger(issued)} for the mean loss"
+
+
+def _of_next(alpha: float) -> str:
+    return f"{alpha:g} on the next client (alpha), a statement of its own"
+
+
+def _holds(held: list[Certificate], spent: list[str]) -> list[str]:
+    assumed = dict.fromkeys(a for c in held for a in c.assumptions)
+    return [f"Holds if: {'; '.join(assumed)}.", f"Failure probability: {'; '.join(spent)}."]
+
+
+def _next_line(proved: LossCertificate | NextClient, issued: Certificate) -> str:
     which = (
         f"conformal quantile (rank {proved.rank} of {proved.n_clients})"
         if proved.rank <= proved.n_clients
@@ -79,7 +130,7 @@ def _orders(proved: LossCertificate) -> str:
     return f"{proved.orders} orders of the losses drawn afresh"
 
 
-def _mean_lines(proved: LossCertificate, issued: Certificate) -> list[str]:
+def _mean_lines(proved: LossCertificate | MeanLoss, issued: Certificate) -> list[str]:
     pool = proved.pool_size
     who = "clients like these" if pool is None else f"the pool of {pool} clients"
     paid = float(proved.price_paid or 0.0)

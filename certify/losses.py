@@ -8,24 +8,43 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.checks import failure_probability
 from latecomer.certify.answers import LossAnswers
 from latecomer.certify.further_statements import (
     Compared,
-    certify_above,
-    certify_against,
-    certify_curve,
+    Step,
     certify_groups,
+    compared,
+    share_curve,
+    shares_above,
 )
-from latecomer.certify.populations import certify_shifted
+from latecomer.certify.lines import certified_lines, mean_lines, next_lines, sample_lines
+from latecomer.certify.populations import Shifted, within
 from latecomer.certify.printed import plain
-from latecomer.certify.result import Shown
+from latecomer.certify.result import Shown, Stated
 from latecomer.certify.rule import DEFAULT_RULE
-from latecomer.certify.sample import check_options, drawn_seed
-from latecomer.certify.statements import LossCertificate, certificate_dict
-from latecomer.certify.statements import certify_losses as certify_mean
+from latecomer.certify.sample import Sample, check_options, checked, drawn_seed, sample_of
+from latecomer.certify.statements import (
+    LossCertificate,
+    MeanLoss,
+    NextClient,
+    certificate_dict,
+    certified_sample,
+    mean_loss,
+    next_client,
+)
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.certify.together import Together, n_statements, together
-from latecomer.certify.topics import loss_statements, of_ball, statement_rows, tails
+from latecomer.certify.topics import (
+    against,
+    groups,
+    loss_statements,
+    of_ball,
+    shifts,
+    statement_rows,
+    tails,
+)
 from latecomer.errors import InputError
 
 _BALLS = ("kl", "tv", "chi2", "subgroup")
@@ -61,8 +80,6 @@ class CertifiedLosses(LossAnswers, Shown):
 
     def __str__(self) -> str:
         """Return what ``latecomer certify`` prints."""
-        from latecomer.certify.lines import certified_lines
-
         return "\n".join(certified_lines(self))
 
     @property
@@ -87,7 +104,7 @@ class CertifiedLosses(LossAnswers, Shown):
 
     def _shift(self, ball: str) -> dict[str, Any]:
         shifted = self.shifts[ball]
-        said = [one.sentence for one in of_ball(self, ball) if one.sentence]
+        said = [one.sentence for one in of_ball(self, shifted, self.radii[ball]) if one.sentence]
         record: dict[str, Any] = {"ball": ball, "statements": said}
         if self.radii[ball]:
             record["radii"] = list(shifted.radii)
@@ -110,7 +127,7 @@ class CertifiedLosses(LossAnswers, Shown):
                 "certificate": certificate_dict(width),
                 "steps": [dict(zip(names, step, strict=True)) for step in steps],
             }
-        return record | {"statements": tails(self).sentences}
+        return record | {"statements": tails(self, self.above, self.curve).sentences}
 
 
 def _compared(compared: Compared | None) -> dict[str, Any]:
@@ -121,6 +138,333 @@ def _compared(compared: Compared | None) -> dict[str, Any]:
         "certificate": certificate_dict(compared.certificate),
         "worse": certificate_dict(compared.worse) | {"n_worse": compared.n_worse},
     }
+
+
+@dataclass(frozen=True, eq=False)
+class SharesAbove(Stated):
+    """Bounds of the shares of clients above thresholds, which share delta.
+
+    Attributes
+    ----------
+    certificates : mapping of float to Certificate
+        By threshold.
+    """
+
+    certificates: Mapping[float, Certificate]
+
+
+@dataclass(frozen=True, eq=False)
+class ShareCurve(Stated):
+    """A bound of the share of clients above every threshold at once.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        Its value is the largest excess of a bound over the sampled share.
+    steps : tuple of (threshold, sampled share above, bound)
+        By rising threshold: each holds from it up to the next.
+    """
+
+    certificate: Certificate
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ByGroup(Stated):
+    """Certificates of groups of clients, which share delta and alpha.
+
+    Attributes
+    ----------
+    groups : mapping of str to LossCertificate
+        By name of the group.
+    """
+
+    groups: Mapping[str, LossCertificate]
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """One loss a client, read and checked once, and what can be proved of clients to come.
+
+    Every method is one statement and returns one small object, whose ``str()`` is what ``latecomer
+    certify`` prints of it.  Each holds at the sample's ``delta`` (`next_client` at its ``alpha``)
+    by itself; several hold together with the probability that is left by the sum of their levels.
+    `latecomer.losses` makes it.
+
+    Attributes
+    ----------
+    sample : Sample
+        The losses, how their clients were drawn, and the rule of the mean.
+    delta : float
+        Failure probability of each statement.
+    best_of : tuple of str
+        Rules of which ``best_of`` takes the tightest.
+    table : LossTable
+        As it was read.
+    source : path, bytes, DataFrame, mapping or sequence
+        Where `by` reads the column of groups.
+    """
+
+    sample: Sample
+    delta: float
+    best_of: tuple[str, ...]
+    table: LossTable
+    source: Source
+
+    @property
+    def rule(self) -> str:
+        """Name of the rule of the mean."""
+        return self.sample.rule.name
+
+    @property
+    def n_clients(self) -> int:
+        """Clients with a loss."""
+        return self.sample.n_clients
+
+    @property
+    def pool_size(self) -> int | None:
+        """Clients of the pool they were drawn from; None for independent clients."""
+        return self.sample.pool_size
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order in which the clients were drawn is known."""
+        return self.sample.in_order
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of the orders that the rule averages over; None where it draws none."""
+        return self.sample.seed if self.sample.rule.orders else None
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """One loss a client, the smallest first."""
+        return self.table.losses
+
+    def __str__(self) -> str:
+        return "\n".join(sample_lines(self.sample))
+
+    def mean(self) -> MeanLoss:
+        """Bound the mean loss of clients like these, with probability ``1 - delta``.
+
+        Returns
+        -------
+        MeanLoss
+
+        Raises
+        ------
+        InputError
+            The rule bounds no mean.
+        """
+        found = mean_loss(self.sample, self.best_of, self.delta)
+        return replace(found, words=tuple(mean_lines(found)))
+
+    def next_client(self, alpha: float = 0.1) -> NextClient:
+        """Bound the loss of one client more, with probability ``1 - alpha`` over all of them.
+
+        Parameters
+        ----------
+        alpha : float, in (0, 1)
+
+        Returns
+        -------
+        NextClient
+
+        Raises
+        ------
+        InputError
+            ``alpha`` is illegal, or the whole pool was scored.
+        """
+        found = next_client(self.sample, float(checked(failure_probability, "alpha", alpha)))
+        return replace(found, words=tuple(next_lines(found)))
+
+    def above(self, *thresholds: float) -> SharesAbove:
+        """Bound the share of clients whose loss is above each threshold; they share delta.
+
+        Parameters
+        ----------
+        *thresholds : float, in [0, loss_max)
+            Different ones, settled before the losses were seen.
+
+        Returns
+        -------
+        SharesAbove
+        """
+        found = shares_above(self.sample, thresholds, self.delta)
+        return SharesAbove(found, words=tuple(tails(self, found, None).lines))
+
+    def curve(self) -> ShareCurve:
+        """Bound the share of clients above every loss at once; delta is at most 1/2.
+
+        Returns
+        -------
+        ShareCurve
+        """
+        width, steps = share_curve(self.sample, self.delta)
+        told = tails(self, {}, (width, steps)).lines
+        return ShareCurve(width, tuple(steps), words=tuple(told))
+
+    def within(
+        self, ball: str, radii: Sequence[float] = (), *, target: float | None = None
+    ) -> Shifted:
+        """Bound the mean loss of every population within radii of the one that was scored.
+
+        Parameters
+        ----------
+        ball : {"kl", "tv", "chi2", "subgroup"}
+            KL(Q || P) in nats, TV(Q, P), chi2(Q || P), or every group of at least a share.
+        radii : sequence of float
+            Radii, or shares, settled before the losses were seen.
+        target : float, optional
+            Mean loss to stay below: how far may clients shift?
+
+        Returns
+        -------
+        Shifted
+        """
+        reach = tuple(radii)
+        found = within(self.sample, ball, reach, target, delta=self.delta)
+        return replace(found, words=tuple(shifts(self, (found, reach)).lines))
+
+    def by(self, column: str, *, alpha: float = 0.1) -> ByGroup:
+        """Bound the mean and the next client of every group; they share delta and alpha.
+
+        Parameters
+        ----------
+        column : str
+            Column of the source that names each client's group, its own and settled before the
+            losses.
+        alpha : float, in (0, 1)
+            Failure probability of all groups' next clients.
+
+        Returns
+        -------
+        ByGroup
+
+        Raises
+        ------
+        InputError
+            The clients are of a pool, or the source has no such column or no longer these losses.
+        """
+        if self.pool_size is not None:
+            raise InputError(
+                "--by needs independent clients: the groups' parts of a pool are not known"
+            )
+        found = certify_groups(
+            self._grouped(column),
+            column,
+            delta=self.delta,
+            rule=self.rule,
+            alpha=alpha,
+            loss_max=self.sample.loss_max,
+            seed=self.sample.seed,
+            best_of=self.best_of,
+        )
+        told = groups(column, found, self.delta, alpha).lines
+        return ByGroup(found, words=tuple(told))
+
+    def _grouped(self, column: str) -> LossTable:
+        if self.table.by == column:
+            return self.table
+        read = read_losses(self.source, loss_max=self.sample.loss_max, by=column)
+        if (read.clients, read.losses) != (self.table.clients, self.table.losses):
+            raise InputError(f"{column}: the source no longer holds the losses that were read")
+        return replace(read, order=self.table.order)
+
+    def against(self, other: Source) -> Compared:
+        """Compare with another model's losses on the same clients: mean difference, share worse.
+
+        Parameters
+        ----------
+        other : path, DataFrame or mapping
+
+        Returns
+        -------
+        Compared
+        """
+        theirs = read_losses(other, loss_max=self.sample.loss_max)
+        found = compared(self.sample, theirs, self.delta)
+        told = against(found, _called(other), self.delta).lines
+        return replace(found, words=tuple(told))
+
+
+def losses(
+    source: Source,
+    *,
+    delta: float = 0.05,
+    rule: str = DEFAULT_RULE,
+    pool_size: int | None = None,
+    loss_max: float = 1.0,
+    seed: int | None = None,
+    order: Order | None = None,
+    best_of: Sequence[str] = (),
+) -> Losses:
+    """Read the losses of clients that took no part in training, to prove statements one by one.
+
+    Parameters
+    ----------
+    source : path, DataFrame, mapping or sequence
+        One loss per client: a CSV, JSON or Parquet file or DataFrame with columns ``client``,
+        ``loss`` and optionally ``weight``; a mapping client -> loss; or bare losses.
+    delta : float, in (0, 1)
+        Failure probability of each statement.
+    rule, pool_size, loss_max, seed, order, best_of
+        As for :func:`latecomer.certify.statements.certify_losses`.
+
+    Returns
+    -------
+    Losses
+
+    Raises
+    ------
+    InputError
+        One line naming the argument, or the file and line, what is legal and what was given.
+
+    Examples
+    --------
+    >>> scored = losses({f"client {i}": 0.1 + 0.1 * (i % 2) for i in range(60)}, seed=3)
+    >>> round(scored.mean().value, 3), round(scored.next_client().value, 3)
+    (0.194, 0.2)
+    >>> round(float(scored.above(0.3).certificates[0.3]), 3)
+    0.049
+    >>> scored.within("kl", [0.1]).certificate.value.round(3).tolist()
+    [0.305]
+    """
+    check_options(
+        rule,
+        best_of,
+        delta=delta,
+        pool_size=pool_size,
+        loss_max=loss_max,
+        seed=seed,
+        ordered=order is not None,
+    )
+    table = read_losses(source, loss_max=float(loss_max), order=order)
+    return _of_table(table, source, delta, rule, pool_size, loss_max, seed, order, best_of)
+
+
+def _of_table(
+    table: LossTable,
+    source: Source,
+    delta: float,
+    rule: str,
+    pool_size: int | None,
+    loss_max: float,
+    seed: int | None,
+    order: Order | None,
+    best_of: Sequence[str],
+) -> Losses:
+    """Check a table that was read; one draw of orders serves all that is asked of it."""
+    sample = sample_of(
+        table,
+        rule,
+        best_of,
+        delta=delta,
+        pool_size=pool_size,
+        loss_max=loss_max,
+        seed=drawn_seed(seed, ordered=order is not None),
+    )
+    return Losses(sample, float(delta), tuple(best_of), table, source)
 
 
 def certify_losses(
@@ -177,42 +521,55 @@ def certify_losses(
     >>> round(float(certified.certificate), 3), round(float(certified.above[0.2]), 3)
     (0.186, 0.095)
     """
-    drawn = {"pool_size": pool_size, "loss_max": loss_max, "delta": delta}
-    betting = {"rule": rule, "best_of": best_of, "seed": seed}
-    further: dict[str, Any] = {"target": target, "above": above, "curve": curve}
-    further |= {"by": by, "against": against, "balls": asked_balls(shifts, target)}
-    holding: dict[str, Any] = {"alpha": alpha, "independent": independent, "joint": joint}
-    return _read_and_certified(losses, order, drawn, betting, further, **holding)
-
-
-def _read_and_certified(
-    losses: Source,
-    order: Order | None,
-    drawn: dict[str, Any],
-    betting: dict[str, Any],
-    further: dict[str, Any],
-    *,
-    alpha: float | None,
-    independent: bool,
-    joint: bool,
-) -> CertifiedLosses:
-    """Check what is asked, by the names of `certify_losses`, read the losses and certify them."""
-    ordered, at_alpha = order is not None, 0.1 if alpha is None else alpha
-    chosen = check_options(alpha=at_alpha, ordered=ordered, **drawn, **betting)
-    # One draw of orders for all that is asked of these losses.
-    betting = {**betting, "seed": drawn_seed(betting["seed"], ordered=ordered)}
-    _check_together(drawn["pool_size"], alpha, independent=independent, joint=joint)
-    loss_max, by = float(drawn["loss_max"]), further["by"]
-    table = read_losses(losses, loss_max=loss_max, by=by, order=order)
+    at_alpha = 0.1 if alpha is None else alpha
+    chosen = check_options(
+        rule,
+        best_of,
+        delta=delta,
+        pool_size=pool_size,
+        loss_max=loss_max,
+        seed=seed,
+        alpha=at_alpha,
+        ordered=order is not None,
+    )
+    _check_together(pool_size, alpha, independent=independent, joint=joint)
+    balls = asked_balls(shifts, target)
+    table = read_losses(losses, loss_max=float(loss_max), by=by, order=order)
     if joint:
-        whole_pool = drawn["pool_size"] == len(table.clients)
-        at_alpha = float(drawn["delta"]) / n_statements(chosen, further, whole_pool=whole_pool)
-        drawn = {**drawn, "delta": at_alpha}
-    found = _certified(table, at_alpha, drawn, betting, **further)
-    named = order if isinstance(order, str) else "order" if ordered else ""
-    files = (losses, further["against"])
-    read = tuple(str(fspath(one)) for one in files if isinstance(one, str | PathLike))
-    return replace(found, independent=independent, order=named, places=table.order, sources=read)
+        delta = at_alpha = float(delta) / n_statements(
+            chosen,
+            balls=len(balls),
+            above=len(above) > 0,
+            curve=bool(curve),
+            by=by is not None,
+            against=against is not None,
+            whole_pool=pool_size == len(table.clients),
+        )
+    one = _of_table(table, losses, delta, rule, pool_size, loss_max, seed, order, best_of)
+    mean = certified_sample(one.sample, one.best_of, one.delta, at_alpha)
+    files = (losses, against)
+    return CertifiedLosses(
+        **{field.name: getattr(mean, field.name) for field in fields(LossCertificate)},
+        delta=one.delta,
+        losses=table.losses,
+        radii=balls,
+        shifts={ball: one.within(ball, radii, target=target) for ball, radii in balls.items()},
+        above=one.above(*above).certificates if len(above) else {},
+        curve=_curve(one) if curve else None,
+        by=by or "",
+        groups={} if by is None else one.by(by, alpha=at_alpha).groups,
+        against=None if against is None else one.against(against),
+        other="" if against is None else _called(against),
+        independent=independent,
+        order=order if isinstance(order, str) else "" if order is None else "order",
+        places=table.order,
+        sources=tuple(str(fspath(one)) for one in files if isinstance(one, str | PathLike)),
+    )
+
+
+def _curve(one: "Losses") -> tuple[Certificate, list[Step]]:
+    found = one.curve()
+    return found.certificate, list(found.steps)
 
 
 def _check_together(
@@ -229,42 +586,8 @@ def _check_together(
         )
 
 
-def _certified(
-    table: LossTable,
-    alpha: float,
-    drawn: dict[str, Any],
-    betting: dict[str, Any],
-    *,
-    balls: Mapping[str, tuple[float, ...]],
-    target: float | None,
-    above: Sequence[float],
-    curve: bool,
-    by: str | None,
-    against: Source | None,
-) -> CertifiedLosses:
-    mean = certify_mean(table, alpha=alpha, **drawn, **betting)
-    return CertifiedLosses(
-        **{one.name: getattr(mean, one.name) for one in fields(LossCertificate)},
-        delta=float(drawn["delta"]),
-        losses=table.losses,
-        radii=balls,
-        shifts={
-            ball: certify_shifted(table, ball=ball, radii=reach, target=target, **drawn, **betting)
-            for ball, reach in balls.items()
-        },
-        above=certify_above(table, above, **drawn) if len(above) else {},
-        curve=certify_curve(table, **drawn) if curve else None,
-        by=by or "",
-        groups=_groups(table, by, alpha, **drawn, **betting),
-        **_other(table, against, **drawn),
-    )
-
-
-def _other(table: LossTable, against: Source | None, **asked: Any) -> dict[str, Any]:
-    if against is None:
-        return {}
-    named = str(fspath(against)) if isinstance(against, str | PathLike) else "another model"
-    return {"against": certify_against(table, against, **asked), "other": named}
+def _called(against: Source) -> str:
+    return str(fspath(against)) if isinstance(against, str | PathLike) else "another model"
 
 
 def asked_balls(
@@ -280,15 +603,3 @@ def asked_balls(
     if target is not None and not shifts:
         return {ball: () for ball in _BALLS}
     return {ball: tuple(radii) for ball, radii in shifts.items()}
-
-
-def _groups(
-    table: LossTable, by: str | None, alpha: float, *, pool_size: int | None, **asked: Any
-) -> Mapping[str, LossCertificate]:
-    if by is None:
-        return {}
-    if pool_size is not None:
-        raise InputError(
-            "--by needs independent clients: the groups' parts of a pool are not known"
-        )
-    return certify_groups(table, by, alpha=alpha, **asked)

@@ -44,6 +44,7 @@ from latecomer.bounds.shift.balls import (
 )
 from latecomer.bounds.shift.duals import DUALS
 from latecomer.bounds.shift.planned_grid import TRIED, Grid, planned_grid
+from latecomer.certify.result import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES, Rule
 from latecomer.certify.sample import Sample, checked, sample_of, scaled_to, tagged
 from latecomer.certify.table import Order, Source
@@ -83,7 +84,7 @@ def _drawn(given: Sample) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Shifted:
+class Shifted(Stated):
     """Certificates over balls of populations around the one that was scored.
 
     Attributes
@@ -155,9 +156,23 @@ def certify_shifted(
     >>> shifted.certificate.value.round(3).tolist(), round(shifted.breaking, 3)
     ([0.503], 0.033)
     """
-    reach = _reach(ball, radii)
+    _reach(ball, radii)
     drawn: dict[str, Any] = {"pool_size": pool_size, "seed": seed, "order": order}
     given = sample_of(losses, rule, best_of, delta=delta, loss_max=loss_max, **drawn)
+    return within(given, ball, radii, target, delta=delta, near=near)
+
+
+def within(
+    given: Sample,
+    ball: str,
+    radii: Sequence[float],
+    target: float | None,
+    *,
+    delta: float,
+    near: Sequence[float] | None = None,
+) -> Shifted:
+    """Bound as `certify_shifted` does, for a sample that is read and checked."""
+    reach = _reach(ball, radii)
     aim = None if target is None else _aim(target, given.loss_max)
     made, rule_of_ball, breaks = _issued(given, ball, delta, reach, reach if near is None else near)
     return Shifted(

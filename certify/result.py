@@ -3,6 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,22 @@ from latecomer.extras import needed
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """One statement, whose ``str()`` is what the terminal prints about it.
+
+    Attributes
+    ----------
+    words : tuple of str
+        Its lines.
+    """
+
+    words: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join(self.words)
 
 
 class Shown(ABC):

@@ -17,6 +17,7 @@ from latecomer.bounds.certificate import Array, Certificate, Orders, scaled_up
 from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.held_out.losses import conformal
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
+from latecomer.certify.result import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES
 from latecomer.certify.sample import (
     FILE_RULES,
@@ -129,6 +130,62 @@ class LossCertificate:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class MeanLoss(Stated):
+    """A bound of the mean loss of clients like those of a sample.
+
+    Attributes
+    ----------
+    certificate : Certificate
+    rule, best_of, n_clients, pool_size, reference_price, price_paid, others, orders, seed, \
+in_order, orders_sd, voided
+        As for `LossCertificate`.
+    """
+
+    rule: str
+    best_of: tuple[str, ...]
+    n_clients: int
+    pool_size: int | None
+    certificate: Certificate
+    reference_price: float
+    price_paid: float
+    others: float | None
+    orders: int
+    seed: int | None
+    in_order: bool
+    orders_sd: float | None
+    voided: Voided | None
+
+    @property
+    def value(self) -> float:
+        """The bound."""
+        return float(self.certificate)
+
+
+@dataclass(frozen=True, eq=False)
+class NextClient(Stated):
+    """A bound of the loss of one client more.
+
+    Attributes
+    ----------
+    n_clients, pool_size, alpha, rank, clients_needed
+        As for `LossCertificate`.
+    certificate : Certificate
+    """
+
+    n_clients: int
+    pool_size: int | None
+    certificate: Certificate
+    alpha: float
+    rank: int
+    clients_needed: int
+
+    @property
+    def value(self) -> float:
+        """The bound."""
+        return float(self.certificate)
+
+
 def certify_losses(
     losses: Source,
     *,
@@ -188,48 +245,92 @@ def certify_losses(
     level = float(checked(failure_probability, "alpha", alpha))
     asked: dict[str, Any] = {"loss_max": loss_max, "seed": seed, "order": order}
     given = sample_of(losses, rule, best_of, delta=delta, pool_size=pool_size, **asked)
-    return _certified(given, tuple(best_of), float(delta), level)
+    return certified_sample(given, tuple(best_of), float(delta), level)
 
 
-def _certified(
+def certified_sample(
     given: Sample, best_of: tuple[str, ...], delta: float, alpha: float
 ) -> LossCertificate:
     """Bound the mean and the next client's loss, and say what the bound cost."""
-    rule = given.rule
-    k, mean, loss_max, pool_size = given.n_clients, given.mean, given.loss_max, given.pool_size
-    bound, others = None, None
-    if rule.states == "mean":
-        unit = given.bounded(delta)
-        bound = tagged(scaled_to(unit, loss_max), rule, given)
-        if pool_size is not None and pool_size > k:
-            sizes = {"n_clients": k, "pool_size": pool_size}
-            left = left_for_others(bound=float(unit), mean=mean / loss_max, **sizes)
-            others = float(scaled_up(np.asarray(left), loss_max))
-    rank, clients_needed = _conformal_rank(k, alpha)
+    mean = mean_loss(given, best_of, delta) if given.rule.states == "mean" else None
+    following = _next_client(given, alpha)
+    rank, clients_needed = _conformal_rank(given.n_clients, alpha)
     return LossCertificate(
-        rule=rule.name,
+        rule=given.rule.name,
         best_of=best_of,
-        n_clients=k,
+        n_clients=given.n_clients,
         n_rows=given.n_rows,
-        mean=mean,
-        sd=float(np.std(given.losses, ddof=1)) if k > 1 else math.nan,
-        loss_max=loss_max,
-        pool_size=pool_size,
-        certificate=bound,
-        next_client=_next_client(given, alpha),
+        mean=given.mean,
+        sd=float(np.std(given.losses, ddof=1)) if given.n_clients > 1 else math.nan,
+        loss_max=given.loss_max,
+        pool_size=given.pool_size,
+        certificate=None if mean is None else mean.certificate,
+        next_client=following,
         alpha=alpha,
         rank=rank,
         clients_needed=clients_needed,
+        reference_price=float(_least_margin(given, delta))
+        if mean is None
+        else mean.reference_price,
+        price_paid=None if mean is None else mean.price_paid,
+        others=None if mean is None else mean.others,
+        orders=n_orders(given.rule, given.n_clients),
+        seed=given.seed if given.rule.orders else None,
+        in_order=given.in_order,
+        orders_sd=None if mean is None else mean.orders_sd,
+        voided=None if mean is None else mean.voided,
+        notes=given.notes,
+    )
+
+
+def mean_loss(given: Sample, best_of: tuple[str, ...], delta: float) -> MeanLoss:
+    """Bound the mean loss of clients like these by the rule asked for.
+
+    Raises
+    ------
+    InputError
+        The rule bounds no mean.
+    """
+    rule, pool_size, k = given.rule, given.pool_size, given.n_clients
+    if rule.states != "mean":
+        raise InputError(f"rule {rule.name} bounds no mean")
+    unit, others = given.bounded(delta), None
+    bound = tagged(scaled_to(unit, given.loss_max), rule, given)
+    if pool_size is not None and pool_size > k:
+        left = left_for_others(
+            bound=float(unit), mean=given.mean / given.loss_max, n_clients=k, pool_size=pool_size
+        )
+        others = float(scaled_up(np.asarray(left), given.loss_max))
+    return MeanLoss(
+        rule=rule.name,
+        best_of=best_of,
+        n_clients=k,
+        pool_size=pool_size,
+        certificate=bound,
         reference_price=float(_least_margin(given, delta)),
-        price_paid=None if bound is None else float(bound) - mean,
+        price_paid=float(bound) - given.mean,
         others=others,
         orders=n_orders(rule, k),
         seed=given.seed if rule.orders else None,
         in_order=given.in_order,
-        orders_sd=None if bound is None or bound.orders is None else float(bound.orders.sd),
+        orders_sd=None if bound.orders is None else float(bound.orders.sd),
         voided=_voided(given, delta),
-        notes=given.notes,
     )
+
+
+def next_client(given: Sample, alpha: float) -> NextClient:
+    """Bound the loss of one further client, with probability ``1 - alpha``.
+
+    Raises
+    ------
+    InputError
+        The whole pool was scored: there is no further client.
+    """
+    issued = _next_client(given, alpha)
+    if issued is None:
+        raise InputError(f"pool_size={given.pool_size}: the whole pool was scored, nobody is next")
+    rank, clients_needed = _conformal_rank(given.n_clients, alpha)
+    return NextClient(given.n_clients, given.pool_size, issued, alpha, rank, clients_needed)
 
 
 def _voided(given: Sample, delta: float) -> Voided | None:

@@ -45,6 +45,8 @@ class LossTable:
         was named.
     notes : tuple of str
         What was done with the rows: that they were averaged, that two spellings are one client.
+    by : str
+        The column of groups; empty where none was asked for.
     """
 
     clients: tuple[str, ...]
@@ -54,6 +56,7 @@ class LossTable:
     rows_each: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    by: str = ""
 
     def by_group(self) -> "dict[str, LossTable]":
         """Split the table by group; the groups come sorted by name."""
@@ -142,6 +145,7 @@ def table_of(rows: Rows, means: Array, notes: tuple[str, ...]) -> LossTable:
         rows_each=tuple(each) if grouped else (),
         order=_places([places[i] for i in smallest_first]) if places else (),
         notes=notes,
+        by=rows.by or "",
     )
 
 

@@ -109,19 +109,28 @@ def together(certified: "LossAnswers") -> Together:
     return Together(levels)
 
 
-def n_statements(rule: Rule, asked: Mapping[str, Any], *, whole_pool: bool) -> int:
+def n_statements(
+    rule: Rule,
+    *,
+    balls: int,
+    above: bool,
+    curve: bool,
+    by: bool,
+    against: bool,
+    whole_pool: bool,
+) -> int:
     """Return how many statements `together` will find in what is asked, before it is certified.
 
     Parameters
     ----------
     rule : Rule
-    asked : mapping
-        ``balls above curve by against``.
+    balls : int
+        Ways to compare other populations.
+    above, curve, by, against : bool
+        Whether these are asked for.
     whole_pool : bool
         Whether the whole pool was scored, so that there is no next client.
     """
     mean = rule.states == "mean"
-    groups = 1 + mean if asked["by"] is not None else 0
-    against = 2 if asked["against"] is not None else 0
-    shares = (len(asked["above"]) > 0) + bool(asked["curve"])
-    return mean + (not whole_pool) + len(asked["balls"]) + shares + groups + against
+    groups = 1 + mean if by else 0
+    return mean + (not whole_pool) + balls + above + curve + groups + 2 * against

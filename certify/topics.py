@@ -1,12 +1,12 @@
 """What a certificate of a table of losses states: a line, a number and a sentence each."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.certify.further_statements import GROUPS_OWN
+from latecomer.certify.further_statements import GROUPS_OWN, Compared, Step
 from latecomer.certify.populations import Shifted, no_shift
 from latecomer.certify.printed import number
 from latecomer.certify.sentence_parts import FILE
@@ -17,6 +17,7 @@ from latecomer.certify.words import inward
 
 if TYPE_CHECKING:
     from latecomer.certify.answers import LossAnswers
+    from latecomer.certify.statements import MeanLoss
 
 _ABOUT = {
     "kl": "mean loss, KL(Q || P) <= {}",
@@ -26,6 +27,34 @@ _ABOUT = {
 }
 _DISTANCES = {"kl": "KL(Q || P)", "tv": "TV(Q, P)", "chi2": "chi2(Q || P)"}
 _MOST_STEPS = 12
+
+
+class About(Protocol):
+    """What a sentence says of the sample."""
+
+    @property
+    def rule(self) -> str:
+        """Name of the rule of the mean."""
+
+    @property
+    def n_clients(self) -> int:
+        """Clients certified."""
+
+    @property
+    def pool_size(self) -> int | None:
+        """Clients of the pool they were drawn from."""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order in which they were drawn is known."""
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of the orders that the rule averages over."""
+
+    @property
+    def losses(self) -> Sequence[float]:
+        """One loss a client."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +98,11 @@ class Topic:
     heading: str
     said: tuple[Said, ...]
     closing: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """All that the terminal prints of it."""
+        return [self.heading, *(one.line for one in self.said), *self.sentences]
 
     @property
     def sentences(self) -> list[str]:
@@ -115,23 +149,31 @@ def _sentence(
 
 def loss_statements(proved: LossCertificate) -> list[str]:
     """Return one sentence on what is proved of the mean loss, one on the next client's loss."""
-    sizes = (proved.n_clients, proved.pool_size)
     said = []
     if proved.certificate is not None:
-        one = proved.certificate
-        left = "" if proved.others is None else f" {_left(proved, proved.others)}."
-        said.append(_sentence(one, proved.rule, shown_up(one), *sizes, **_orders(proved)) + left)
+        said.append(mean_sentence(proved, proved.certificate))
     if proved.next_client is not None:
-        following = proved.next_client
-        said.append(_sentence(following, "conformal", shown_up(following), *sizes))
+        said.append(next_sentence(proved.next_client, proved.n_clients, proved.pool_size))
     return said
 
 
-def _orders(proved: LossCertificate) -> dict[str, Any]:
+def mean_sentence(proved: "LossCertificate | MeanLoss", issued: Certificate) -> str:
+    """Say what is proved of the mean loss, and what it leaves for the others of a pool."""
+    sizes = (proved.n_clients, proved.pool_size)
+    left = "" if proved.others is None else f" {_left(proved, proved.others)}."
+    return _sentence(issued, proved.rule, shown_up(issued), *sizes, **_orders(proved)) + left
+
+
+def next_sentence(issued: Certificate, n_clients: int, pool_size: int | None) -> str:
+    """Say what is proved of the next client's loss."""
+    return _sentence(issued, "conformal", shown_up(issued), n_clients, pool_size)
+
+
+def _orders(proved: "About | LossCertificate | MeanLoss") -> dict[str, Any]:
     return {"in_order": proved.in_order, "orders_seed": proved.seed}
 
 
-def _left(proved: LossCertificate, others: float) -> str:
+def _left(proved: "LossCertificate | MeanLoss", others: float) -> str:
     left = (proved.pool_size or 0) - proved.n_clients
     whom = "the 1 client" if left == 1 else f"the {left} clients"
     mean = shown_up(others)
@@ -166,38 +208,46 @@ def statement_rows(certified: "LossAnswers") -> list[dict[str, Any]]:
 
 def topics(certified: "LossAnswers") -> list[Topic]:
     """List what was asked beyond the mean and the next client, by topic."""
-    listed = [_shifts(certified), tails(certified), _groups(certified), _against(certified)]
+    balls = [(one, certified.radii[ball]) for ball, one in certified.shifts.items()]
+    listed = [
+        shifts(certified, *balls),
+        tails(certified, certified.above, certified.curve),
+        groups(certified.by, certified.groups, certified.delta, certified.alpha),
+    ]
+    if certified.against is not None:
+        listed.append(against(certified.against, certified.other, certified.delta))
     return [topic for topic in listed if topic.said]
 
 
-def _shifts(certified: "LossAnswers") -> Topic:
+def shifts(about: About, *shifted: tuple[Shifted, Sequence[float]]) -> Topic:
+    """Return the statements on other populations, each ball's with the radii asked for."""
     return Topic(
         "shifts",
         "Other populations Q than the certified one, P; each way to compare them is a statement of"
         " its own:",
-        tuple(said for ball in certified.shifts for said in of_ball(certified, ball)),
+        tuple(said for one, radii in shifted for said in of_ball(about, one, radii)),
     )
 
 
-def of_ball(certified: "LossAnswers", ball: str) -> Iterator[Said]:
+def of_ball(about: About, shifted: Shifted, radii: Sequence[float]) -> Iterator[Said]:
     """Yield the statements on populations within the radii of a ball, and where a target breaks."""
-    shifted = certified.shifts[ball]
+    ball = shifted.ball
 
     def sentence(radius: str, value: str, *, shift: bool = True) -> str:
         # Without a shift it is the mean's own certificate.
-        bound = f"{shifted.rule}@{ball}={radius}" if shift else certified.rule
-        sizes = (certified.n_clients, certified.pool_size)
-        return _sentence(shifted.certificate, bound, value, *sizes, **_orders(certified))
+        bound = f"{shifted.rule}@{ball}={radius}" if shift else about.rule
+        sizes = (about.n_clients, about.pool_size)
+        return _sentence(shifted.certificate, bound, value, *sizes, **_orders(about))
 
-    if certified.radii[ball]:
+    if radii:
         for radius, value in zip(
             shifted.radii, shifted.certificate.value.ravel().tolist(), strict=True
         ):
             shown = shown_up(value)
             empty = "says nothing" if value >= shifted.certificate.loss_max else ""
-            about = _ABOUT[ball].format(f"{radius:g}")
+            whose = _ABOUT[ball].format(f"{radius:g}")
             full = sentence(f"{radius:g}", shown, shift=radius != no_shift(ball))
-            yield Said(about, value, shown, empty, full)
+            yield Said(whose, value, shown, empty, full)
     if shifted.breaking is not None and shifted.target is not None:
         yield from _breaking(shifted, shifted.breaking, f"{shifted.target:g}", sentence)
 
@@ -219,12 +269,16 @@ def _breaking(
     yield Said(about, radius, shown, note, sentence(shown, target), sign=" =")
 
 
-def tails(certified: "LossAnswers") -> Topic:
+def tails(
+    about: About,
+    above: Mapping[float, Certificate],
+    curve: tuple[Certificate, Sequence[Step]] | None,
+) -> Topic:
     """Return the statements on clients with large losses."""
-    n, pool, said = certified.n_clients, certified.pool_size, []
-    for threshold, issued in certified.above.items():
+    n, pool, said = about.n_clients, about.pool_size, []
+    for threshold, issued in above.items():
         shown = shown_up(issued)
-        bad = sum(loss > threshold for loss in certified.losses)
+        bad = sum(loss > threshold for loss in about.losses)
         said.append(
             Said(
                 f"share of clients above {threshold:g}",
@@ -235,25 +289,26 @@ def tails(certified: "LossAnswers") -> Topic:
             )
         )
     closing = ""
-    if certified.curve is not None:
-        width, steps = certified.curve
+    if curve is not None:
+        width, steps = curve
         # A dozen steps at most; JSON has all of them.
         for threshold, sampled, upper in steps[:: max(1, -(-len(steps) // _MOST_STEPS))]:
-            about, note = f"share above {threshold:g}", f"sampled {sampled:.3f}"
-            said.append(Said(about, upper, shown_up(upper), note))
+            share, note = f"share above {threshold:g}", f"sampled {sampled:.3f}"
+            said.append(Said(share, upper, shown_up(upper), note))
         closing = _sentence(width, "error_curve", shown_up(width), n, pool)
-    settled = ", at thresholds settled before any was looked at" if certified.above else ""
+    settled = ", at thresholds settled before any was looked at" if above else ""
     return Topic("tails", f"Clients with large losses{settled}:", tuple(said), closing)
 
 
-def _groups(certified: "LossAnswers") -> Topic:
+def groups(by: str, named: Mapping[str, LossCertificate], delta: float, alpha: float) -> Topic:
+    """Return the statements on groups of clients, which share delta and alpha."""
     heading = (
-        f"Groups by {certified.by}: the {len(certified.groups)} share delta and alpha, all bounds"
-        f" hold at once with probability {100 * (1 - certified.delta):g}% (next clients"
-        f" {100 * (1 - certified.alpha):g}%):"
+        f"Groups by {by}: the {len(named)} share delta and alpha, all bounds"
+        f" hold at once with probability {100 * (1 - delta):g}% (next clients"
+        f" {100 * (1 - alpha):g}%):"
     )
-    said = tuple(_group(name, one) for name, one in certified.groups.items())
-    ended = {name: one.voided for name, one in certified.groups.items() if one.voided is not None}
+    said = tuple(_group(name, one) for name, one in named.items())
+    ended = {name: one.voided for name, one in named.items() if one.voided is not None}
     told = [f"{name}: {voided_sentence(one)}" for name, one in ended.items()]
     closing = " ".join([f"Holds if: {GROUPS_OWN}.", *told]) if said else ""
     return Topic("groups", heading, said, closing)
@@ -270,13 +325,10 @@ def _group(name: str, one: LossCertificate) -> Said:
     )
 
 
-def _against(certified: "LossAnswers") -> Topic:
-    if certified.against is None:
-        return Topic("against", "", ())
-    one = certified.against
+def against(one: Compared, other: str, delta: float) -> Topic:
+    """Return the statements on two models."""
     heading = (
-        f"Against {certified.other}, on the same {one.n_clients} clients, each statement at delta"
-        f" {certified.delta:g}:"
+        f"Against {other}, on the same {one.n_clients} clients, each statement at delta {delta:g}:"
     )
     difference, worse = shown_up(one.certificate), shown_up(one.worse)
     said = (

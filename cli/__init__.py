@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from latecomer.extras import first_use, homes
 
 if TYPE_CHECKING:
-    from latecomer.certify.losses import certify_losses
+    from latecomer.certify.losses import certify_losses as certify_losses
+    from latecomer.certify.losses import losses as losses
     from latecomer.certify.planned import plan_hold_out
     from latecomer.certify.predicted import certify_predictor
     from latecomer.certify.watched import watch_losses
@@ -30,6 +31,7 @@ __all__ = [
     "certify_predictor",
     "clients_from",
     "load_study",
+    "losses",
     "plan_hold_out",
     "report",
     "run",
