@@ -430,21 +430,10 @@ def losses(
     >>> scored.within("kl", [0.1]).certificate.value.round(3).tolist()
     [0.305]
     """
-    check_options(
-        rule,
-        best_of,
-        delta=delta,
-        pool_size=pool_size,
-        loss_max=loss_max,
-        seed=seed,
-        ordered=order is not None,
-    )
-    table = read_losses(source, loss_max=float(loss_max), order=order)
-    return _of_table(table, source, delta, rule, pool_size, loss_max, seed, order, best_of)
+    return _read(source, delta, rule, pool_size, loss_max, seed, order, best_of)
 
 
-def _of_table(
-    table: LossTable,
+def _read(
     source: Source,
     delta: float,
     rule: str,
@@ -453,8 +442,24 @@ def _of_table(
     seed: int | None,
     order: Order | None,
     best_of: Sequence[str],
+    *,
+    by: str | None = None,
+    alpha: float = 0.1,
 ) -> Losses:
-    """Check a table that was read; one draw of orders serves all that is asked of it."""
+    """Check what is asked, then read; one draw of orders serves all that is asked of the losses."""
+    ordered = order is not None
+    check_options(
+        rule,
+        best_of,
+        delta=delta,
+        pool_size=pool_size,
+        loss_max=loss_max,
+        seed=seed,
+        alpha=alpha,
+        ordered=ordered,
+    )
+    table = read_losses(source, loss_max=float(loss_max), by=by, order=order)
+    one_draw = drawn_seed(seed, ordered=ordered)
     sample = sample_of(
         table,
         rule,
@@ -462,7 +467,7 @@ def _of_table(
         delta=delta,
         pool_size=pool_size,
         loss_max=loss_max,
-        seed=drawn_seed(seed, ordered=order is not None),
+        seed=one_draw,
     )
     return Losses(sample, float(delta), tuple(best_of), table, source)
 
@@ -492,8 +497,7 @@ def certify_losses(
     Parameters
     ----------
     losses, delta, rule, pool_size, loss_max, seed, order, best_of
-        As for :func:`latecomer.certify.statements.certify_losses`; each further
-        statement is separate, at the same ``delta``.
+        As for `latecomer.losses`; each further statement is separate, at the same ``delta``.
     alpha : float, optional
         Failure probability of the next client's bound; 0.1 unless given.
     shifts : mapping of str to sequence of float
@@ -503,10 +507,8 @@ def certify_losses(
         Mean loss to stay below: how far may clients shift?  Uses every ball if none is named.
     above, curve : sequence of float, bool
         Thresholds that a client's loss should not exceed; whether to bound all shares at once.
-    by : str, optional
-        Column that names each client's group, its own and settled before the losses.
-    against : path, DataFrame or mapping, optional
-        Another model's losses on the same clients.
+    by, against : str, path or DataFrame or mapping, optional
+        Column of each client's group, its own and settled beforehand; another model's losses.
     independent, joint : bool
         That clients are of no finite set; that all statements share ``delta``, to hold together.
 
@@ -521,49 +523,63 @@ def certify_losses(
     >>> round(float(certified.certificate), 3), round(float(certified.above[0.2]), 3)
     (0.186, 0.095)
     """
-    at_alpha = 0.1 if alpha is None else alpha
-    chosen = check_options(
-        rule,
-        best_of,
-        delta=delta,
-        pool_size=pool_size,
-        loss_max=loss_max,
-        seed=seed,
-        alpha=at_alpha,
-        ordered=order is not None,
-    )
     _check_together(pool_size, alpha, independent=independent, joint=joint)
-    balls = asked_balls(shifts, target)
-    table = read_losses(losses, loss_max=float(loss_max), by=by, order=order)
+    balls, level = asked_balls(shifts, target), 0.1 if alpha is None else alpha
+    one = _read(losses, delta, rule, pool_size, loss_max, seed, order, best_of, by=by, alpha=level)
     if joint:
-        delta = at_alpha = float(delta) / n_statements(
-            chosen,
-            balls=len(balls),
-            above=len(above) > 0,
-            curve=bool(curve),
-            by=by is not None,
-            against=against is not None,
-            whole_pool=pool_size == len(table.clients),
-        )
-    one = _of_table(table, losses, delta, rule, pool_size, loss_max, seed, order, best_of)
-    mean = certified_sample(one.sample, one.best_of, one.delta, at_alpha)
-    files = (losses, against)
+        one = _sharing(one, balls, above, curve, by, against)
+    found = _all_of(one, one.delta if joint else level, balls, target, above, curve, by, against)
+    named = order if isinstance(order, str) else "" if order is None else "order"
+    files = tuple(str(fspath(at)) for at in (losses, against) if isinstance(at, str | PathLike))
+    return replace(found, independent=independent, order=named, sources=files)
+
+
+def _sharing(
+    one: "Losses",
+    balls: Mapping[str, tuple[float, ...]],
+    above: Sequence[float],
+    curve: bool,
+    by: str | None,
+    against: Source | None,
+) -> "Losses":
+    """Give each statement that is asked for its share of delta."""
+    number = n_statements(
+        one.sample.rule,
+        balls=len(balls),
+        above=len(above) > 0,
+        curve=curve,
+        by=by is not None,
+        against=against is not None,
+        whole_pool=one.pool_size == one.n_clients,
+    )
+    return replace(one, delta=one.delta / number)
+
+
+def _all_of(
+    one: "Losses",
+    alpha: float,
+    balls: Mapping[str, tuple[float, ...]],
+    target: float | None,
+    above: Sequence[float],
+    curve: bool,
+    by: str | None,
+    against: Source | None,
+) -> CertifiedLosses:
+    """Put every statement asked for beside those on the mean and the next client."""
+    mean = certified_sample(one.sample, one.best_of, one.delta, alpha)
     return CertifiedLosses(
         **{field.name: getattr(mean, field.name) for field in fields(LossCertificate)},
         delta=one.delta,
-        losses=table.losses,
+        losses=one.losses,
         radii=balls,
         shifts={ball: one.within(ball, radii, target=target) for ball, radii in balls.items()},
         above=one.above(*above).certificates if len(above) else {},
         curve=_curve(one) if curve else None,
         by=by or "",
-        groups={} if by is None else one.by(by, alpha=at_alpha).groups,
+        groups={} if by is None else one.by(by, alpha=alpha).groups,
         against=None if against is None else one.against(against),
         other="" if against is None else _called(against),
-        independent=independent,
-        order=order if isinstance(order, str) else "" if order is None else "order",
-        places=table.order,
-        sources=tuple(str(fspath(one)) for one in files if isinstance(one, str | PathLike)),
+        places=one.table.order,
     )
 
 
