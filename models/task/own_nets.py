@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from latecomer.models.task.state import Params
 from latecomer.models.task.tokens import TOKENS, random_inputs
@@ -23,6 +24,8 @@ Make = Callable[..., Any]
 _SAMPLES = 3
 ANY_LAYOUT = "_latecomer_any_layout"
 """Attribute of a skeleton: whether its images and filters may lie channels-last."""
+VIEWS_COPIED = "_latecomer_views_copied"
+"""Attribute of a skeleton: whether they may if views that this forbids are copies instead."""
 
 # Torch's modules draw from one generator for the whole process: a client's draws would depend on
 # who trained before it, and a resumed training would differ from an uninterrupted one.
@@ -109,7 +112,9 @@ def skeleton(
     x = random_inputs(_SAMPLES, input_shape, vocabulary, dtype=dtype, draw=draw)
     x = x.long() if vocabulary else x
     net, params = tried(make, input_shape, n_out, inputs=(x,), dtype=dtype, returns="logits")
-    setattr(net, ANY_LAYOUT, _takes_any_layout(net, params, x))
+    fits = _takes_any_layout(net, params, x, functional_call)
+    setattr(net, ANY_LAYOUT, fits)
+    setattr(net, VIEWS_COPIED, not fits and _takes_any_layout(net, params, x, call_copying_views))
     setattr(net, TOKENS, vocabulary > 0)
     return net, _not_side_by_side(net, params, x)
 
@@ -289,10 +294,30 @@ class _Trial:
                 )
 
 
-def _takes_any_layout(net: nn.Module, params: Params, x: Tensor) -> bool:
+class _CopyingViews(TorchFunctionMode):
+    """``view`` to a shape does what ``reshape`` does, which copies where memory forbids a view."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        shaped = func is Tensor.view and not kwargs and not isinstance(args[1], torch.dtype)
+        return (Tensor.reshape if shaped else func)(*args, **(kwargs or {}))
+
+
+def call_copying_views(net: nn.Module, params: Params, inputs: tuple[Tensor, ...]) -> Tensor:
+    """Apply a net whose feature maps lie channels-last, where plain views of them fail.
+
+    The maps that are viewed as vectors are copied, not the images and filters.
+    """
+    with _CopyingViews():
+        made: Tensor = functional_call(net, params, inputs)
+    return made
+
+
+def _takes_any_layout(net: nn.Module, params: Params, x: Tensor, call: Make) -> bool:
     """Tell whether a net works on images and filters that lie channels-last, as they do on a CPU.
 
-    One that views its feature maps as vectors does not; what it is given is then copied.
+    One that views its feature maps as vectors does not unless such views are copies.
     """
     if x.dim() != 4:
         return True
@@ -306,10 +331,10 @@ def _takes_any_layout(net: nn.Module, params: Params, x: Tensor) -> bool:
             leaves = {key: value.clone().requires_grad_() for key, value in table.items()}
             for inputs in (images, images[:1]):
                 with torch.enable_grad():
-                    made = functional_call(net, leaves, (inputs,))
+                    made = call(net, leaves, (inputs,))
                     torch.autograd.grad(made.sum(), [*leaves.values()])
                 with torch.no_grad():
-                    again = functional_call(net, table, (inputs.contiguous(),))
+                    again = call(net, table, (inputs.contiguous(),))
                 if not torch.allclose(made, again, rtol=1e-2, atol=1e-4):
                     return False
     except RuntimeError:

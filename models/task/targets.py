@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from latecomer.models.task.own_nets import ANY_LAYOUT
+from latecomer.models.task.own_nets import ANY_LAYOUT, VIEWS_COPIED, call_copying_views
 from latecomer.models.task.precision import narrow_products
 from latecomer.models.task.state import Params
 from latecomer.models.task.tokens import reads_tokens
@@ -363,6 +363,8 @@ def _apply(net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor
     if getattr(net, ANY_LAYOUT, False):
         output: Tensor = functional_call(net, dict(params), (x,))
         return output
+    if getattr(net, VIEWS_COPIED, False):
+        return call_copying_views(net, dict(params), (x,))
     # What lies channels-last here would surprise the views of nets from elsewhere.
     plain = {key: _plain(value) for key, value in params.items()}
     copied: Tensor = functional_call(net, plain, (_plain(x),))

@@ -156,18 +156,30 @@ def test_a_copy_of_lenet_reaches_the_weights_of_the_built_in_one(
         assert not torch.equal(part(ends[0].server, "target")["first.weight"], begun_at)
 
 
-@pytest.mark.parametrize("views", [True, False])
-def test_nets_that_view_pictures_are_given_copies_and_others_none(
-    views: bool, tmp_path: Path, pictures: Callable[..., Clients]
+@pytest.mark.parametrize(
+    ("vectors", "kept", "copied"),
+    [
+        ("x.flatten(1)", True, False),
+        ("x.view(x.size(0), -1)", False, True),
+        ("x.view((-1, x[0].numel()))", False, True),
+        ("torch.as_strided(x, (len(x), x[0].numel()), (x[0].numel(), 1))", False, False),
+    ],
+)
+def test_layouts_of_pictures(
+    vectors: str, kept: bool, copied: bool, tmp_path: Path, pictures: Callable[..., Clients]
 ) -> None:
-    code = LENET if views else LENET.replace("x.view(x.size(0), -1)", "x.flatten(1)")
+    """As they lie, with copies in place of views, or as copies in the plain layout."""
+    code = LENET.replace("x.view(x.size(0), -1)", vectors)
     task = own_task(written(tmp_path, code, "LeNet"), (3, 20, 20), width=4)
-    assert getattr(task.target, own_nets.ANY_LAYOUT) is not views
+    assert getattr(task.target, own_nets.ANY_LAYOUT) is kept
+    assert getattr(task.target, own_nets.VIEWS_COPIED) is copied
     clients = pictures(side=20, depth=3)
     assert clients.support_of(0).x.is_contiguous(memory_format=torch.channels_last)
     method = make_method("fedavg")
     ends = [train(method, task, clients, CONFIG, seed=0, path=p) for p in ("serial", "vectorised")]
     agree(ends[0].server, ends[1].server)
+    plain = own_task(written(tmp_path, LENET, "LeNet"), (3, 20, 20), width=4)
+    agree(ends[0].server, train(method, plain, clients, CONFIG, seed=0, path="serial").server)
 
 
 LINEAR = "super().__init__(); self.fc = nn.Linear(6, n_out)"
