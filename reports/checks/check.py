@@ -1,9 +1,33 @@
-"""The form of a check, and how a run is put to all of them."""
+"""The form of a check, how a run is put to all of them, and the file of what they found."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import pandas as pd
+
 from latecomer.reports.display.section import Material
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a check finds once.
+
+    Attributes
+    ----------
+    sentence : str
+        Says it, with its number.
+    value : float
+        That number; of errors a fraction, not per cent.
+    label : str
+        The model it is about, as rows call it; empty: the run.
+    seeds : tuple of int
+        The seeds it is about; empty: all of the model's.
+    """
+
+    sentence: str
+    value: float
+    label: str = ""
+    seeds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -17,7 +41,7 @@ class Check:
     title : str
         What it finds, as a heading.
     find : callable
-        From `Material` to one sentence a finding; none where there is nothing to say.
+        From `Material` to what there is to say, mostly nothing.
     why : str
         Why it matters.
     clear : str
@@ -28,7 +52,7 @@ class Check:
 
     code: str
     title: str
-    find: Callable[[Material], Iterable[str]]
+    find: Callable[[Material], Iterable[Found]]
     why: str
     clear: str
     ignore: str
@@ -36,10 +60,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found in a run, in one sentence."""
+    """What a check found in a run: a sentence, the model and seeds it is about, its number."""
 
     check: Check
     sentence: str
+    label: str
+    seeds: tuple[int, ...]
+    value: float
 
 
 def findings(material: Material, checks: Iterable[Check]) -> list[Finding]:
@@ -52,9 +79,39 @@ def findings(material: Material, checks: Iterable[Check]) -> list[Finding]:
     checks : iterable of Check
     """
     ignored = set((material.study.get("evaluation") or {}).get("ignore") or ())
+    rows = material.rows[["label", "seed"]].dropna()
+    seeds = {str(label): own.unique() for label, own in rows.groupby("label")["seed"]}
+    seeds[""] = rows["seed"].unique()
+
+    def about(found: Found) -> tuple[int, ...]:
+        return found.seeds or tuple(sorted(int(seed) for seed in seeds.get(found.label, ())))
+
     return [
-        Finding(check, sentence)
+        Finding(check, found.sentence, found.label, about(found), found.value)
         for check in checks
         if check.code not in ignored
-        for sentence in check.find(material)
+        for found in check.find(material)
     ]
+
+
+COLUMNS = ("code", "method", "seed", "what", "value", "sentence")
+
+
+def findings_file(found: Sequence[Finding]) -> str:
+    r"""Write findings as CSV, one a line; the head alone where there are none.
+
+    ``method`` is the label that the report gives the model, blank where it is about the run;
+    ``seed`` are the seeds it is about, with spaces between; ``what`` is the check's title, and
+    ``value`` the number in the sentence, of errors a fraction.
+
+    Examples
+    --------
+    >>> findings_file([])
+    'code,method,seed,what,value,sentence\n'
+    """
+    lines = []
+    for one in found:
+        seeds = " ".join(map(str, one.seeds))
+        about = (one.check.code, one.label, seeds, one.check.title, one.value, one.sentence)
+        lines.append(dict(zip(COLUMNS, about, strict=True)))
+    return pd.DataFrame(lines, columns=list(COLUMNS)).to_csv(index=False, lineterminator="\n")

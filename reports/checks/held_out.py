@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from latecomer.certify.words import count, magnitude, percent, points, shift_name
-from latecomer.reports.checks.check import Check
+from latecomer.reports.checks.check import Check, Found
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import held_out
@@ -21,19 +21,20 @@ SHARE = 0.1  # of clients with few points
 LEVEL = 0.01  # of the test for newcomers unlike the certified clients
 
 
-def _few(material: Material) -> Iterator[str]:
+def _few(material: Material) -> Iterator[Found]:
     declared = held_out(declared_certificates(material.bounds, material.study))
     few = declared[declared["n_clients"] < FEW_CLIENTS]
     if len(few):
         n, delta = int(few["n_clients"].min()), float(few["delta"].iloc[0])
         least = float(least_price(0.0, n, delta))
-        yield (
+        yield Found(
             f"Certificates stand on {count(n, 'client')}: independent ones without any error "
-            f"would still be certified at no less than {percent(least)}."
+            f"would still be certified at no less than {percent(least)}.",
+            n,
         )
 
 
-def _hopeless(material: Material) -> Iterator[str]:
+def _hopeless(material: Material) -> Iterator[Found]:
     declared = held_out(declared_certificates(material.bounds, material.study))
     errors = material.errors
     scored = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
@@ -42,13 +43,17 @@ def _hopeless(material: Material) -> Iterator[str]:
         worst = mine.loc[mine["error"] >= 1, "client"].nunique()
         if worst:
             rule = str(own["bound"].iloc[0]).partition(":")[2]
-            yield (
+            seeds = tuple(sorted(int(seed) for seed in own["seed"].unique()))
+            yield Found(
                 f"{as_subject(model_called(str(label)))} is wrong on every point of "
-                f"{count(worst, 'certified client')}, and rule {rule} says nothing then."
+                f"{count(worst, 'certified client')}, and rule {rule} says nothing then.",
+                worst,
+                str(label),
+                seeds,
             )
 
 
-def _unlike(material: Material) -> Iterator[str]:
+def _unlike(material: Material) -> Iterator[Found]:
     errors = primary_predictor(material.errors)
     plain = errors[errors["shift"] == "none"]
     for label in material.labels:
@@ -64,14 +69,16 @@ def _unlike(material: Material) -> Iterator[str]:
         if more > 0 and np.ptp(novel) + np.ptp(certified) > 0:
             p = float(stats.ttest_ind(novel, certified, equal_var=False).pvalue)
             if p < LEVEL:
-                yield (
+                yield Found(
                     f"{as_subject(model_called(label))} errs {points(more)} points more on new "
                     f"clients than on the certified ones (Welch's test, p = {p:.2g}): new clients "
-                    "are not drawn like these."
+                    "are not drawn like these.",
+                    float(more),
+                    label,
                 )
 
 
-def _shifted(material: Material) -> Iterator[str]:
+def _shifted(material: Material) -> Iterator[Found]:
     declared = declared_certificates(material.bounds, material.study)
     value = {key: float(own["shown"].max()) for key, own in declared.groupby(MODEL)}
     shifted = material.shifts[material.shifts["shift"] != "none"]
@@ -85,30 +92,34 @@ def _shifted(material: Material) -> Iterator[str]:
             worst = max(above, key=lambda row: float(row["mean"]))
             named = shift_name(worst["shift"], worst["severity"])
             held = value[worst["label"], worst["predictor"]]
-            yield (
+            yield Found(
                 f"Under {named} {model_called(label)} errs {percent(worst['mean'])}, above its "
-                f"certificate of {magnitude(held)}, which speaks of clients without shift."
+                f"certificate of {magnitude(held)}, which speaks of clients without shift.",
+                float(worst["mean"]),
+                label,
             )
 
 
-def _few_points(material: Material) -> Iterator[str]:
+def _few_points(material: Material) -> Iterator[Found]:
     errors = material.errors
     plain = errors[(errors["shift"] == "none") & errors["group"].isin(["certification", "novel"])]
     sizes = plain.drop_duplicates(["group", "client"])
     few = sizes[sizes["n_query"] < FEW_POINTS]
     if len(few) > SHARE * len(sizes):
-        yield (
+        yield Found(
             f"{len(few)} of {count(len(sizes), 'held-out client')} are scored on fewer than "
-            f"{FEW_POINTS} points, the smallest on {int(sizes['n_query'].min())}."
+            f"{FEW_POINTS} points, the smallest on {int(sizes['n_query'].min())}.",
+            len(few),
         )
 
 
-def _copied(material: Material) -> Iterator[str]:
+def _copied(material: Material) -> Iterator[Found]:
     copies = material.run.env.get("copies") or {}
     if copies:
-        yield (
+        yield Found(
             f"{count(copies['points'], 'sample')} are in more than one client, to the last bit "
-            f"({count(copies['clients'], 'client')} share them)."
+            f"({count(copies['clients'], 'client')} share them).",
+            copies["points"],
         )
 
 

@@ -7,18 +7,21 @@ import pandas as pd
 from latecomer.certify.words import count, listing, percent
 from latecomer.reports.accuracy.sameness import sameness_frame, say_sameness
 from latecomer.reports.accuracy.training import training_frame
-from latecomer.reports.checks.check import Check
+from latecomer.reports.checks.check import Check, Found
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
-from latecomer.reports.frames.errors import primary_predictor
+from latecomer.reports.frames.errors import primary_predictor, records
 
 IMPROVING = 0.01  # error lost over the last quarter of the rounds
 DIVERGED = 0.05  # error gained since the best round measured
 _LEAST = 8  # measurements before the last quarter means anything
 
 
-def _same(material: Material) -> Iterator[str]:
-    yield from say_sameness(sameness_frame(material.rows))
+def _same(material: Material) -> Iterator[Found]:
+    frame = sameness_frame(material.rows)
+    warned = frame[frame["warning"] != ""]
+    for row, sentence in zip(records(warned), say_sameness(warned), strict=True):
+        yield Found(sentence, float(row["model_spread"]), str(row["label"]))
 
 
 def _curves(material: Material) -> Iterator[tuple[str, pd.Series]]:
@@ -32,7 +35,7 @@ def _curves(material: Material) -> Iterator[tuple[str, pd.Series]]:
                 break
 
 
-def _improving(material: Material) -> Iterator[str]:
+def _improving(material: Material) -> Iterator[Found]:
     for label, curve in _curves(material):
         if len(curve) < _LEAST:
             continue
@@ -40,26 +43,30 @@ def _improving(material: Material) -> Iterator[str]:
         before = float(curve.iloc[-2 * quarter : -quarter].mean())
         after = float(curve.iloc[-quarter:].mean())
         if before - after > IMPROVING:
-            yield (
+            yield Found(
                 f"{as_subject(model_called(label))} was still improving when training ended: "
                 f"{percent(before)} error on seen clients in the quarter before the last, "
-                f"{percent(after)} in the last."
+                f"{percent(after)} in the last.",
+                before - after,
+                label,
             )
 
 
-def _diverged(material: Material) -> Iterator[str]:
+def _diverged(material: Material) -> Iterator[Found]:
     if (material.study.get("train") or {}).get("selection") == "validation":
         return  # an earlier round is served then
     for label, curve in _curves(material):
         best, last = float(curve.min()), float(curve.iloc[-1])
         if len(curve) > 1 and not last - best <= DIVERGED:
-            yield (
+            yield Found(
                 f"{as_subject(model_called(label))} ended at {percent(last)} error on seen "
-                f"clients, after {percent(best)} in round {curve.index[int(curve.argmin())]:.0f}."
+                f"clients, after {percent(best)} in round {curve.index[int(curve.argmin())]:.0f}.",
+                last - best,
+                label,
             )
 
 
-def _winners(material: Material) -> Iterator[str]:
+def _winners(material: Material) -> Iterator[Found]:
     errors = primary_predictor(material.errors)
     plain = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
     mean = plain.groupby(["seed", "label"])["error"].mean().unstack("label").dropna()
@@ -68,9 +75,10 @@ def _winners(material: Material) -> Iterator[str]:
     lowest = mean.eq(mean.min(axis=1), axis=0)
     if not lowest.all(axis=0).any():
         won = [label for label in material.labels if label in lowest and lowest[label].any()]
-        yield (
+        yield Found(
             f"Over {count(len(mean), 'seed')} the smallest error on new clients is that of "
-            f"{listing([model_called(label) for label in won], 'or')}, by the seed."
+            f"{listing([model_called(label) for label in won], 'or')}, by the seed.",
+            len(won),
         )
 
 

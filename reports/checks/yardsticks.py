@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from latecomer.certify.words import count, points
-from latecomer.reports.checks.check import Check
+from latecomer.reports.checks.check import Check, Found
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.artifacts import split_tables
@@ -20,34 +20,36 @@ def _novel(material: Material) -> pd.DataFrame:
     return plain.groupby(["method", "label", "client"], sort=False)["error"].mean().reset_index()
 
 
-def _worse(errors: pd.DataFrame, yardstick: pd.Series, called: str) -> Iterator[str]:
+def _worse(errors: pd.DataFrame, yardstick: pd.Series, called: str) -> Iterator[Found]:
     """Say which methods err more than a yardstick on the same clients, beyond chance."""
     for label, own in errors.groupby("label", sort=False):
         more = (own.set_index("client")["error"] - yardstick).dropna()
         half = half_width(more)
         if more.mean() - half > 0:
-            yield (
+            yield Found(
                 f"{as_subject(model_called(str(label)))} errs {points(more.mean())} points more "
                 f"than {called} on new clients (95% interval {points(more.mean() - half)} to "
-                f"{points(more.mean() + half)}, {count(len(more), 'client')})."
+                f"{points(more.mean() + half)}, {count(len(more), 'client')}).",
+                float(more.mean()),
+                str(label),
             )
 
 
-def _than_method(material: Material, method: str, called: str) -> Iterator[str]:
+def _than_method(material: Material, method: str, called: str) -> Iterator[Found]:
     errors = _novel(material)
     yardstick = errors[errors["method"] == method].groupby("client")["error"].mean()
     yield from _worse(errors[errors["method"] != method], yardstick, called)
 
 
-def _than_local(material: Material) -> Iterator[str]:
+def _than_local(material: Material) -> Iterator[Found]:
     yield from _than_method(material, "local", "training alone (Local)")
 
 
-def _than_mixed(material: Material) -> Iterator[str]:
+def _than_mixed(material: Material) -> Iterator[Found]:
     yield from _than_method(material, "glmm", "a regression with an intercept a client (glmm)")
 
 
-def _than_majority(material: Material) -> Iterator[str]:
+def _than_majority(material: Material) -> Iterator[Found]:
     for counted in split_tables(material.run, "label_counts"):
         table = pd.DataFrame(list(counted))
         table = table[table["group"] == "novel"] if len(table) else table

@@ -9,9 +9,9 @@ from markupsafe import Markup
 from latecomer.certify.words import count, listing, percent, points, shift_name
 from latecomer.eval.names import statement
 from latecomer.reports.accuracy.answer import said_of_errors
-from latecomer.reports.checks import CHECKS, findings
+from latecomer.reports.checks import CHECKS, findings, findings_file
 from latecomer.reports.display.naming import as_subject, model_called
-from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
+from latecomer.reports.display.section import Block, Files, Group, Items, Material, Section, Text
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONTROL, failures_frame, primary_predictor, records
 from latecomer.reports.guarantees.certificate import declared_certificates
@@ -159,8 +159,12 @@ def _best(material: Material) -> Iterator[Block]:
 
 
 def _checks(material: Material) -> Iterator[Block]:
-    """Say what the checks found; fold why it matters and what to do about it."""
+    """Say what the checks found; fold why it matters and what to do about it.
+
+    The same goes beside the page as a table, ``checks.csv``.
+    """
     found = findings(material, CHECKS.values())
+    yield Files({"checks.csv": findings_file(found)})
     told = Markup("<strong>{code}</strong> {title}: {sentence}")
     if found:
         yield Items(

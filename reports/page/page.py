@@ -32,6 +32,7 @@ Shown = Block | Picture | Grid | Fold
 def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     """Write ``report.html``, ``figures/``, ``tables/`` and ``cards/`` of a run directory.
 
+    What the checks found is in ``checks.csv``: ``code, method, seed, what, value, sentence``.
     A page for other questions than the study's is named after them: ``report-shift.html``.  Figures
     are SVG; those that lie there as PDF or PNG, from `figures`, are made again in these too.
 

@@ -1,15 +1,17 @@
 """Every check is raised by a run that deserves it, cleared by one that does not, and ignored."""
 
+import io
 import re
 import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from latecomer.eval.results.rows import CellRecord, RunRecord, make_row, read_rows, write_rows
-from latecomer.reports.checks import CHECKS, findings
-from latecomer.reports.display.section import Material
+from latecomer.reports.checks import CHECKS, findings, findings_file
+from latecomer.reports.display.section import Files, Material
 from latecomer.reports.page.answer_box import CHECKED
 
 
@@ -191,6 +193,45 @@ def test_numbers_are_those_of_the_rows():
     assert found(**CASES["LC003"][0])["LC003"].startswith("FedAvg errs +5.0 points more than")
     assert "no less than 22.1%" in found(**CASES["LC001"][0])["LC001"]
     assert "errs 55.0%, above its certificate of 30.0%" in found(**CASES["LC013"][0])["LC013"]
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_the_file_has_a_line_for_every_finding(code):
+    for made in CASES[code]:
+        material = run_of(**made)
+        told = findings(material, CHECKS.values())
+        table = pd.read_csv(io.StringIO(findings_file(told)), keep_default_na=False)
+        assert list(table) == ["code", "method", "seed", "what", "value", "sentence"]
+        assert list(zip(table["code"], table["sentence"], strict=True)) == [
+            (one.check.code, one.sentence) for one in told
+        ]
+        assert set(table["method"]) <= {"", *material.labels}
+        for row in table.itertuples():
+            seeds = [int(seed) for seed in str(row.seed).split()]
+            assert seeds
+            assert set(seeds) <= set(material.rows["seed"])
+            assert row.what == CHECKS[row.code].title
+            assert row.value > 0
+
+
+def test_the_file_says_whom_it_is_about_and_the_number_of_the_sentence():
+    def line(code):
+        (one,) = findings(run_of(**CASES[code][0]), [CHECKS[code]])
+        return one.label, one.seeds, one.value
+
+    assert line("LC003") == ("fedavg", (0,), pytest.approx(0.05))
+    assert line("LC001") == ("", (0,), 12)
+    assert line("LC002") == ("fedavg", (0,), 1)
+    assert line("LC009") == ("", (0, 1), 2)
+    assert line("LC011") == ("", (0,), 6)
+    assert line("LC013") == ("fedavg", (0,), pytest.approx(0.55))
+
+
+@pytest.mark.parametrize("case", [0, 1])
+def test_the_file_goes_beside_the_page_also_where_nothing_was_found(case):
+    material = run_of(**CASES["LC012"][case], study={"evaluation": {"ignore": ["LC009"]}})
+    (files,) = [block for block in CHECKED.blocks(material) if isinstance(block, Files)]
+    assert len(files.content["checks.csv"].splitlines()) == 2 - case
 
 
 def test_the_page_shows_code_and_sentence_and_folds_what_to_do():
