@@ -31,8 +31,9 @@ found, each with its code, and the terminal ends with it. A code that a study li
 `evaluation.ignore` is not spoken of; the page says that it was not checked.
 
 The run directory has them as a table, `checks.csv`: `code`, `method` (the label that the page
-gives the model; blank: the whole run), `seed` (the seeds it is about, with spaces between), `what` (the title
-below), `value` (the number that the sentence is about, of errors a fraction) and `sentence`.
+gives the model; blank: the whole run), `seed` (the seeds it is about, with spaces between), `what`
+(the title below), `value` (the number that the sentence is about, of errors a fraction) and
+`sentence`.
 
 | code | what it finds |
 |---|---|

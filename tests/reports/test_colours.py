@@ -4,11 +4,14 @@ The simulation is that of Machado, Oliveira and Fernandes, "A Physiologically-ba
 Simulation of Color Vision Deficiency" (IEEE TVCG 15, 2009), Table 1, severity 1, on linear sRGB.
 """
 
+import re
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from latecomer.certify import page as loss_page
 from latecomer.eval.names import ROUTES
 from latecomer.models.methods import METHODS
 from latecomer.reports.display.style import looks
@@ -80,3 +83,28 @@ def test_methods_of_like_colours_differ_in_their_marks(seen_by: str) -> None:
 def test_no_route_has_the_colour_of_a_method() -> None:
     methods = {look.colour for look in looks(list(METHODS)).values()}
     assert not methods & {route.colour for route in ROUTES.values()}
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the ratio of the luminances of two colours (WCAG 2.2), at least 1."""
+
+    def luminance(colour: str) -> float:
+        values = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+        return float(TO_XYZ[1] @ linear) + 0.05
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return high / low
+
+
+def test_letters_in_colours_of_routes_are_read_on_both_grounds() -> None:
+    style = (Path(loss_page.__file__).parent / "templates" / "report.css").read_text("utf-8")
+    grounds = re.findall(r"--card: (#\w{6});", style)[:2]
+    changed = dict(re.findall(r'text\[style\*="fill: (#\w{6})"\] { fill: (#\w{6})', style))
+    assert set(changed) < {route.colour for route in ROUTES.values()}
+    light, dark = sorted(grounds, reverse=True)
+    for colour in (route.colour for route in ROUTES.values()):
+        assert contrast(colour, light) >= 2.5, colour
+        assert contrast(changed.get(colour, colour), dark) >= 3, colour
+    assert contrast(changed[ROUTES["r0"].colour], dark) >= 4.5
+    assert contrast(ROUTES["r0"].colour, light) >= 4.5

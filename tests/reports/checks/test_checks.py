@@ -9,10 +9,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from latecomer.eval.results.rows import CellRecord, RunRecord, make_row, read_rows, write_rows
+from latecomer.eval.results.rows import (
+    CellRecord,
+    RunRecord,
+    load_run,
+    make_row,
+    read_rows,
+    write_rows,
+)
 from latecomer.reports.checks import CHECKS, findings, findings_file
+from latecomer.reports.checks.yardsticks import majority_error
 from latecomer.reports.display.section import Files, Material
 from latecomer.reports.page.answer_box import CHECKED
+
+REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 
 
 def errors_of(label, group, values, *, seed=0, method=None, shift="none", n_query=40):
@@ -21,7 +31,7 @@ def errors_of(label, group, values, *, seed=0, method=None, shift="none", n_quer
     own |= {"personalization": "global", "cell": f"{label}{seed}", "status": "done"}
     severity = "" if shift == "none" else 3.0
     return [
-        make_row(**own, group=group, client=f"{group}{place}", metric="error", value=float(value),
+        make_row(**own, group=group, client=str(place), metric="error", value=float(value),
                  shift=shift, severity=severity, n_query=n_query)
         for place, value in enumerate(values)
     ]  # fmt: skip
@@ -72,7 +82,13 @@ def curve(label, errors):
 
 def labels_held(*held):
     counted = [
-        {"client": f"novel{place}", "group": "novel", "class_0": first, "class_1": 100 - first}
+        # Numbers, as a table that was read from a file has them.
+        {
+            "client": float(place),
+            "group": "novel",
+            "class_0": float(first),
+            "class_1": 100.0 - first,
+        }
         for place, first in enumerate(held)
     ]
     return Kept("label_counts", "", counted)
@@ -193,6 +209,28 @@ def test_numbers_are_those_of_the_rows():
     assert found(**CASES["LC003"][0])["LC003"].startswith("FedAvg errs +5.0 points more than")
     assert "no less than 22.1%" in found(**CASES["LC001"][0])["LC001"]
     assert "errs 55.0%, above its certificate of 30.0%" in found(**CASES["LC013"][0])["LC013"]
+
+
+def test_the_most_frequent_class_is_that_of_the_support_and_scored_on_other_points():
+    # Nothing is to be known of a fair coin; that the client has 6 of 12 is no knowledge either.
+    assert majority_error([600, 600], 600) == pytest.approx(0.5, abs=0.03)
+    assert majority_error([6, 6], 6) > 0.5
+    assert majority_error([95, 5], 60) == pytest.approx(0.05, abs=0.003)
+    assert np.isnan(majority_error([3, 4], 7))
+    assert np.isnan(majority_error([3, 4], 0))
+
+
+def test_several_splits_give_no_majority():
+    tables = [labels_held(*[95] * 12), labels_held(*[95] * 12)]
+    assert "LC004" not in found(rows=PLAIN, tables=tables)
+
+
+def test_the_kept_run_of_people_has_a_method_that_the_majority_beats():
+    """Client numbers of tables read from files are those of the rows."""
+    material = Material.of(load_run(REFERENCE / "people"))
+    (local,) = CHECKS["LC004"].find(material)
+    assert local.label == "local"
+    assert 0.02 < local.value < 0.08
 
 
 @pytest.mark.parametrize("code", CASES)
