@@ -384,8 +384,8 @@ def _files(material: Material) -> Iterator[Block]:
         Markup(
             "Beside this page: <code>rows.csv</code> (every number), <code>checks.csv</code> (what "
             "checks found), <code>study.yaml</code> (the resolved study), <code>figures/</code> "
-            "(SVG; as PDF or PNG by <code>latecomer figures DIR</code>), <code>tables/</code> (CSV, "
-            "LaTeX), <code>cards/</code> (JSON) and "
+            "(SVG; as PDF or PNG by <code>latecomer figures DIR</code>), <code>tables/</code> "
+            "(CSV, LaTeX), <code>cards/</code> (JSON) and "
             "<code>references.bib</code>.{}"
         ).format(f" Rows written by latecomer {', '.join(versions)}." if versions else "")
     )
