@@ -14,6 +14,7 @@ from latecomer.eval.splits.kinds.dealt import Natural
 Ints = NDArray[np.int64]
 GROUPS = ("certify_groups", "novel_groups")
 """Settings of a natural split that are about groups, not about filling clients."""
+_ALL_HELD = "split.novel_groups leave no seen client: they hold all"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ def ordered_by_groups(dataset: Dataset, ids: Ints, order: Ints, settings: Natura
     held = _listed("novel_groups", settings.novel_groups, group)
     certified = _listed("certify_groups", settings.certify_groups, group)
     certified = certified or tuple(name for name in np.unique(group).tolist() if name not in held)
+    if not certified:
+        raise InputError(_ALL_HELD)
     outside = set(certified) == set(held)
     both = sorted(set(certified) & set(held))
     if both and not outside:
@@ -82,7 +85,7 @@ def ordered_by_groups(dataset: Dataset, ids: Ints, order: Ints, settings: Natura
     _check_sizes(n_certify, n_novel, len(drawn), certified, others_train=outside or len(other) > 0)
     seen = np.concatenate([drawn[n_certify + n_novel :] if not outside else drawn[:0], other])
     if not len(seen):
-        raise InputError("split.novel_groups leave no seen client: they hold all")
+        raise InputError(_ALL_HELD)
     parts = [seen, drawn[: n_certify + n_novel]]
     unused = drawn[n_certify + n_novel :] if outside else drawn[:0]
     apart: list[tuple[str, int]] = []

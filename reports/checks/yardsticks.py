@@ -60,16 +60,18 @@ def _than_majority(material: Material) -> Iterator[Found]:
         return  # several splits give several clients one number
     counted = pd.DataFrame(list(tables[0]))
     rows = material.rows[(material.rows["group"] == "novel") & (material.rows["metric"] == "error")]
-    sizes = rows[rows["client"] != ""].drop_duplicates("client").set_index("client")
+    scored = rows[rows["client"] != ""].drop_duplicates("client")
+    own = scored[["n_support", "n_query"]].astype(float).to_numpy().tolist()
+    sizes = dict(zip(scored["client"].astype(str), own, strict=True))
     counted = counted[counted["group"] == "novel"] if len(counted) else counted
     wrong = {}
     for one in records(counted):
         client = f"{float(one['client']):.0f}"
         held = [int(many) for name, many in one.items() if str(name).startswith("class_")]
-        if client in sizes.index:
-            known, scored = sizes.loc[client, ["n_support", "n_query"]]
-            n_support = sum(held) - int(scored) if pd.isna(known) else int(known)
-            wrong[client] = majority_error(held, n_support)
+        if client in sizes:
+            n_support, n_query = sizes[client]
+            known = sum(held) - int(n_query) if math.isnan(n_support) else int(n_support)
+            wrong[client] = majority_error(held, known)
     yardstick = pd.Series(wrong, dtype=float).rename_axis("client")
     yield from _worse(
         _novel(material), yardstick, "naming the most frequent class of a client's own points"

@@ -179,6 +179,7 @@ def test_a_frozen_split_keeps_groups_apart(data, tmp_path):
     [
         ({"novel_groups": ["souht"]}, "north, south, west.*'souht'; did you mean 'south'"),
         ({"novel_groups": GROUPS}, "no seen client"),
+        ({"novel_groups": GROUPS, "certify": 4, "novel": 3}, "no seen client: they hold all"),
         ({"novel_groups": ["south", "west"], "certify_groups": ["west"]}, "must be the same, or"),
         ({"certify_groups": ["north"], "certify": 10, "novel": 5}, "nobody to draw: 10 \\+ 5 of"),
         ({"novel_groups": ["west"], "certify": 20, "novel": 7}, "no seen client: 20 \\+ 7 of the"),
