@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from latecomer.bounds import product_wor
 from latecomer.bounds.held_out.price import reference_price
 from latecomer.certify.rule import LEAST_OUTSIDE
+from latecomer.certify.words import chance
 from latecomer.errors import InputError
 
 _MEAN = 0.2
@@ -47,8 +48,16 @@ def foretold(sizes: tuple[int, int, int], n_outside: int, delta: float | None) -
     )
 
 
-def refuse_too_few(n_clients: int, points: Sequence[int]) -> None:
+def refuse_too_few(n_clients: int, points: Sequence[int], delta: float) -> None:
     """Refuse to certify with fewer clients than a certificate of a pool takes.
+
+    Parameters
+    ----------
+    n_clients : int
+    points : sequence of int
+        Points of each client.
+    delta : float
+        Failure probability of the certificate that was asked for.
 
     Raises
     ------
@@ -57,12 +66,13 @@ def refuse_too_few(n_clients: int, points: Sequence[int]) -> None:
     """
     if n_clients >= _FEWEST:
         return
-    floor = float(reference_price(mean_loss=0.0, n_clients=n_clients, delta=0.05))
+    floor = float(reference_price(mean_loss=0.0, n_clients=n_clients, delta=delta))
     raise InputError(
         f"certificates need at least {_FEWEST} clients (1 that trains, 1 certified, "
         f"{LEAST_OUTSIDE} others of which they speak), got {n_clients} of {min(points)} to "
         f"{max(points)} points: without certificates, hold clients back in turn (split.novel: 1, "
         "split.seed: 0, 1, ...) and their errors are measured, which proves nothing of a next "
-        f"client; of a model that none of the {n_clients} trained, latecomer certify proves a mean "
-        f"over clients to come of no less than {floor:.0%}, even if all {n_clients} had no error"
+        f"client; of a model that none of the {n_clients} trained, latecomer certify proves with "
+        f"{chance(delta)} confidence a mean over clients to come of no less than {floor:.0%}, even "
+        f"if all {n_clients} had no error"
     )

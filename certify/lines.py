@@ -7,7 +7,7 @@ import numpy as np
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.answers import LossAnswers
-from latecomer.certify.printed import ledger, number
+from latecomer.certify.printed import ledger, rounded
 from latecomer.certify.rule import RULES, best_of_rule
 from latecomer.certify.sample import Sample
 from latecomer.certify.statements import LossCertificate, MeanLoss, NextClient
@@ -65,8 +65,8 @@ def sample_lines(given: Sample) -> list[str]:
 
 def _sampled(n_clients: int, mean: float, sd: float, notes: Sequence[str]) -> list[str]:
     clients = "1 client" if n_clients == 1 else f"{n_clients} clients"
-    spread = f" (sd {number(sd, decimals=3)})" if n_clients > 1 else ""
-    return [f"{clients}, mean loss {number(mean, decimals=3)}{spread}", *notes]
+    spread = f" (sd {rounded(sd, decimals=3)})" if n_clients > 1 else ""
+    return [f"{clients}, mean loss {rounded(mean, decimals=3)}{spread}", *notes]
 
 
 def mean_lines(proved: MeanLoss) -> list[str]:
@@ -134,12 +134,12 @@ def _mean_lines(proved: LossCertificate | MeanLoss, issued: Certificate) -> list
     pool = proved.pool_size
     who = "clients like these" if pool is None else f"the pool of {pool} clients"
     paid = float(proved.price_paid or 0.0)
-    least = number(proved.reference_price, decimals=3)
+    least = rounded(proved.reference_price, decimals=3)
     rule = best_of_rule(proved.best_of) if proved.best_of else RULES[proved.rule]
     empty = "; says nothing: it is the largest loss" if bool(issued.vacuous) else ""
     lines = [
         f"  {f'mean loss of {who}':<34} <= {shown_up(issued)}"
-        f"   {rule.certify_words or rule.words}; margin {number(paid, decimals=3)}, least margin"
+        f"   {rule.certify_words or rule.words}; margin {rounded(paid, decimals=3)}, least margin"
         f" for equal scores {least}{empty}"
     ]
     if proved.seed is not None and not proved.in_order:

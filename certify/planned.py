@@ -5,7 +5,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from latecomer.certify.planning import DEFAULT_PLAN_RULE, HoldOutPlan, clients_to_hold_out
-from latecomer.certify.printed import number
+from latecomer.certify.printed import rounded
 from latecomer.certify.result import Shown
 from latecomer.certify.table import Source, read_losses
 from latecomer.errors import InputError
@@ -108,12 +108,12 @@ def plan_hold_out(
 def plan_lines(planned: HoldOutPlan) -> list[str]:
     """Show a plan."""
     lines = [
-        f"Clients to hold out for a certificate of at most {number(planned.target, decimals=3)}"
+        f"Clients to hold out for a certificate of at most {rounded(planned.target, decimals=3)}"
         f" (rule {planned.rule}, delta {planned.delta:g}), {_guessed(planned)}:",
         f"  {_reached(planned.even_odds, planned)}  with probability 1/2",
         f"  {_reached(planned.likely, planned)}  with probability 9/10",
         f"  {_reached(planned.floor, planned)}  at least by any deterministic rule, if all score"
-        f" {number(planned.mean, decimals=3)}",
+        f" {rounded(planned.mean, decimals=3)}",
     ]
     if planned.target <= planned.mean:
         lines.append("No certificate is below the mean of what clients score.")
@@ -130,12 +130,12 @@ def plan_lines(planned: HoldOutPlan) -> list[str]:
 
 
 def _guessed(planned: HoldOutPlan) -> str:
-    mean, sd = number(planned.expected, decimals=3), number(planned.sd, decimals=3)
+    mean, sd = rounded(planned.expected, decimals=3), rounded(planned.sd, decimals=3)
     if not planned.hopeless:
         return f"if they score {mean} on average (sd {sd})"
     return (
         f"if {planned.hopeless:.3g} of them are hopeless (a loss of 1) and the others score {mean}"
-        f" on average (sd {sd}), which is {number(planned.mean, decimals=3)} for all"
+        f" on average (sd {sd}), which is {rounded(planned.mean, decimals=3)} for all"
     )
 
 

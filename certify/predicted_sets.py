@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from latecomer.bounds.certificate import Array
 from latecomer.bounds.next_client.client_sets import client_threshold, confident_threshold
 from latecomer.certify.points import PointRows, Points, read_points
-from latecomer.certify.printed import number
+from latecomer.certify.printed import rounded
 from latecomer.certify.sources import named
 from latecomer.certify.table import Source
 from latecomer.errors import InputError
@@ -122,7 +122,7 @@ class LabelSets:
 
 
 def _shown(threshold: float) -> str:
-    return number(threshold, decimals=3, up=True) if math.isfinite(threshold) else "1 (all)"
+    return rounded(threshold, decimals=3, up=True) if math.isfinite(threshold) else "1 (all)"
 
 
 def _finite(threshold: float) -> float | None:

@@ -9,12 +9,12 @@ import numpy as np
 from latecomer.bounds.certificate import Certificate
 
 
-def number(value: float, *, decimals: int = 4, up: bool = False) -> str:
+def rounded(value: float, *, decimals: int = 4, up: bool = False) -> str:
     """Format a number with at least ``decimals`` significant digits, rounded up on request.
 
     Examples
     --------
-    >>> number(0.15389), number(0.12341, up=True), number(2.5e9)
+    >>> rounded(0.15389), rounded(0.12341, up=True), rounded(2.5e9)
     ('0.1539', '0.1235', '2.500e+9')
     """
     value = float(value)

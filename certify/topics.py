@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.further_statements import GROUPS_OWN, Compared, Step
 from latecomer.certify.populations import Shifted, no_shift
-from latecomer.certify.printed import number
+from latecomer.certify.printed import rounded
 from latecomer.certify.sentence_parts import FILE
 from latecomer.certify.sentences import statement
 from latecomer.certify.statements import LossCertificate
@@ -113,7 +113,7 @@ class Topic:
 
 def shown_up(bound: Certificate | float) -> str:
     """Show a bound, rounded up."""
-    return number(float(bound), decimals=3, up=True)
+    return rounded(float(bound), decimals=3, up=True)
 
 
 def voided_sentence(voided: Voided) -> str:
@@ -321,7 +321,7 @@ def _group(name: str, one: LossCertificate) -> Said:
         f"mean loss of {name}",
         math.nan if one.certificate is None else float(one.certificate),
         "-" if one.certificate is None else shown_up(one.certificate),
-        f"{one.n_clients} clients, mean {number(one.mean, decimals=3)}{following}",
+        f"{one.n_clients} clients, mean {rounded(one.mean, decimals=3)}{following}",
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from latecomer.certify.ledger import IF_ONLY, Ledger
-from latecomer.certify.printed import number
+from latecomer.certify.printed import rounded
 from latecomer.certify.sentence_parts import WATCH
 from latecomer.certify.sentences import statement
 from latecomer.certify.watching import Moment, WatchPlan, first_alarm, voided_in
@@ -18,7 +18,7 @@ def end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None) -
         lines += _alarm_lines(plan, plan.threshold, moments)
     ended = voided_in(plan, moments)
     if ended is not None:
-        lines.append(ended.sentence(number(ended.value, decimals=3, up=True)))
+        lines.append(ended.sentence(rounded(ended.value, decimals=3, up=True)))
     lines.append(
         "Holds if: the clients arrive independently from one population and none is left out (in a"
         " finite pool a newcomer makes up for those before); they played no part in training or in"
@@ -77,7 +77,7 @@ def said_of_last(plan: WatchPlan, last: Moment) -> str:
         "delta": plan.delta,
         "n_clients": 1,
     }
-    return statement(certificate, number(last.certificate, decimals=3, up=True))
+    return statement(certificate, rounded(last.certificate, decimals=3, up=True))
 
 
 def _alarm_lines(plan: WatchPlan, threshold: float, moments: Sequence[Moment]) -> list[str]:

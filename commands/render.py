@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate, Entry
-from latecomer.certify.printed import ledger, number, plain
+from latecomer.certify.printed import ledger, rounded, plain
 
 if TYPE_CHECKING:
     from latecomer.eval.runs.reissue import Reissued
@@ -129,11 +129,11 @@ def _sum(bound: Certificate, index: tuple[int, ...]) -> str:
     listed = ""
     for name, part in terms.items():
         sign = "" if not listed else " + " if part >= 0 else " - "
-        shown = number(part if not listed else abs(part))
+        shown = rounded(part if not listed else abs(part))
         listed += f"{sign}{shown} {name.replace('_', ' ')}"
     adds_up = math.isclose(sum(terms.values()), value, rel_tol=1e-6, abs_tol=1e-9)
     # An inverted kl has no summands: its parts are named, not added.
-    return f"{number(value, up=True)}   {'=' if adds_up else 'from'} {listed}"
+    return f"{rounded(value, up=True)}   {'=' if adds_up else 'from'} {listed}"
 
 
 def _quantity_lines(result: Any) -> list[str]:
@@ -171,10 +171,10 @@ def reissued_lines(reissued: "Reissued") -> list[str]:
     )
     table: list[tuple[str, ...]] = [heads]
     for row in reissued.table.to_dict("records"):
-        cells = {"mean_error": number(row["mean_error"], decimals=4)}
+        cells = {"mean_error": rounded(row["mean_error"], decimals=4)}
         for name in ("before", "now", "others"):
             value = float(row[name])
-            cells[name] = "-" if math.isnan(value) else number(value, decimals=4, up=True)
+            cells[name] = "-" if math.isnan(value) else rounded(value, decimals=4, up=True)
         table.append(tuple(str(cells.get(name, row[name])) for name in heads))
     widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
     lines = [

@@ -19,7 +19,7 @@ from latecomer.certify.ledger import (
     verify_ledger,
     writing,
 )
-from latecomer.certify.printed import number
+from latecomer.certify.printed import rounded
 from latecomer.certify.voided import Voided, told_of
 from latecomer.certify.watch_lines import end_lines
 from latecomer.certify.watching import (
@@ -206,8 +206,8 @@ def _row(plan: WatchPlan, moment: Moment) -> str:
     for mark, value in marks.items():
         ruler[round(_RULER * value / plan.loss_max)] = mark
     return (
-        f"{plain:<12} {number(moment.loss, decimals=3):>6} {number(moment.mean, decimals=3):>6}"
-        f" {number(moment.certificate, decimals=3, up=True):>8}  {alarms}{''.join(ruler)}".rstrip()
+        f"{plain:<12} {rounded(moment.loss, decimals=3):>6} {rounded(moment.mean, decimals=3):>6}"
+        f" {rounded(moment.certificate, decimals=3, up=True):>8}  {alarms}{''.join(ruler)}".rstrip()
     )
 
 

@@ -10,7 +10,7 @@ from latecomer.certify.answers import LossAnswers
 from latecomer.certify.lines import loss_certificate_lines
 from latecomer.certify.page.losses import Group, Line, LossPage, Part, loss_page
 from latecomer.certify.populations import certify_shifted, no_shift
-from latecomer.certify.printed import number
+from latecomer.certify.printed import rounded
 from latecomer.certify.statements import LossCertificate
 from latecomer.certify.together import together
 from latecomer.certify.topics import loss_statements, shown_up, topics
@@ -50,7 +50,7 @@ def write_report(certified: LossAnswers, path: str | PathLike[str], *, source: s
 
 def _page(certified: LossAnswers, source: str) -> LossPage:
     said = loss_statements(certified)
-    marks = {f"mean {number(certified.mean, decimals=3)}": certified.mean}
+    marks = {f"mean {rounded(certified.mean, decimals=3)}": certified.mean}
     if certified.certificate is not None:
         marks[f"certified mean {shown_up(certified.certificate)}"] = float(certified.certificate)
     if certified.next_client is not None:

@@ -252,6 +252,12 @@ class _Prepared:
     copies: dict[str, int]
 
 
+def _delta_of(held: Sequence[RouteSettings]) -> float | None:
+    """Return the failure probability of the first certificate that has one."""
+    deltas = [getattr(entry, "delta", None) for entry in held]
+    return next((one for one in deltas if one), None)
+
+
 def _clients_told(
     split: Split, points: Sequence[int], held: Sequence[RouteSettings]
 ) -> Iterator[str]:
@@ -259,9 +265,7 @@ def _clients_told(
     if not SPLITS[split.kind].natural:
         return
     sizes = len(split.seen), len(split.certification), len(split.novel)
-    deltas = [getattr(entry, "delta", None) for entry in held]
-    delta = next((one for one in deltas if one), None)
-    yield foretold(sizes, split.n_outside, delta)
+    yield foretold(sizes, split.n_outside, _delta_of(held))
     left = f"; {len(split.left_out)} clients are left out" if split.left_out else ""
     yield f"a client holds {min(points):,} to {max(points):,} points{left}"
     for name, clients in split.apart:
@@ -287,7 +291,7 @@ def _prepare(study: Study) -> _Prepared:
     held = [entry for entry in study.certificates if entry.needs_certification]
     points = [len(client.rows("all")) for client in split.clients]
     if held and SPLITS[split.kind].natural:
-        refuse_too_few(len(points), points)
+        refuse_too_few(len(points), points, _delta_of(held) or 0.05)
     for index, wanted in enumerate(study.certificates):
         wanted.check_split(f"certificates.{index}", split)
     for index, entry in enumerate(study.methods):

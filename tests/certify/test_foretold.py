@@ -21,10 +21,15 @@ def test_without_certificates_only_the_roles_are_told():
 
 
 def test_six_sites_are_told_what_they_can_show():
-    refuse_too_few(12, [5] * 12)
+    refuse_too_few(12, [5] * 12, 0.05)
     with pytest.raises(
         InputError, match=r"at least 12 clients .* got 6 of 40 to 900 points"
     ) as told:
-        refuse_too_few(6, [40, 900, 70, 70, 70, 70])
-    assert "no less than 39%" in str(told.value)
+        refuse_too_few(6, [40, 900, 70, 70, 70, 70], 0.05)
+    assert "with 95% confidence a mean over clients to come of no less than 39%" in str(told.value)
     assert "\n" not in str(told.value)
+
+
+def test_the_confidence_of_what_few_sites_can_show_is_that_asked_for():
+    with pytest.raises(InputError, match="with 80% confidence .* of no less than 24%"):
+        refuse_too_few(6, [40] * 6, 0.2)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import latecomer
 from latecomer.bounds import CATALOGUE
-from latecomer.certify.printed import number
+from latecomer.certify.printed import rounded
 from latecomer.commands.app import app
 from latecomer.commands.arguments import signature
 from latecomer.commands.render import entry_lines
@@ -238,7 +238,7 @@ def test_certify_options(five: str) -> None:
     told = text(*pooled, "--seed", "3")
     assert "256 orders of the losses drawn afresh, a pool of 50 clients" in told
     assert "by 256 orders drawn with --seed 3, sd " in told
-    left = number(found["others"], decimals=3, up=True)
+    left = rounded(found["others"], decimals=3, up=True)
     assert f"mean loss of the 45 not scored     <= {left}" in told
     assert "For the 45 clients of the pool that were not scored" in found["statements"][0]
     assert found["certificate"]["sampling"] == "finite-pool"
@@ -282,7 +282,7 @@ def test_one_client_and_a_loss_of_one(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_are_rounded_outward(value: float, up: bool, shown: str) -> None:
-    assert number(value, up=up) == shown
+    assert rounded(value, up=up) == shown
 
 
 @pytest.mark.parametrize(
