@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate, Entry
-from latecomer.certify.printed import ledger, rounded, plain
+from latecomer.certify.printed import ledger, plain, rounded
 
 if TYPE_CHECKING:
     from latecomer.eval.runs.reissue import Reissued
