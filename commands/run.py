@@ -88,6 +88,14 @@ def run_study(
     Finished cells are never run again: the same command continues an interrupted run from the
     last checkpoint of each cell.  Several commands may work in one directory at a time.
     """
+    changes = [*(overrides or []), *([f"train.device={device}"] if device else [])]
+    elsewhere = (executor != "local", address, gpus_per_cell, memory_per_cell, executor_option)
+    if not any((*elsewhere, adopt, retry_failed, extend, track)):
+        from latecomer.commands.finished_run import said_again
+
+        if (lines := said_again(out, study, changes, variant or (), scale)) is not None:
+            typer.echo("\n".join(lines))
+            return
     from latecomer.commands.executor_options import choose_executor
     from latecomer.commands.run_display import run_and_report
     from latecomer.eval.training.checkpoint_slots import CheckpointEvery
@@ -101,7 +109,7 @@ def run_study(
     choice = choose_executor(executor, flags, executor_option or [])
     succeeded = run_and_report(
         study,
-        [*(overrides or []), *([f"train.device={device}"] if device else [])],
+        changes,
         out=out,
         scale=scale,
         variants=variant or (),

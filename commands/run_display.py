@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 
 import typer
 
+from latecomer.commands.finished_run import asked, keep
 from latecomer.commands.run_table import CellsInWork
 from latecomer.commands.tables import duration
 from latecomer.eval.runs.runner import Event, RunResult, run
@@ -56,26 +57,34 @@ def run_and_report(
     executor runs cells if that is not this machine. With ``scale`` and without ``out`` the run gets
     a directory named after study and scale. ``track`` names trackers of rounds and results.
     """
+    overrides = tuple(overrides)
     study = load_study(name, overrides, variants=variants, scale=scale)
     if out is None and scale is not None:
         out = Path("runs") / f"{study.study}-{scale}"
     display = TableDisplay if sys.stdout.isatty() else LineDisplay
     show: Display = display(study, where)
     out = out or Path("runs") / study.study
+    question, told = asked(out, name, overrides, variants, scale), list[str]()
     with tracked(tuple(track), study.study, out, _warn) as tell, show:
 
         def hear(event: Event) -> None:
             show(event)
             tell(event)
+            told.extend([event.message] if event.kind == "plan" else [])
 
         finished = run(study, out=out, on_event=hear, **options)
     from latecomer.commands.run_summary import summary_lines
     from latecomer.reports.page.page import report
 
     page = report(finished.path)
-    for line in [*_closing(finished), *summary_lines(finished.path)]:
+    answers = [*summary_lines(finished.path), f" report       {page}"]
+    for line in [*_closing(finished), *answers]:
         typer.echo(line)
-    typer.echo(f" report       {page}")
+    here = not where and study.train.device in (None, "cpu")
+    if here and finished.n_done == finished.n_cells and (finished.path / "cells").is_dir():
+        n = finished.n_cells
+        done = Event(kind="plan", done=n, total=n, workers=1, message="\n".join(told))
+        keep(finished.path, question, opening(study, done), answers)
     return finished.n_failed == 0
 
 

@@ -35,7 +35,7 @@ KEPT = ROOT / "reports" / "reference"
 REPORTED = ("certificates-cifar10", "population-shift-digits", "odpfl-figure3b-500-rounds")
 # Pixels and PDFs hang on the fonts of a machine and on dates; these hang on clocks.
 PASSING = {".pdf", ".png", ".lock"}
-CLOCKED = {"timing.json", "progress.jsonl", "env.json"}
+CLOCKED = {"timing.json", "progress.jsonl", "env.json", "finished.json"}
 
 TIME = rb"\d+ min \d+ s\b|\d+(\.\d+)? (min|s)\b|\d{4}-\d\d-\d\dT[\d:+.]+"
 

@@ -18,7 +18,10 @@ from latecomer.files import write_atomic, write_changed
 from latecomer.models.methods import METHODS, find_method
 from latecomer.reading.yaml_text import write_yaml
 
-WRITTEN = ("study.yaml", "cells.json", "env.json", "rows.csv", "certification.jsonl")
+WRITTEN = (
+    *("study.yaml", "cells.json", "env.json", "rows.csv", "certification.jsonl"),
+    "finished.json",
+)
 """What a run writes beside its cells and its report."""
 
 

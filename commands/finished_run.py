@@ -1,0 +1,158 @@
+"""A finished run given again: what it said is said again, if nothing that it depends on changed."""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from latecomer.files import write_atomic
+
+KEPT = "finished.json"
+"""What was asked for, what the directory held in the end, and what the terminal said of it."""
+_LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands", "reading")
+_PACKAGES = ("latecomer", "torch", "numpy", "scipy", "pandas", "matplotlib", "scikit-learn")
+# Keys of a study that are prose.
+_WORDS = ("question", "note", "paper")
+
+
+def asked(
+    folder: Path, name: str, overrides: Sequence[str], variants: Sequence[str], scale: str | None
+) -> dict[str, str]:
+    """Return what a study's numbers and page depend on, its data left out: words, files, versions.
+
+    The package counts file by file, so that in a checkout an edit makes a run be looked at again.
+    """
+    file = Path(name)
+    words = [str(folder), name, *overrides, "", *variants, "", str(scale), os.getcwd()]
+    return {
+        "command": _hash("\0".join([*words, os.environ.get("LATECOMER_DATA", "")]).encode()),
+        "file": _hash(file.read_bytes()) if file.is_file() else "",
+        "code": _hash("".join(f"{place}:{_hash(held)}" for place, held in _code()).encode()),
+        "python": platform.python_version(),
+        **{package: _version(package) for package in _PACKAGES},
+    }
+
+
+def keep(
+    folder: Path, question: Mapping[str, str], opening: Sequence[str], answers: Sequence[str]
+) -> None:
+    """Write what a finished run said beside it, where all it depends on can be looked at again.
+
+    That is not so of methods, networks and shifts in files of somebody's own, and of shifts to
+    another data set.
+    """
+    from latecomer.eval.results.kept_cells import declared_study
+    from latecomer.models.methods.registry import method_facts
+    from latecomer.models.outside import TARGET_GROUP, offered
+
+    study = declared_study(folder)
+    foreign = {entry["name"] for entry in study["methods"]} - {*method_facts()}
+    settings = {key: value for key, value in study.items() if key not in (*_WORDS, "data")}
+    named = any(":" in text or os.path.isfile(text) for text in _texts(settings))
+    other_data = (study.get("shifts") or {}).get("dataset")
+    if foreign or named or other_data or offered() or offered(TARGET_GROUP):
+        (folder / KEPT).unlink(missing_ok=True)
+        return
+    cells = json.loads((folder / "cells.json").read_text("utf-8"))["cells"]
+    config = json.loads((folder / "cells" / cells[0] / "config.json").read_text("utf-8"))
+    kept = {
+        "asked": dict(question),
+        "data": study["data"],
+        "data_hash": config["data_hash"],
+        "opening": list(opening),
+        "cells": cells,
+        "answers": list(answers),
+        "files": {place: _hash((folder / place).read_bytes()) for place in _files(folder)},
+    }
+    write_atomic(folder / KEPT, json.dumps(kept, indent=1) + "\n")
+
+
+def said_again(
+    out: Path | None,
+    name: str,
+    overrides: Sequence[str],
+    variants: Sequence[str],
+    scale: str | None,
+) -> list[str] | None:
+    """Return what a finished run said, or None where anything is to be done or looked at.
+
+    Nothing may have changed: the command, the study file, the code, the cells, the files beside
+    them and the data, which are read.
+    """
+    from latecomer.commands.tables import duration
+    from latecomer.eval.runs.cell_directory import is_done
+
+    began = time.monotonic()
+    try:
+        folder = out or _likely_folder(name, scale)
+        kept = json.loads((folder / KEPT).read_text("utf-8"))
+        question = asked(folder, name, overrides, variants, scale)
+        same = kept["asked"] == question and all(
+            _hash((folder / place).read_bytes()) == held for place, held in kept["files"].items()
+        )
+        if not same or not all(is_done(folder / "cells" / cell) for cell in kept["cells"]):
+            return None
+        from latecomer.eval.datasets import load_dataset
+
+        if load_dataset(kept["data"]).content_hash != kept["data_hash"]:
+            return None
+        opening, answers, n = kept["opening"], kept["answers"], len(kept["cells"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # whoever looks at the run says what is wrong
+    took = duration(time.monotonic() - began)
+    return [*opening, f" {n}/{n} cell{'s' * (n > 1)}, 0 failed, {took}", *answers]
+
+
+def _likely_folder(name: str, scale: str | None) -> Path:
+    """Return the directory of a study that names none, going by the study's file."""
+    file = Path(name)
+    text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+    named = re.search(r"^study:[ ]*(\S+)", text, re.MULTILINE)
+    study = named.group(1) if named else name
+    return Path("runs") / (study if scale is None else f"{study}-{scale}")
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Name what lies in a run's directory beside its cells."""
+    for path in sorted(folder.rglob("*")):
+        place = path.relative_to(folder)
+        if place.parts[0] not in ("cells", KEPT) and path.is_file():
+            yield str(place)
+
+
+def _code() -> Iterator[tuple[str, bytes]]:
+    """Yield every file of the package, which may lie in several folders."""
+    for layer in ("", *(f".{name}" for name in _LAYERS)):
+        spec = find_spec(f"latecomer{layer}")
+        for home in (spec.submodule_search_locations if spec else None) or ():
+            for path in sorted(Path(home).glob("**/*" if layer else "*")):
+                if path.is_file() and path.suffix not in (".pyc", ".tmp"):
+                    yield f"{layer}/{path.relative_to(home)}", path.read_bytes()
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

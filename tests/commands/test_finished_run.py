@@ -1,0 +1,121 @@
+"""A finished run given again says what it said without work, unless anything changed."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from latecomer.commands import run_display
+from latecomer.commands.app import app
+
+STUDY = """
+study: again
+data: {name: npz, path: points.npz}
+split: {kind: by_class, clients: 8, novel: 2, certify: 2, classes_per_client: 2}
+methods: [local]
+train: {rounds: 1, cohort: 2, local_steps: 1, batch_size: 4}
+seeds: [0]
+"""
+
+
+def write_points(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    y = np.arange(160) % 4
+    np.savez("points.npz", x=draw.normal(size=(160, 3)).astype(np.float32), y=y)
+
+
+def run(*more: str) -> list[str]:
+    done = CliRunner().invoke(app, ["run", "again.yaml", *more], prog_name="latecomer")
+    assert done.exit_code == 0, done.output
+    return re.sub(r", \d+ s$", "", done.stdout, flags=re.MULTILINE).splitlines()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Run a small study twice, the second time with its cells there and nothing kept of it."""
+    place = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        write_points(0)
+        Path("again.yaml").write_text(STUDY)
+        run()
+        Path("runs/again/finished.json").unlink()
+        return place, run()
+
+
+def idle(*_: object, **__: object) -> None:
+    raise AssertionError("there was work")
+
+
+def append(name: str) -> None:
+    with open(name, "a", encoding="utf-8") as file:
+        file.write("\n# something else\n")
+
+
+def drop(name: str) -> None:
+    Path(name).unlink()
+
+
+def cell(name: str) -> str:
+    return str(next(Path("runs/again/cells").iterdir()) / name)
+
+
+CHANGES: dict[str, Callable[[], object]] = {
+    "data": lambda: write_points(1),
+    "study file": lambda: append("again.yaml"),
+    "rows": lambda: append("runs/again/rows.csv"),
+    "page": lambda: drop("runs/again/report.html"),
+    "table": lambda: append("runs/again/tables/accuracy.csv"),
+    "scorings": lambda: drop("runs/again/certification.jsonl"),
+    "cell": lambda: drop(cell("done")),
+    "rows of a cell": lambda: append(cell("rows.csv")),
+    "what was kept": lambda: append("runs/again/finished.json"),
+}
+
+
+def test_it_says_the_same_without_work(finished, monkeypatch):
+    place, said = finished
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(run_display, "run_and_report", idle)
+    assert said[0].endswith("2 done, nothing to run")
+    assert run() == said
+    assert run("--workers", "1") == said
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_it_is_looked_at_when_anything_changed(finished, monkeypatch, tmp_path, what):
+    copied = Path(shutil.copytree(finished[0], tmp_path / "copy"))
+    monkeypatch.chdir(copied)
+    monkeypatch.setattr("latecomer.commands.finished_run.os.getcwd", lambda: str(finished[0]))
+    with monkeypatch.context() as patch:
+        patch.setattr(run_display, "run_and_report", idle)
+        assert run() == finished[1]  # the copy itself is no change
+    looked: list[str] = []
+    monkeypatch.setattr(run_display, "run_and_report", lambda *_, **__: not looked.append(what))
+    CHANGES[what]()
+    run()
+    assert looked == [what]
+
+
+@pytest.mark.parametrize(
+    "more", [("train.rounds=1",), ("--scale", "smoke"), ("--adopt", "x"), ("--retry-failed",)]
+)
+def test_another_command_is_looked_at(finished, monkeypatch, more):
+    monkeypatch.chdir(finished[0])
+    looked: list[int] = []
+    monkeypatch.setattr(run_display, "run_and_report", lambda *_, **__: not looked.append(1))
+    run("--out", "runs/again", *more)
+    assert looked == [1]
+
+
+def test_an_edit_of_the_package_is_looked_at(finished, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    monkeypatch.setattr("latecomer.commands.finished_run._code", lambda: iter([("a.py", b"")]))
+    looked: list[int] = []
+    monkeypatch.setattr(run_display, "run_and_report", lambda *_, **__: not looked.append(1))
+    run()
+    assert looked == [1]
