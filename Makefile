@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: install quickstart test test-all lint types docs dist bench clean
+.PHONY: install quickstart test test-slow test-all lint types docs dist bench clean
 
 install: $(VENV)/run.stamp
 
@@ -13,10 +13,14 @@ quickstart: $(VENV)/run.stamp
 	$(BIN)/latecomer run quickstart
 
 # A file's tests stay in one process: many of them share a run that takes seconds.
-test test-all: SPREAD := -n logical --maxprocesses 8 --dist loadfile
+test test-slow test-all: SPREAD := -n logical --maxprocesses 8 --dist loadfile
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not theory and not browser and not cluster and not gpu"
+
+# The rest of test-all.
+test-slow: $(VENV)/test.stamp
+	$(BIN)/python -m pytest $(SPREAD) -m "(slow or theory or browser or cluster) and not gpu"
 
 test-all: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(SPREAD) -m "not gpu"

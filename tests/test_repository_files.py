@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,28 @@ def test_the_citation_is_of_this_version():
     assert citation["license"] == project["license"]
 
 
-def test_the_checks_are_those_of_ci_and_nothing_else():
-    settings, check = commands("checks.yml")
-    assert settings.startswith("git config ")
-    assert check == "bash .ci/run"
+def test_the_checks_are_the_parts_of_ci_side_by_side_with_a_cache():
+    jobs = read(GITHUB / "workflows" / "checks.yml")["jobs"].values()
+    parts = [job["env"]["PARTS"].split() for job in jobs]
+    assert parts == [["lint", "types", "docs"], ["test"], ["test-slow"]]
+    for job in jobs:
+        settings, check = (step["run"] for step in job["steps"] if "run" in step)
+        assert settings.startswith("git config ")
+        assert check == "bash .ci/run $PARTS"
+        assert "actions/cache@v4" in [step.get("uses") for step in job["steps"]]
+    assert "lint types docs test-all}" in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+def test_fast_and_slow_tests_are_all_tests():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    fast, slow, every = (
+        re.search(rf'^{name}: .*\n.* -m "(.*)"$', makefile, re.MULTILINE).group(1)
+        for name in ("test", "test-slow", "test-all")
+    )
+    for marked in product((False, True), repeat=5):
+        marks = dict(zip(("slow", "theory", "browser", "cluster", "gpu"), marked, strict=True))
+        ran = [eval(one, {}, dict(marks)) for one in (fast, slow, every)]
+        assert ran[0] + ran[1] == ran[2], marks
 
 
 def test_a_tag_builds_targets_that_exist():

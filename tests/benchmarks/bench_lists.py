@@ -1,0 +1,56 @@
+"""Commands that train nothing, against importing pandas: ``make bench``."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from contest import Finding
+from populations import SMALL
+
+REPEATS = 2 if SMALL else 5
+LISTS = ("methods", "studies", "bounds", "datasets")
+RUN = ("run", "quickstart", "train.rounds=3", "seeds=[0]", "--workers", "1", "--out", "run")
+AGAIN = {"a finished run given again": RUN, "report of a quickstart": ("report", "run")}
+
+
+def seconds(folder: Path, *arguments: str) -> float:
+    """Return the least processor time of several processes, their children's included."""
+    taken = []
+    for _ in range(REPEATS):
+        before = os.times()
+        subprocess.run([sys.executable, *arguments], cwd=folder, check=True, capture_output=True)
+        after = os.times()
+        taken.append(
+            after.children_user
+            - before.children_user
+            + after.children_system
+            - before.children_system
+        )
+    return min(taken)
+
+
+def test_commands_that_train_nothing(
+    benchmark: Any, judge: Callable[..., None], tmp_path: Path
+) -> None:
+    """Lists .7 s, a finished run 3 s and a page about 8 s where pandas takes .55 s to import."""
+    first = [sys.executable, "-m", "latecomer", *RUN]
+    benchmark.pedantic(
+        lambda: subprocess.run(first, cwd=tmp_path, check=True, capture_output=True), rounds=1
+    )
+    reading = seconds(tmp_path, "-c", "import pandas")
+    commands = {f"latecomer {name}": (name,) for name in LISTS}
+    commands |= {"latecomer status": ("status", "run"), **AGAIN}
+    judge(
+        *(
+            Finding(
+                f"{name} / import pandas",
+                taken / reading,
+                absolute={"cpu_s": taken, "import_pandas_cpu_s": reading},
+            )
+            for name, command in commands.items()
+            for taken in [seconds(tmp_path, "-m", "latecomer", *command)]
+        )
+    )
