@@ -93,7 +93,7 @@ def run_study(
     if not any((*elsewhere, adopt, retry_failed, extend, track)):
         from latecomer.commands.finished_run import said_again
 
-        if (lines := said_again(out, study, changes, variant or (), scale)) is not None:
+        if lines := said_again(out, study, changes, variant or (), scale):
             typer.echo("\n".join(lines))
             return
     from latecomer.commands.executor_options import choose_executor
@@ -101,10 +101,8 @@ def run_study(
     from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 
     flags = {
-        "workers": workers,
-        "address": address,
-        "gpus-per-cell": gpus_per_cell,
-        "memory-per-cell": memory_per_cell,
+        **{"workers": workers, "address": address},
+        **{"gpus-per-cell": gpus_per_cell, "memory-per-cell": memory_per_cell},
     }
     choice = choose_executor(executor, flags, executor_option or [])
     succeeded = run_and_report(
