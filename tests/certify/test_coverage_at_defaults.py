@@ -37,7 +37,7 @@ DELTA = 0.05
 MEANS = sorted(name for name, rule in rules_for("table").items() if rule.states == "mean")
 PAIRS = ("product,product_wor", "product,wsr_averaged", "chernoff_kl,betting_wor")
 DOORS = [*MEANS, *PAIRS]
-FEW = (5, 10, 20, 60)
+FEW = (5, 10, 20, pytest.param(60, marks=pytest.mark.theory))
 DRAWS = 2
 
 

@@ -31,20 +31,23 @@ def write_points(seed: int) -> None:
 def run(*more: str) -> list[str]:
     done = CliRunner().invoke(app, ["run", "again.yaml", *more], prog_name="latecomer")
     assert done.exit_code == 0, done.output
-    return re.sub(r", \d+ s$", "", done.stdout, flags=re.MULTILINE).splitlines()
+    return re.sub(r"(?<= failed), .*$", "", done.stdout, flags=re.MULTILINE).splitlines()
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Run a small study twice, the second time with its cells there and nothing kept of it."""
+    """Run a small study; its directory, and what the terminal said of what came out."""
     place = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         write_points(0)
         Path("again.yaml").write_text(STUDY)
-        run()
-        Path("runs/again/finished.json").unlink()
-        return place, run()
+        return place, answers(run())
+
+
+def answers(lines: list[str]) -> list[str]:
+    """Return what follows the count of cells, and that count."""
+    return lines[lines.index(" 2/2 cells, 0 failed") :]
 
 
 def idle(*_: object, **__: object) -> None:
@@ -81,9 +84,12 @@ def test_it_says_the_same_without_work(finished, monkeypatch):
     place, said = finished
     monkeypatch.chdir(place)
     monkeypatch.setattr(run_display, "run_and_report", idle)
-    assert said[0].endswith("2 done, nothing to run")
-    assert run() == said
-    assert run("--workers", "1") == said
+    again = run()
+    assert again[0].startswith("again: 2 cells (1 method x 1 seed, ")
+    assert again[0].endswith("2 done, nothing to run")
+    assert again[1].startswith(" npz: 160 samples")
+    assert answers(again) == said
+    assert run("--workers", "1") == again
 
 
 @pytest.mark.parametrize("what", CHANGES)
@@ -93,7 +99,7 @@ def test_it_is_looked_at_when_anything_changed(finished, monkeypatch, tmp_path, 
     monkeypatch.setattr("latecomer.commands.finished_run.os.getcwd", lambda: str(finished[0]))
     with monkeypatch.context() as patch:
         patch.setattr(run_display, "run_and_report", idle)
-        assert run() == finished[1]  # the copy itself is no change
+        assert answers(run()) == finished[1]  # the copy itself is no change
     looked: list[str] = []
     monkeypatch.setattr(run_display, "run_and_report", lambda *_, **__: not looked.append(what))
     CHANGES[what]()
