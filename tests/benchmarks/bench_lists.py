@@ -35,7 +35,7 @@ def seconds(folder: Path, *arguments: str) -> float:
 def test_commands_that_train_nothing(
     benchmark: Any, judge: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Lists .7 s, a finished run 3 s and a page about 8 s where pandas takes .55 s to import."""
+    """Lists at most .7 s and a finished run 3 s, where pandas takes .55 s to import."""
     first = [sys.executable, "-m", "latecomer", *RUN]
     benchmark.pedantic(
         lambda: subprocess.run(first, cwd=tmp_path, check=True, capture_output=True), rounds=1

@@ -87,7 +87,7 @@ def test_it_says_the_same_without_work(finished, monkeypatch):
     again = run()
     assert again[0].startswith("again: 2 cells (1 method x 1 seed, ")
     assert again[0].endswith("2 done, nothing to run")
-    assert again[1].startswith(" npz: 160 samples")
+    assert again[1].startswith(" points: 160 samples")
     assert answers(again) == said
     assert run("--workers", "1") == again
 
