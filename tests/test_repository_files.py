@@ -38,7 +38,7 @@ def test_the_checks_are_the_parts_of_ci_side_by_side_with_a_cache():
         assert settings.startswith("git config ")
         assert check == "bash .ci/run $PARTS"
         assert "actions/cache@v4" in [step.get("uses") for step in job["steps"]]
-    assert "lint types docs test-all}" in (ROOT / ".ci" / "run").read_text("utf-8")
+    assert "\nmake install lint types docs test-all\n" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 def test_fast_and_slow_tests_are_all_tests():
