@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.certify.further_statements import Compared, Step
-from latecomer.certify.populations import Shifted
 from latecomer.certify.statements import LossCertificate
+
+if TYPE_CHECKING:
+    from latecomer.certify.further_statements import Compared, Step
+    from latecomer.certify.populations import Shifted
 
 _QUESTION = (
     "Were these clients drawn from a finite set (cut from one data set, say)? Then certify with"
@@ -54,12 +57,12 @@ class LossAnswers(LossCertificate):
     delta: float = 0.05
     losses: tuple[float, ...] = ()
     radii: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    shifts: Mapping[str, Shifted] = field(default_factory=dict)
+    shifts: "Mapping[str, Shifted]" = field(default_factory=dict)
     above: Mapping[float, Certificate] = field(default_factory=dict)
-    curve: tuple[Certificate, list[Step]] | None = None
+    curve: "tuple[Certificate, list[Step]] | None" = None
     by: str = ""
     groups: Mapping[str, LossCertificate] = field(default_factory=dict)
-    against: Compared | None = None
+    against: "Compared | None" = None
     other: str = ""
     independent: bool = False
     order: str = ""

@@ -6,22 +6,11 @@ from dataclasses import dataclass, fields, replace
 from os import PathLike, fspath
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.checks import failure_probability
 from latecomer.certify.answers import LossAnswers
-from latecomer.certify.further_statements import (
-    Compared,
-    Step,
-    certify_groups,
-    compared,
-    share_curve,
-    shares_above,
-)
-from latecomer.certify.lines import certified_lines, mean_lines, next_lines, sample_lines
-from latecomer.certify.populations import Shifted, within
-from latecomer.certify.printed import plain
 from latecomer.certify.result import Shown, Stated
 from latecomer.certify.rule import DEFAULT_RULE
 from latecomer.certify.sample import Sample, check_options, checked, drawn_seed, sample_of
@@ -35,17 +24,12 @@ from latecomer.certify.statements import (
     next_client,
 )
 from latecomer.certify.table import LossTable, Order, Source, read_losses
-from latecomer.certify.together import Together, n_statements, together
-from latecomer.certify.topics import (
-    against,
-    groups,
-    loss_statements,
-    of_ball,
-    shifts,
-    statement_rows,
-    tails,
-)
 from latecomer.errors import InputError
+
+if TYPE_CHECKING:
+    from latecomer.certify.further_statements import Compared, Step
+    from latecomer.certify.populations import Shifted
+    from latecomer.certify.together import Together
 
 _BALLS = ("kl", "tv", "chi2", "subgroup")
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
@@ -56,12 +40,17 @@ class CertifiedLosses(LossAnswers, Shown):
     """`LossAnswers` as the terminal, a notebook, JSON and a page show them."""
 
     @property
-    def together(self) -> Together:
+    def together(self) -> "Together":
         """How surely all statements hold at once, and the level of each."""
+        from latecomer.certify.together import together
+
         return together(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dicts: what was asked for and no more."""
+        from latecomer.certify.printed import plain
+        from latecomer.certify.topics import loss_statements
+
         told: dict[str, Any] = {
             "shifts": [self._shift(ball) for ball in self.shifts],
             "tails": self._tails(),
@@ -80,11 +69,15 @@ class CertifiedLosses(LossAnswers, Shown):
 
     def __str__(self) -> str:
         """Return what ``latecomer certify`` prints."""
+        from latecomer.certify.lines import certified_lines
+
         return "\n".join(certified_lines(self))
 
     @property
     def sentence(self) -> str:
         """What is proved of the mean loss; with the rule conformal, of the next client's loss."""
+        from latecomer.certify.topics import loss_statements
+
         return loss_statements(self)[0]
 
     @property
@@ -94,6 +87,8 @@ class CertifiedLosses(LossAnswers, Shown):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one record per statement: topic, what is bounded, by how much, its sentence."""
+        from latecomer.certify.topics import statement_rows
+
         return statement_rows(self)
 
     def report(self, path: str | PathLike[str], *, source: str = "losses") -> Path:
@@ -103,6 +98,8 @@ class CertifiedLosses(LossAnswers, Shown):
         return write_report(self, path, source=source)
 
     def _shift(self, ball: str) -> dict[str, Any]:
+        from latecomer.certify.topics import of_ball
+
         shifted = self.shifts[ball]
         said = [one.sentence for one in of_ball(self, shifted, self.radii[ball]) if one.sentence]
         record: dict[str, Any] = {"ball": ball, "statements": said}
@@ -115,6 +112,8 @@ class CertifiedLosses(LossAnswers, Shown):
         return record
 
     def _tails(self) -> dict[str, Any]:
+        from latecomer.certify.topics import tails
+
         if not self.above and self.curve is None:
             return {}
         record: dict[str, Any] = {}
@@ -130,7 +129,7 @@ class CertifiedLosses(LossAnswers, Shown):
         return record | {"statements": tails(self, self.above, self.curve).sentences}
 
 
-def _compared(compared: Compared | None) -> dict[str, Any]:
+def _compared(compared: "Compared | None") -> dict[str, Any]:
     if compared is None:
         return {}
     return {
@@ -166,7 +165,7 @@ class ShareCurve(Stated):
     """
 
     certificate: Certificate
-    steps: tuple[Step, ...]
+    steps: "tuple[Step, ...]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +241,8 @@ class Losses:
         return self.table.losses
 
     def __str__(self) -> str:
+        from latecomer.certify.lines import sample_lines
+
         return "\n".join(sample_lines(self.sample))
 
     def mean(self) -> MeanLoss:
@@ -256,6 +257,8 @@ class Losses:
         InputError
             The rule bounds no mean.
         """
+        from latecomer.certify.lines import mean_lines
+
         found = mean_loss(self.sample, self.best_of, self.delta)
         return replace(found, words=tuple(mean_lines(found)))
 
@@ -275,6 +278,8 @@ class Losses:
         InputError
             ``alpha`` is illegal, or the whole pool was scored.
         """
+        from latecomer.certify.lines import next_lines
+
         found = next_client(self.sample, float(checked(failure_probability, "alpha", alpha)))
         return replace(found, words=tuple(next_lines(found)))
 
@@ -290,6 +295,9 @@ class Losses:
         -------
         SharesAbove
         """
+        from latecomer.certify.further_statements import shares_above
+        from latecomer.certify.topics import tails
+
         found = shares_above(self.sample, thresholds, self.delta)
         return SharesAbove(found, words=tuple(tails(self, found, None).lines))
 
@@ -300,13 +308,16 @@ class Losses:
         -------
         ShareCurve
         """
+        from latecomer.certify.further_statements import share_curve
+        from latecomer.certify.topics import tails
+
         width, steps = share_curve(self.sample, self.delta)
         told = tails(self, {}, (width, steps)).lines
         return ShareCurve(width, tuple(steps), words=tuple(told))
 
     def within(
         self, ball: str, radii: Sequence[float] = (), *, target: float | None = None
-    ) -> Shifted:
+    ) -> "Shifted":
         """Bound the mean loss of every population within radii of the one that was scored.
 
         Parameters
@@ -322,6 +333,9 @@ class Losses:
         -------
         Shifted
         """
+        from latecomer.certify.populations import within
+        from latecomer.certify.topics import shifts
+
         reach = tuple(radii)
         found = within(self.sample, ball, reach, target, delta=self.delta)
         return replace(found, words=tuple(shifts(self, (found, reach)).lines))
@@ -346,6 +360,9 @@ class Losses:
         InputError
             The clients are of a pool, or the source has no such column or no longer these losses.
         """
+        from latecomer.certify.further_statements import certify_groups
+        from latecomer.certify.topics import groups
+
         if self.pool_size is not None:
             raise InputError(
                 "--by needs independent clients: the groups' parts of a pool are not known"
@@ -371,7 +388,7 @@ class Losses:
             raise InputError(f"{column}: the source no longer holds the losses that were read")
         return replace(read, order=self.table.order)
 
-    def against(self, other: Source) -> Compared:
+    def against(self, other: Source) -> "Compared":
         """Compare with another model's losses on the same clients: mean difference, share worse.
 
         Parameters
@@ -382,6 +399,9 @@ class Losses:
         -------
         Compared
         """
+        from latecomer.certify.further_statements import compared
+        from latecomer.certify.topics import against
+
         theirs = read_losses(other, loss_max=self.sample.loss_max)
         found = compared(self.sample, theirs, self.delta)
         told = against(found, _called(other), self.delta).lines
@@ -543,6 +563,8 @@ def _sharing(
     against: Source | None,
 ) -> "Losses":
     """Give each statement that is asked for its share of delta."""
+    from latecomer.certify.together import n_statements
+
     number = n_statements(
         one.sample.rule,
         balls=len(balls),
@@ -583,7 +605,7 @@ def _all_of(
     )
 
 
-def _curve(one: "Losses") -> tuple[Certificate, list[Step]]:
+def _curve(one: "Losses") -> "tuple[Certificate, list[Step]]":
     found = one.curve()
     return found.certificate, list(found.steps)
 

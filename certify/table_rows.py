@@ -10,8 +10,6 @@ import numpy as np
 
 from latecomer.bounds.certificate import Array
 from latecomer.errors import InputError, nearest
-from latecomer.reading.column_names import averaged_over, client_hint
-from latecomer.reading.delimited import decimal_comma
 from latecomer.reading.ids import Spellings, refuse_alike, refuse_clients
 from latecomer.reading.single_numbers import one_number, told
 
@@ -46,6 +44,8 @@ class Rows:
     def hint(self, wanted: str, names: Sequence[str]) -> str:
         """Return what may help somebody whose source lacks a column; maybe nothing."""
         if wanted == "client":
+            from latecomer.reading.column_names import client_hint
+
             return client_hint(names)
         if wanted == "loss" and "label" in names:
             return "; it holds points: say --score (score_points in Python)"
@@ -175,6 +175,8 @@ class Rows:
         if len(self.loss) > len(self.numbers):
             clients = "1 client" if len(self.numbers) == 1 else f"{len(self.numbers)} clients"
             notes.append(f"{len(self.loss)} rows of {clients}, averaged")
+            from latecomer.reading.column_names import averaged_over
+
             over = averaged_over(self.columns)
             if over:
                 notes.append(
@@ -226,6 +228,8 @@ def _number(where: str, name: str, value: Any) -> float:
     """Return a finite float."""
     number = one_number(value)
     if not math.isfinite(number):
+        from latecomer.reading.delimited import decimal_comma
+
         hint = decimal_comma(value)
         raise InputError(f"{where}: {name} must be a finite number, got {told(value)}{hint}")
     return number

@@ -41,7 +41,6 @@ FLOORS = {
             "bands",
             "planning",
             "printed",
-            "records",
             "result",
             "rules",
             "table_rows",

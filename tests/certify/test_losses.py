@@ -1,5 +1,7 @@
 """One table read once: every statement is a method, in the words and numbers of the terminal."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +157,15 @@ def test_what_a_sample_cannot_say_is_refused_in_one_line(asked: Any, call: Any, 
 def test_a_sample_is_checked_when_it_is_read(asked: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         latecomer.losses(FRAME, **asked)
+
+
+def test_certifying_a_list_loads_few_modules() -> None:
+    code = (
+        "import sys, latecomer; latecomer.certify_losses([0.1] * 30 + [0.2] * 5, seed=1);"
+        "print(sum(name.partition('.')[0] == 'latecomer' for name in sys.modules));"
+        "print(*{'pydantic', 'pandas', 'torch', 'scipy.special', 'scipy.stats'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    number, heavy = done.stdout.splitlines()
+    assert int(number) <= 40
+    assert heavy == ""
