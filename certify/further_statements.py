@@ -8,9 +8,8 @@ import numpy as np
 
 from latecomer.bounds.certificate import Array, Certificate
 from latecomer.bounds.checks import failure_probability, real
-from latecomer.bounds.held_out.counting import clopper_pearson, pool_fraction
 from latecomer.bounds.held_out.differences import mean_difference
-from latecomer.certify.bands import share_band
+from latecomer.certify.bands import share_above, share_band
 from latecomer.certify.result import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULE_WITHOUT_ORDERS, RULES
 from latecomer.certify.sample import Sample, checked, drawn_seed, sample_of, tagged
@@ -77,12 +76,7 @@ def shares_above(
         )
     certificates, share = {}, delta / len(levels)
     for level in levels:
-        bad = int((given.losses > level).sum())
-        if given.pool_size is None:
-            issued = clopper_pearson(n_errors=bad, n_samples=given.n_clients, delta=share)
-        else:
-            sizes = {"n_sampled": given.n_clients, "pool_size": given.pool_size}
-            issued = pool_fraction(n_exceeding=bad, delta=share, **sizes)
+        issued = share_above(given.losses, level, delta=share, pool_size=given.pool_size)
         about = replace(issued, population="unseen-client", loss_max=1.0)
         certificates[level] = _counted(about, given, _THRESHOLDS_FIRST)
     return certificates
@@ -133,18 +127,11 @@ def certify_curve(
 
 def share_curve(given: Sample, delta: float) -> tuple[Certificate, list[Step]]:
     """Bound the curve of `certify_curve` for a sample that is read and checked."""
-    k = given.n_clients
     if delta > 0.5:
         raise InputError(f"delta must be at most 1/2 for a curve, got {delta:g}")
-    band = share_band(k, delta=delta, pool_size=given.pool_size)
-    # The losses are sorted: one call counts the clients up to every threshold.
-    thresholds = np.unique(np.append(given.losses, 0.0))
-    below = np.searchsorted(given.losses, thresholds, side="right")
-    sampled = (k - below) / k
-    upper = np.where(thresholds < given.loss_max, band.limits[below], 0.0)
-    steps = list(zip(thresholds.tolist(), sampled.tolist(), upper.tolist(), strict=True))
-    made = band.certificate(delta)
-    return _counted(replace(made, population="unseen-client"), given), steps
+    band = share_band(given.n_clients, delta=delta, pool_size=given.pool_size)
+    made = replace(band.certificate(delta), population="unseen-client")
+    return _counted(made, given), band.steps(given.losses, given.loss_max)
 
 
 def certify_groups(

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from latecomer.bounds.certificate import Array, Certificate, rounded_up
 from latecomer.bounds.checks import real
@@ -191,10 +192,8 @@ def _issued(
     """Return the certificate at all radii, who bet for it, and target -> breaking radius."""
     betting, grid, told = _betting(given, ball, delta, near)
     issue, breaks = _functions(betting, ball, delta, grid)
-    whole, unshifted = issue(reach), reach == no_shift(ball)
-    if unshifted.any():
-        whole = started_at(whole, unshifted, float(given.bounded(delta)))
-    tags = given.rule if unshifted.any() else betting.rule
+    whole = from_the_mean(issue(reach), reach, ball, lambda: float(given.bounded(delta)))
+    tags = given.rule if (reach == no_shift(ball)).any() else betting.rule
     made = tagged(scaled_to(whole, given.loss_max), tags, given)
     assumed = (*made.assumptions, *told, apart(ball))
     return replace(made, assumptions=assumed), betting.rule.name, breaks
@@ -250,25 +249,81 @@ def _functions(
 ) -> tuple[Callable[[Array], Certificate], Callable[[Array], Array]]:
     """Return functions radii -> certificate, target -> breaking radius, by one bet or a union."""
     rule = given.rule
-    asked: dict[str, Any] = {"losses": given.unit(), "delta": delta}
     if rule.name in _BETS:
-        asked |= {"bets": _BETS[rule.name](given), "ball": ball}
-        asked |= {"points": grid.points, "weights": grid.weights}
-        return (
-            lambda radii: ball_mixture(radius=radii, **asked),
-            lambda aim: breaking_radius(target=aim, **asked),
-        )
+        return bet_on(given.unit(), ball=ball, delta=delta, bets=_BETS[rule.name](given), grid=grid)
     if "zero_one" in rule.doors:
         return _of_shares(float(given.bounded(delta)), given, ball, delta)
     calculator, radius, points = _UNION[ball]
-    asked |= {points: DUALS[ball].points, "rule": _each_point(rule, given)}
+    named = {points: DUALS[ball].points, "rule": _each_point(rule, given)}
 
     def issue(radii: Array) -> Certificate:
-        return calculator(**{radius: radii}, **asked)
+        return calculator(losses=given.unit(), delta=delta, **{radius: radii}, **named)
 
     return issue, lambda aim: widest(
         lambda reach: issue(reach).value < aim, DUALS[ball].radius_at, aim.shape
     )
+
+
+def bet_on(
+    losses: ArrayLike,
+    *,
+    ball: str,
+    delta: float,
+    bets: Bets | None = None,
+    grid: Grid | None = None,
+) -> tuple[Callable[[Array], Certificate], Callable[[Array], Array]]:
+    """Return functions radii -> certificate and target -> breaking radius, all by one bet.
+
+    Parameters
+    ----------
+    losses : array_like, in [0, 1]
+    ball : {"kl", "tv", "chi2", "subgroup"}
+    delta : float
+        Failure probability of all radii and targets together.
+    bets : Bets, optional
+        The product's unless given.
+    grid : Grid, optional
+        Where the bets lie; the ball's own grid with equal weights unless given.
+
+    Examples
+    --------
+    >>> issue, breaks = bet_on([0.1, 0.2] * 20, ball="kl", delta=0.05)
+    >>> issue(np.array([0.0, 0.1])).value.round(4).tolist(), breaks(np.array(0.4)).round(3).tolist()
+    ([0.25, 0.3566], 0.157)
+    """
+    points, weights = (None, None) if grid is None else (grid.points, grid.weights)
+
+    def issue(radii: Array) -> Certificate:
+        return ball_mixture(
+            losses=losses,
+            radius=radii,
+            delta=delta,
+            ball=ball,
+            points=points,
+            weights=weights,
+            bets=bets,
+        )
+
+    def breaks(target: Array) -> Array:
+        return breaking_radius(
+            losses=losses,
+            target=target,
+            delta=delta,
+            ball=ball,
+            points=points,
+            weights=weights,
+            bets=bets,
+        )
+
+    return issue, breaks
+
+
+def from_the_mean(
+    whole: Certificate, reach: Array, ball: str, mean: Callable[[], float]
+) -> Certificate:
+    """Let a curve start from the mean's own certificate, where no shift is among the radii."""
+    unshifted = reach == no_shift(ball)
+    return started_at(whole, unshifted, mean()) if unshifted.any() else whole
 
 
 def _of_shares(

@@ -1,6 +1,6 @@
 """The rules that certificates are issued by, and how clients must have been drawn for each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -51,11 +51,24 @@ MEAN_RULES: Mapping[str, Rule] = MappingProxyType(
 """Rules of the mean for held-out clients' scores; ``best_of`` chooses among them."""
 
 
-def best_of_rule(names: Sequence[str]) -> Rule:
+def _as_issued(issued: Certificate, rule: Rule) -> Certificate:
+    return issued
+
+
+def best_of_rule(
+    names: Sequence[str], told: Callable[[Certificate, Rule], Certificate] = _as_issued
+) -> Rule:
     """Return the rule that takes the smallest of several bounds and pays for the choice.
 
     Each has an equal part of the failure probability: all bounds hold together, so the smallest
     does.  Which one is smallest depends on the scores, so the assumptions of all must hold.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Rules of the mean.
+    told : callable
+        Says of each rule's bound what it is about, before the smallest is taken.
 
     Examples
     --------
@@ -67,13 +80,14 @@ def best_of_rule(names: Sequence[str]) -> Rule:
 
     def smallest(asked: Asked) -> Certificate:
         part = replace(asked, level=asked.level / len(parts))
-        each = {rule.name: rule.bound(part) for rule in parts if rule.bound is not None}
+        each = {rule.name: told(rule.bound(part), rule) for rule in parts if rule.bound is not None}
         best = min(each.values(), key=float)
         drawn = {one.sampling for one in each.values()}
         return replace(
             best,
             delta={f"clients, {name}": one.delta_total for name, one in each.items()},
             sampling=best.sampling if len(drawn) == 1 else "iid",
+            assumptions=tuple(dict.fromkeys(s for one in each.values() for s in one.assumptions)),
             rigorous=all(one.rigorous for one in each.values()),
         )
 

@@ -200,6 +200,39 @@ def test_an_import_that_climbs_is_found(tmp_path, line):
     assert all(one.startswith("measures/mine imports latecomer.eval.r") for one in found)
 
 
+def files():
+    """Map the modules of the package to what each imports of it, wherever the import stands.
+
+    Layers' front doors are left out: each shows all of its layer, on first use.
+    """
+    paths = {}
+    for layer in (*LAYERS, "commands", "cli"):
+        for path in modules(layer):
+            inside = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(("latecomer", *(inside[1:] if layer == "cli" else inside)))
+            if not name.endswith("__init__"):
+                paths[name] = path
+    return {name: {one for one in imports(path) if one in paths} for name, path in paths.items()}
+
+
+def circles(graph):
+    """Remove what imports nothing that is left, until all that is left runs in circles."""
+    left = dict(graph)
+    while ends := {name for name, to in left.items() if not to & left.keys()}:
+        left = {name: to for name, to in left.items() if name not in ends}
+    return sorted(left)
+
+
+def test_no_file_imports_one_that_imports_it():
+    graph = files()
+    assert len(graph) > 300
+    assert circles(graph) == []
+
+
+def test_a_circle_of_files_is_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("layer", [*LAYERS, "commands", "cli"])
 def test_nothing_is_imported_by_folder_or_relatively(layer):
     wrong = [

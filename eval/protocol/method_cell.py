@@ -225,8 +225,15 @@ def evaluate_method(
     setup, rows, tuned = _with_rate(setup, state, cell)
     method, task, federation = setup.method, setup.task, setup.federation
     scored = _scored(setup, state, cell)
-    look: dict[str, Any] = {"classes": setup.classes, "predictor": setup.judged, "seed": setup.seed}
-    rows += scored.rows + blindness_rows(method, task, state, federation.seen, **look)
+    rows += scored.rows + blindness_rows(
+        method,
+        task,
+        state,
+        federation.seen,
+        classes=setup.classes,
+        predictor=setup.judged,
+        seed=setup.seed,
+    )
     unshifted = federation.seen, federation.novel
     rows += choice_rows(method, task, state, unshifted, classes=setup.classes)
 

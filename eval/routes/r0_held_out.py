@@ -105,16 +105,22 @@ def _curve(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]
 
 def _populations(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
     rule, radii = str(entry.rule), entry.radii or entry.shares or ()
-    how: dict[str, Any] = {"rule": rule, "radii": radii, "bets": entry.bets or "product"}
-    certified = certify_populations(scored, delta=level, target=entry.target, **how)
-    for place, (radius, issued) in enumerate(certified.at.items()):
-        once: dict[str, Any] = {}
-        if not place:
-            told = [{"ball": ball_of(rule), **step} for step in certified.curve]
-            once = {"curve": tuple(told), "table": "population_curve"}
-            if entry.target is not None and certified.breaking is not None:
-                once["breaking"] = entry.target, certified.breaking
-        yield _Statement(f"@{radius:g}", issued, "certified_population", **once)
+    certified = certify_populations(
+        scored,
+        rule=rule,
+        radii=radii,
+        delta=level,
+        target=entry.target,
+        bets=entry.bets or "product",
+    )
+    # What belongs to the whole curve is written once, with the first radius.
+    curve = tuple({"ball": ball_of(rule), **step} for step in certified.curve)
+    target, breaking = entry.target, certified.breaking
+    breaks = None if target is None or breaking is None else (target, breaking)
+    for radius, issued in certified.at.items():
+        name, metric = f"@{radius:g}", "certified_population"
+        yield _Statement(name, issued, metric, None, curve, "population_curve", breaks)
+        curve, breaks = (), None
 
 
 _Stating = Callable[[Scored, HeldOut, float], Iterator[_Statement]]

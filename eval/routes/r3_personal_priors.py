@@ -151,27 +151,27 @@ def certify_personal(request: Request[PersonalPrior]) -> Findings:
     if not tuned or not all(one.fixed for one in tuned):
         return Findings([], [])
     distances = [one.distance for one in tuned]
-    settings: dict[str, Any] = {
-        "n_samples": len(tuned[0].measured),
-        "delta": entry.delta / request.n_seeds,
-        "draws_share": entry.draws_share,
-        "client_share": entry.client_share,
-        "n_priors": len(entry.alphas),
-    }
+    n_samples = len(tuned[0].measured)
+
+    def pooled(errors: NDArray[np.float64], alpha: float) -> Certificate:
+        return pooled_certificate(
+            errors,
+            distances,
+            alpha=alpha,
+            n_samples=n_samples,
+            delta=entry.delta / request.n_seeds,
+            draws_share=entry.draws_share,
+            client_share=entry.client_share,
+            n_priors=len(entry.alphas),
+        )
 
     def drawn(alpha: float, draws: int, purpose: int) -> NDArray[np.float64]:
         return np.array([_errors(request, one, alpha, draws, purpose) for one in tuned])
 
-    tried = {
-        alpha: float(
-            pooled_certificate(drawn(alpha, 1, _CHOOSE), distances, alpha=alpha, **settings)
-        )
-        for alpha in entry.alphas
-    }
+    tried = {alpha: float(pooled(drawn(alpha, 1, _CHOOSE), alpha)) for alpha in entry.alphas}
     alpha = min(tried, key=tried.__getitem__)
     errors = drawn(alpha, entry.draws, _CERTIFY)
-    issued = pooled_certificate(errors, distances, alpha=alpha, **settings)
-    issued = _tagged(issued, federation.split, settings["n_samples"])
+    issued = _tagged(pooled(errors, alpha), federation.split, n_samples)
     where = {
         "classes": request.cell.evaluation.classes,
         **federation.certification.condition(),

@@ -45,6 +45,7 @@ from latecomer.certify.rule import (
     RULES,
     Asked,
     Rule,
+    best_of_rule,
     rules_for,
 )
 from latecomer.errors import InputError, nearest
@@ -236,8 +237,7 @@ def certify_scores(scored: Scored, *, rule: str, level: float) -> Certificate:
             f"rule must be one of {', '.join(legal)}, got rule={rule}{nearest(rule, legal)}"
         )
     scored.check(chosen)
-    asked = Asked(scored.losses, level, scored.pool_size, scored.orders_seed)
-    return scored.tagged(chosen.bound(asked), chosen)
+    return scored.tagged(_bounded(scored, chosen, level), chosen)
 
 
 def certify_best(scored: Scored, *, rules: Sequence[str], delta: float) -> Certificate:
@@ -272,15 +272,15 @@ def certify_best(scored: Scored, *, rules: Sequence[str], delta: float) -> Certi
     if wrong or len(set(rules)) < max(2, len(rules)):
         legal = ", ".join(MEAN_RULES)
         raise InputError(f"rules must be two or more different ones of {legal}, got {list(rules)}")
-    each = {rule: certify_scores(scored, rule=rule, level=delta / len(rules)) for rule in rules}
-    best = min(each.values(), key=float)
-    ledger = {f"clients, {rule}": one.delta_total for rule, one in each.items()}
+    for rule in rules:
+        scored.check(MEAN_RULES[rule])
+    best = _bounded(scored, best_of_rule(rules, scored.tagged), delta)
     paid = f"the smallest of {len(rules)} certificates ({', '.join(rules)}), which share delta"
-    # Which one is smallest depends on the scores: the assumptions of all of them must hold.
-    assumed = dict.fromkeys(text for one in each.values() for text in one.assumptions)
-    return replace(
-        best,
-        delta=MappingProxyType(ledger),
-        assumptions=(*assumed, paid),
-        rigorous=all(one.rigorous for one in each.values()),
-    )
+    return replace(best, assumptions=(*best.assumptions, paid))
+
+
+def _bounded(scored: Scored, rule: Rule, level: float) -> Certificate:
+    """Return what a rule's calculator says of the scores, in the order of the clients."""
+    if rule.bound is None:
+        raise TypeError(f"rule {rule.name} bounds no mean")
+    return rule.bound(Asked(scored.losses, level, scored.pool_size, scored.orders_seed))

@@ -21,10 +21,9 @@ import numpy as np
 from latecomer.bounds.certificate import Array, Certificate
 from latecomer.bounds.held_out.bets import product_mixture_bets
 from latecomer.bounds.held_out.betting import BET_WEIGHTS, product_mixture
-from latecomer.bounds.shift.ball_mixture import ball_mixture, breaking_radius
-from latecomer.bounds.shift.balls import started_at
 from latecomer.bounds.shift.duals import DUALS
 from latecomer.bounds.shift.planned_grid import planned_grid
+from latecomer.certify.populations import bet_on, from_the_mean
 from latecomer.certify.rule import RULES
 from latecomer.eval.routes.scored_clients import Scored
 
@@ -108,18 +107,17 @@ def certify_populations(
     """
     scored.check(RULES[rule])
     ball = ball_of(rule)
-    asked: dict[str, Any] = {"losses": scored.losses, "ball": ball, "delta": delta}
     grid = np.union1d(DUALS[ball].radius_at(_PLACES), radii)
     if bets == "product":
-        whole = ball_mixture(radius=grid, **asked)
+        issue, breaks = bet_on(scored.losses, ball=ball, delta=delta)
+        whole = issue(grid)
     else:
         plan = planned_grid(ball=ball, radii=radii, n_clients=len(scored.scores), delta=delta)
-        asked |= {"points": plan.points, "weights": plan.weights}
-        asked |= {"bets": product_mixture_bets(weights=BET_WEIGHTS)}
+        near = product_mixture_bets(weights=BET_WEIGHTS)
+        issue, breaks = bet_on(scored.losses, ball=ball, delta=delta, bets=near, grid=plan)
         own = product_mixture(losses=scored.losses, delta=delta, weights=BET_WEIGHTS)
-        unshifted = grid == DUALS[ball].radius_at(np.array(0.0))
-        whole = started_at(ball_mixture(radius=grid, **asked), unshifted, float(own))
-    breaking = None if target is None else float(breaking_radius(target=target, **asked))
+        whole = from_the_mean(issue(grid), grid, ball, lambda: float(own))
+    breaking = None if target is None else float(breaks(np.asarray(target)))
     at, curve = _told(whole, grid, radii, rising=ball != "subgroup")
     tagged = {radius: scored.tagged(one, RULES[rule]) for radius, one in at.items()}
     return Populations(tagged, curve, breaking)

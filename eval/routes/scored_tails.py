@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.held_out.counting import clopper_pearson, pool_fraction
-from latecomer.certify.bands import BANDS, share_band
+from latecomer.certify.bands import BANDS, share_above, share_band
 from latecomer.certify.rule import RULES
 from latecomer.eval.routes.scored_clients import Scored
+
+_ONE_DRAW = (
+    "the model, the threshold and the number of clients were fixed before the first score was seen",
+    "a client's error exceeds the threshold or not: one 0/1 draw a client",
+)
 
 
 def fractions_above(
@@ -25,8 +29,7 @@ def fractions_above(
 ) -> dict[float, Certificate]:
     """Bound, for each threshold, the share of clients whose error exceeds it.
 
-    Clopper-Pearson over clients where these are independent draws (one client is one 0/1 draw), the
-    exact hypergeometric limit in a finite pool.  The thresholds share ``delta`` equally: all the
+    By `share_above`.  The thresholds share ``delta`` equally: all the
     bounds hold together with probability 1 - delta.
 
     Parameters
@@ -52,27 +55,14 @@ def fractions_above(
     {0.2: 0.075, 0.5: 0.05}
     """
     scored.check(RULES["fraction_above"])
-    share, k = delta / len(thresholds), len(scored.scores)
+    share, losses, pool = delta / len(thresholds), np.array(scored.losses), _pool(scored)
     fractions = {}
     for threshold in thresholds:
-        above = int(sum(loss > threshold for loss in scored.losses))
-        if scored.sampling == "iid":
-            issued = clopper_pearson(n_errors=above, n_samples=k, delta=share)
+        issued = share_above(losses, threshold, delta=share, pool_size=pool)
+        if pool is None:
             sampled = issued.terms["empirical_risk"]
             terms = {"sampled_share": sampled, "price": issued.terms["price"]}
-            issued = replace(
-                issued,
-                terms=MappingProxyType(terms),
-                assumptions=(
-                    "the model, the threshold and the number of clients were fixed before the "
-                    "first score was seen",
-                    "a client's error exceeds the threshold or not: one 0/1 draw a client",
-                ),
-            )
-        else:
-            issued = pool_fraction(
-                n_exceeding=above, n_sampled=k, pool_size=scored.pool_size or k, delta=share
-            )
+            issued = replace(issued, terms=MappingProxyType(terms), assumptions=_ONE_DRAW)
         named = f"a bound of the share of clients with error above {threshold:g}"
         if len(thresholds) > 1:
             named += f"; the {len(thresholds)} thresholds share delta, their bounds hold at once"
@@ -115,17 +105,12 @@ def error_curve(
     (0.1083, [(0.0, 0.5), (0.1, 0.0)])
     """
     scored.check(RULES["error_curve"])
-    k, pool = len(scored.scores), None
-    if scored.sampling != "iid":
-        pool = scored.pool_size or k
-    found = share_band(k, delta=delta, pool_size=pool, band=band)
-    losses = np.array(scored.losses)
-    steps = []
-    for threshold in np.unique(np.append(losses, 0.0)).tolist():
-        below = int((losses <= threshold).sum())
-        # Nobody's error is above 1.
-        upper = float(found.limits[below]) if threshold < 1 else 0.0
-        sampled = float((losses > threshold).mean())
-        steps.append({"threshold": threshold, "sampled": sampled, "upper": upper})
-    made = found.certificate(delta)
-    return scored.tagged(made, RULES["error_curve"]), steps
+    found = share_band(len(scored.scores), delta=delta, pool_size=_pool(scored), band=band)
+    names = ("threshold", "sampled", "upper")
+    steps = [dict(zip(names, step, strict=True)) for step in found.steps(np.array(scored.losses))]
+    return scored.tagged(found.certificate(delta), RULES["error_curve"]), steps
+
+
+def _pool(scored: Scored) -> int | None:
+    """Return the size of the pool that shares are counted in; None for independent clients."""
+    return None if scored.sampling == "iid" else scored.pool_size or len(scored.scores)
