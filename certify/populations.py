@@ -289,7 +289,7 @@ def bet_on(
     --------
     >>> issue, breaks = bet_on([0.1, 0.2] * 20, ball="kl", delta=0.05)
     >>> issue(np.array([0.0, 0.1])).value.round(4).tolist(), breaks(np.array(0.4)).round(3).tolist()
-    ([0.25, 0.3566], 0.157)
+    ([0.25, 0.3566], 0.16)
     """
     points, weights = (None, None) if grid is None else (grid.points, grid.weights)
 
