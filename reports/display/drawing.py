@@ -22,6 +22,7 @@ P = ParamSpec("P")
 Looks = Mapping[str, Look]
 # More curves than colours only hide each other: then the best few are named.
 MOST_CURVES, NAMED = 8, 5
+_LEGEND_LINE = 0.17  # inches
 # From transparent to blue: an empty cell shows the background, light or dark.
 _BLUE = "#2f6fe0"
 SHARES = LinearSegmentedColormap.from_list("shares", [to_rgba(_BLUE, 0.0), to_rgba(_BLUE, 1.0)])
@@ -102,3 +103,14 @@ def apart(heights: Sequence[float], *, step: float, top: float) -> list[float]:
     placed = [mean + position * step for position, mean in enumerate(flat)]
     placed = [min(y, top - (len(placed) - 1 - i) * step) for i, y in enumerate(placed)]
     return [max(y, i * step) for i, y in enumerate(placed)]
+
+
+def legend_below(figure: Figure, handles: Sequence[Any], columns: int, **looks: Any) -> None:
+    """Put a legend under a figure in so many columns, or in fewer under a taller figure."""
+    for ncols in range(min(len(handles), columns), 0, -1):
+        legend = figure.legend(handles=handles, loc="outside lower center", ncols=ncols, **looks)
+        if ncols == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            further = -(-len(handles) // ncols) - -(-len(handles) // columns)
+            figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * further)
+            return
+        legend.remove()

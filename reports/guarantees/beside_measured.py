@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import count, percent
-from latecomer.reports.display.drawing import Looks, apart, sheet, shown, styled
+from latecomer.reports.display.drawing import Looks, apart, legend_below, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
@@ -66,13 +66,7 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     if high:
         _vacuous_band(band, frame[frame["vacuous"]])
     handles = _bound_handles(frame, marks, looks)
-    figure.legend(
-        handles=handles,
-        loc="outside lower center",
-        ncols=min(len(handles), 2 if narrow else 5),
-        handletextpad=0.5,
-        columnspacing=1.2,
-    )
+    legend_below(figure, handles, 2 if narrow else 5, handletextpad=0.5, columnspacing=1.2)
     return figure
 
 

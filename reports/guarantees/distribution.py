@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,9 @@ def error_distribution_figure(
     names = {pair: name for pair, name in model_names(frame).items() if pair[0] in drawn}
     columns = min(2 if width < 5 else 4, len(names))
     lines = -(-len(names) // columns)
-    figure, panels = sheet(width, 0.6 + 1.35 * lines, lines, columns, sharex=True, sharey=True)
+    titles = {pair: fill(name, int(12 * width / columns)) for pair, name in names.items()}
+    line = 1.35 + 0.13 * max(title.count("\n") for title in titles.values())
+    figure, panels = sheet(width, 0.6 + line * lines, lines, columns, sharex=True, sharey=True)
     tops = [float(frame.loc[frame["share"] > 0, "level"].max())]
     if band is not None and len(band):
         tops.append(float(band.loc[band["upper"] > 0.02, "level"].max()))
@@ -88,7 +91,7 @@ def error_distribution_figure(
     right = min(100.0, 100 * 1.15 * max(np.nan_to_num(tops).max(), 0.02))
     curves = dict(list(frame.groupby(MODEL, sort=False)))
     corners = {pair: _corners(own, "share") for pair, own in curves.items()}
-    for axes, (pair, name) in zip(panels, names.items(), strict=False):
+    for axes, (pair, title) in zip(panels, titles.items(), strict=False):
         others = [line for other, line in corners.items() if other != pair]
         axes.add_collection(LineCollection(others, colors=MUTED, linewidths=0.5, alpha=0.35))
         look = looks[pair[0]]
@@ -96,7 +99,7 @@ def error_distribution_figure(
             for _, own in band[band["label"] == pair[0]].groupby("seed"):
                 _steps(axes, own, "upper", color=look.colour, linewidth=1.0, linestyle=(0, (3, 2)))
         _steps(axes, curves[pair], color=look.colour, linewidth=1.8)
-        axes.set_title(name, fontsize=8, pad=3)
+        axes.set_title(title, fontsize=8, pad=3)
         axes.grid()
     for axes in panels[len(names) :]:
         axes.set_visible(False)
