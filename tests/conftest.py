@@ -7,6 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Property tests draw the same examples in every run, however slow or busy the machine is.
+settings.register_profile(
+    "seeded", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("seeded")
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands")

@@ -70,10 +70,10 @@ def test_all_is_every_extra_for_users():
 BARE = """
 import sys
 from importlib.machinery import PathFinder
-found = PathFinder.find_spec
+whole_search = PathFinder.find_spec
 absent = set(sys.argv.pop(1).split(","))
 def find_spec(name, path=None, target=None):
-    return None if name.partition(".")[0] in absent else found(name, path, target)
+    return None if name.partition(".")[0] in absent else whole_search(name, path, target)
 PathFinder.find_spec = find_spec
 """
 
