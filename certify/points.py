@@ -62,7 +62,8 @@ class PointRows(Rows):
     loss_max: float = 1.0
     by: str | None = None
     labelled: bool = True  # whether every point must have its true label
-    numbers_wanted: bool = False  # whether predictions are numbers rather than labels
+    numbers_wanted: bool = False  # whether predictions that stand alone are numbers, not labels
+    called: str = "points"  # what messages call the source
     truth: list[str] = field(default_factory=list)
     predicted: list[Any] = field(default_factory=list)
     chances: list[tuple[float, ...]] = field(default_factory=list)
@@ -100,9 +101,9 @@ class PointRows(Rows):
         if is_gap(given):
             raise InputError(f"{where()}: no prediction is given, got {told(given)}")
         number = one_number(given)
-        if self.numbers_wanted and not math.isfinite(number):
-            raise InputError(f"{where()}: prediction must be a number, got {told(given)}")
-        if self.numbers_wanted:
+        if self.numbers_wanted and not self.classes:
+            if not math.isfinite(number):
+                raise InputError(f"{where()}: prediction must be a number, got {told(given)}")
             return number
         if math.isfinite(number) and not number.is_integer():
             raise InputError(
@@ -139,19 +140,19 @@ class PointRows(Rows):
             )
         return chances
 
-    def points(self, label: str = "points") -> Points:
+    def points(self) -> Points:
         """Return all points; the labels that were written are checked together."""
         written = {name for name in self.truth if name}
         names = self.classes or tuple(sorted(written, key=_by_number))
-        named = [] if self.numbers_wanted else self.predicted
+        named = [] if self.numbers_wanted and not self.classes else self.predicted
         try:
             refuse_labels(written.union(names, named))
         except InputError as error:
-            raise InputError(f"{label}: {error}") from error
+            raise InputError(f"{self.called}: {error}") from error
         place = {name: i for i, name in enumerate(names)}
         if self.classes and (unknown := sorted(written - place.keys())):
             columns = ", ".join(f"p_{name}" for name in names[:8])
-            raise InputError(f"{label}: label {unknown[0]!r} has no column among {columns}")
+            raise InputError(f"{self.called}: label {unknown[0]!r} has no column among {columns}")
         chances = np.array(self.chances) if self.classes else None
         # A prediction that is nobody's label is a class of its own: never right.
         places = named and [place.get(name, len(place)) for name in named]
@@ -205,24 +206,18 @@ def _chances(points: Points, score: str) -> Array:
     return np.stack([1 - second, second], axis=1)
 
 
-def _each(points: Points, rows: Rows, of_points: Array) -> Array:
-    """Return the weighted mean of every client's points."""
-    rows.loss[:] = type(rows.loss)("d", of_points.tolist())
-    return rows.means()
-
-
 def _error(points: Points, rows: Rows) -> Array:
-    return _each(points, rows, (points.predicted != points.truth).astype(float))
+    return rows.means((points.predicted != points.truth).astype(float))
 
 
 def _brier(points: Points, rows: Rows) -> Array:
     chances = _chances(points, "brier")
     away = chances - np.eye(chances.shape[1])[points.truth]
-    return _each(points, rows, np.minimum((away**2).sum(axis=1) / 2, 1.0))
+    return rows.means(np.minimum((away**2).sum(axis=1) / 2, 1.0))
 
 
 def _by_client(points: Points, rows: Rows, of: Callable[[NDArray[np.int64]], float]) -> Array:
-    _each(points, rows, np.zeros(len(points.truth)))  # refuses clients without any weight
+    rows.means()  # which refuses clients without any weight
     order = np.argsort(points.client, kind="stable")
     ends = np.searchsorted(points.client[order], np.arange(len(rows.numbers) + 1))
     return np.array([of(order[ends[i] : ends[i + 1]]) for i in range(len(rows.numbers))])
@@ -281,21 +276,33 @@ SCORES: Mapping[str, _Score] = {
 
 
 def read_points(
-    source: Source,
+    source: Source | PointRows,
     *,
-    numbers: bool = False,
+    score: str = "error",
     labelled: bool = True,
     by: str | None = None,
     order: str | None = None,
 ) -> PointRows:
-    r"""Read points: ``numbers`` if predictions are numbers, ``labelled`` if all must have a label.
+    r"""Read points for a score, each with a label unless ``labelled`` is false.
+
+    ``PointRows`` are returned unchanged.
 
     Examples
     --------
     >>> read_points(b"client,label,prediction\nann,cat,dog\n").points().labels
     ('cat',)
     """
-    rows = PointRows(by=by, order=order, numbers_wanted=numbers, labelled=labelled)
+    if score not in SCORES:
+        raise InputError(f"score must be one of {', '.join(SCORES)}, got {score!r}")
+    if isinstance(source, PointRows):
+        return source
+    rows = PointRows(
+        by=by,
+        order=order,
+        called=named(source),
+        labelled=labelled,
+        numbers_wanted=SCORES[score].of_numbers,
+    )
     rows_of(source, rows)
     if len(rows.truth) != len(rows.loss):
         raise InputError(
@@ -306,18 +313,22 @@ def read_points(
 
 
 def score_points(
-    source: Source, *, score: str = "error", by: str | None = None, order: str | None = None
+    source: Source | PointRows,
+    *,
+    score: str = "error",
+    by: str | None = None,
+    order: str | None = None,
 ) -> LossTable:
     r"""Score every client on its points: a table of losses that ``certify_losses`` takes.
 
     Parameters
     ----------
-    source : path, bytes or DataFrame
+    source : path, bytes, DataFrame or PointRows
         CSV, JSON or Parquet file, its bytes, or a frame: a row a point with the columns ``client``,
         ``label`` and ``prediction``, or in its place probabilities ``p_0``, ``p_1``, ... that sum
         to 1 (``p_cat``, ``p_dog``, ... of named labels).  ``prediction`` holds labels, or one
         number that speaks for the second of two labels.  ``weight`` weighs points inside a client,
-        never clients.
+        never clients.  Or what `read_points` made of one, with its own ``by`` and ``order``.
     score : {"error", "auc", "brier", "calibration"}
         Smaller is better, all lie in [0, 1]: share of wrong predictions (the largest probability is
         the prediction, the first of equal ones); one minus the area under the ROC curve; half the
@@ -340,16 +351,13 @@ def score_points(
 
     Examples
     --------
-    >>> import io
     >>> points = b"client,label,p_0,p_1\nann,0,.9,.1\nann,1,.2,.8\nbob,0,.3,.7\nbob,1,.4,.6\n"
     >>> table = score_points(points, score="auc")
     >>> table.clients, table.losses
     (('ann', 'bob'), (0.0, 1.0))
     """
-    if score not in SCORES:
-        raise InputError(f"score must be one of {', '.join(SCORES)}, got {score!r}")
-    rows = read_points(source, numbers=SCORES[score].of_numbers, by=by, order=order)
-    losses = SCORES[score].of_clients(rows.points(named(source)), rows)
+    rows = read_points(source, score=score, by=by, order=order)
+    losses = SCORES[score].of_clients(rows.points(), rows)
     without = int(np.isnan(losses).sum())
     if without == len(losses):
         raise InputError(f"score {score} needs clients whose points hold both labels, got none")

@@ -157,7 +157,7 @@ def certify_shifted(
     >>> shifted.certificate.value.round(3).tolist(), round(shifted.breaking, 3)
     ([0.503], 0.033)
     """
-    _reach(ball, radii)
+    _reach(ball, radii)  # said before anything is read
     drawn: dict[str, Any] = {"pool_size": pool_size, "seed": seed, "order": order}
     given = sample_of(losses, rule, best_of, delta=delta, loss_max=loss_max, **drawn)
     return within(given, ball, radii, target, delta=delta, near=near)

@@ -16,7 +16,6 @@ from latecomer.bounds.certificate import Array
 from latecomer.bounds.next_client.client_sets import client_threshold, confident_threshold
 from latecomer.certify.points import PointRows, Points, read_points
 from latecomer.certify.printed import rounded
-from latecomer.certify.sources import named
 from latecomer.certify.table import Source
 from latecomer.errors import InputError
 from latecomer.files import write_atomic
@@ -130,13 +129,13 @@ def _finite(threshold: float) -> float | None:
 
 
 def label_sets(
-    source: Source, *, alpha: float, delta: float = 0.05, serve: Source | None = None
+    source: Source | PointRows, *, alpha: float, delta: float = 0.05, serve: Source | None = None
 ) -> LabelSets:
     """Make sets of labels that hold the true one of new clients' points with probability 1 - alpha.
 
     Parameters
     ----------
-    source : path, bytes or DataFrame
+    source : path, bytes, DataFrame or PointRows
         Points of the certified clients, as for :func:`~latecomer.certify.points.score_points`, with
         the probabilities of all labels.
     alpha : float, in (0, 1)
@@ -169,12 +168,12 @@ def label_sets(
     if not 0 < alpha < 1:
         raise InputError(f"alpha of sets must lie strictly between 0 and 1, got {alpha}")
     rows = read_points(source)
-    chances, points = _chances(source, rows), rows.points(named(source))
+    chances, points = _chances(rows), rows.points()
     served, served_chances = rows, chances
     if serve is not None:
         served = read_points(serve, labelled=False)
-        served_chances = _chances(serve, served, rows.classes)
-    scores = _scores(source, points, chances, alpha)
+        served_chances = _chances(served, rows.classes)
+    scores = _scores(rows.called, points, chances, alpha)
     threshold = float(client_threshold(scores=scores, alpha=alpha))
     names = list(served.numbers)
     return LabelSets(
@@ -187,15 +186,15 @@ def label_sets(
         labels=rows.classes,
         clients=tuple(names[owner] for owner in served.client),
         held=_sets(served_chances, threshold),
-        truth=served.points(named(source if serve is None else serve)).truth,
+        truth=points.truth if serve is None else served.points().truth,
     )
 
 
-def _scores(source: Source, points: Points, chances: Array, alpha: float) -> list[Array]:
+def _scores(called: str, points: Points, chances: Array, alpha: float) -> list[Array]:
     """Return 1 - p(true label) of every client's points."""
     if (points.weight != 1).any():
         raise InputError(
-            f"{named(source)}: sets count the points of a client equally, got a weight of"
+            f"{called}: sets count the points of a client equally, got a weight of"
             f" {points.weight[points.weight != 1][0]:g}"
         )
     missed = 1 - chances[np.arange(len(chances)), points.truth]
@@ -209,18 +208,18 @@ def _scores(source: Source, points: Points, chances: Array, alpha: float) -> lis
     return [missed[points.client == client] for client in range(k)]
 
 
-def _chances(source: Source, rows: PointRows, labels: tuple[str, ...] = ()) -> Array:
+def _chances(rows: PointRows, labels: tuple[str, ...] = ()) -> Array:
     """Return the probabilities of all labels, which must be these if any are named."""
     if not rows.classes:
         raise InputError(
-            f"{named(source)}: sets need the probabilities of all labels, p_0, p_1, ..., got a"
+            f"{rows.called}: sets need the probabilities of all labels, p_0, p_1, ..., got a"
             " prediction alone"
         )
     if labels and rows.classes != labels:
         wanted, got = (
             ", ".join(f"p_{name}" for name in each[:8]) for each in (labels, rows.classes)
         )
-        raise InputError(f"{named(source)}: must have the probabilities {wanted}, got {got}")
+        raise InputError(f"{rows.called}: must have the probabilities {wanted}, got {got}")
     return np.array(rows.chances)
 
 

@@ -197,9 +197,12 @@ class Rows:
             + (larger if value > self.loss_max else "")
         )
 
-    def means(self) -> Array:
-        """Average each client's rows; sums are exact, so the order of the rows has no effect."""
-        losses, weights = np.array(self.loss), np.array(self.weight)
+    def means(self, values: Array | None = None) -> Array:
+        """Average each client's rows; sums are exact, so the order of the rows has no effect.
+
+        ``values``, one a row, stand in for the losses.
+        """
+        losses, weights = np.array(self.loss if values is None else values), np.array(self.weight)
         if len(self.numbers) == len(losses) and weights.all():
             return losses
         owner = np.array(self.client)

@@ -14,6 +14,7 @@ from latecomer.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from latecomer.certify.losses import CertifiedLosses
+    from latecomer.certify.points import PointRows
     from latecomer.certify.predicted_sets import LabelSets
 
 _BALLS = ("kl", "tv", "chi2")
@@ -155,7 +156,7 @@ def certify_file(
         _certify_sum(locals())
         return
     source, sets_out = _files(file, report, against, sets, sets_for, joint=joint)
-    losses, other = _scored(source, against, score, sets, by, order)
+    losses, other, points = _scored(source, against, score, sets, by, order)
     from latecomer.certify.losses import certify_losses
 
     certified = certify_losses(
@@ -177,7 +178,7 @@ def certify_file(
         independent=independent,
         joint=joint,
     )
-    _show(certified, file, report, _label_sets(source, sets, delta, sets_for, sets_out), as_json)
+    _show(certified, file, report, _label_sets(points, sets, delta, sets_for, sets_out), as_json)
 
 
 def _files(
@@ -214,26 +215,27 @@ def _scored(
     sets: float | None,
     by: str | None,
     order: str | None,
-) -> tuple[Any, Any]:
-    """Return tables of scores where points were given, else what was given."""
+) -> tuple[Any, Any, "PointRows | None"]:
+    """Return tables of scores and the points that they were made of, else what was given."""
     if score is None and sets is None:
-        return source, against
-    from latecomer.certify.points import score_points
+        return source, against, None
+    from latecomer.certify.points import read_points, score_points
 
     each = score or "error"
     other = None if against is None else score_points(against, score=each)
-    return score_points(source, score=each, by=by, order=order), other
+    points = read_points(source, score=each, by=by, order=order)
+    return score_points(points, score=each), other, points
 
 
 def _label_sets(
-    source: Any, sets: float | None, delta: float, sets_for: str | None, sets_out: str | None
+    points: "PointRows | None", sets: float | None, delta: float, serve: str | None, out: str | None
 ) -> "LabelSets | None":
-    if sets is None or sets_out is None:
+    if points is None or sets is None or out is None:
         return None
     from latecomer.certify.predicted_sets import label_sets
 
-    made = label_sets(source, alpha=sets, delta=delta, serve=sets_for)
-    made.write(sets_out)
+    made = label_sets(points, alpha=sets, delta=delta, serve=serve)
+    made.write(out)
     return made
 
 

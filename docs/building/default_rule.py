@@ -5,13 +5,13 @@
 Everything is computed from seeds and kept scores, so that the same page comes out again (a minute).
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from blocks import with_blocks
 from scipy.stats import beta
 
 from latecomer.bounds import blend, gaffke, product, product_mixture
@@ -119,12 +119,7 @@ def written(page: str) -> str:
         "bank": "\n".join([head, "|---" * 7 + "|", *bank, "", summary(bank)]),
         "kept": "\n".join([told, "|---" * 8 + "|", *kept]),
     }
-    for name, text in parts.items():
-        block = rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)"
-        page = re.sub(
-            block, lambda found, t=text: f"{found[1]}\n{t}\n\n{found[2]}", page, flags=re.S
-        )
-    return page
+    return with_blocks(page, parts)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ Worlds are hierarchical: a site's error rate is drawn, then its points. Everythi
 so that the same page comes out again (two minutes).
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from blocks import with_blocks
 
 from latecomer.bounds import (
     blend,
@@ -149,12 +149,7 @@ def written(page: str) -> str:
         "example": "\n".join([said, "|---" * 7 + "|", *example_lines()]),
         "misses": "\n".join([wrong, "|---" * 7 + "|", *lines]),
     }
-    for name, text in parts.items():
-        block = rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)"
-        page = re.sub(
-            block, lambda found, t=text: f"{found[1]}\n{t}\n\n{found[2]}", page, flags=re.S
-        )
-    return page
+    return with_blocks(page, parts)
 
 
 if __name__ == "__main__":

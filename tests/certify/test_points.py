@@ -251,6 +251,26 @@ def test_nothing_is_written_where_sets_cannot_be(asked, told, tmp_path, monkeypa
     assert (tmp_path / "predictions.csv").read_bytes() == before
 
 
+def test_probabilities_speak_where_a_prediction_stands_beside_them():
+    both = b"client,label,p_cat,p_dog,prediction\na,cat,.9,.1,dog\na,dog,.2,.8,dog\n"
+    assert score_points(both).losses == (0.5,)
+    assert score_points(both, score="auc").losses == (0.0,)
+
+
+def test_a_pipe_is_read_once(tmp_path, monkeypatch):
+    """What sets are made of is what was scored: the source is opened a single time."""
+    monkeypatch.chdir(tmp_path)
+    many(np.random.default_rng(2)).to_csv("predictions.csv", index=False)
+    opened = []
+    monkeypatch.setattr(
+        "latecomer.certify.sources.file_bytes",
+        lambda path: opened.append(path) or (tmp_path / path).read_bytes(),
+    )
+    shown = CliRunner().invoke(app, ["certify", "predictions.csv", "--sets", ".1"])
+    assert shown.exit_code == 0, shown.output
+    assert opened == ["predictions.csv"]
+
+
 @pytest.mark.parametrize(
     ("frame", "told"),
     [

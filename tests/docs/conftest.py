@@ -1,8 +1,14 @@
-"""Comparing what a page shows with what a program prints."""
+"""Programs that make pages, and comparing what a page shows with what a program prints."""
 
+import importlib.util
 import re
+import sys
+from pathlib import Path
 
 import pytest
+
+BUILDING = Path(__file__).resolve().parents[2] / "docs" / "building"
+sys.path.append(str(BUILDING))  # as MkDocs has it: the hooks import one another
 
 NUMBER = re.compile(r"(?P<number>[+-]?\d*\.\d+)(?P<end>%?[,.;:)]*)")
 
@@ -44,3 +50,28 @@ def disagreement():
         return ""
 
     return first
+
+
+@pytest.fixture(scope="session")
+def building():
+    """Return a function: a program of ``docs/building`` by its name."""
+
+    def loaded(name):
+        spec = importlib.util.spec_from_file_location(f"building_{name}", BUILDING / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
+
+
+@pytest.fixture(scope="session")
+def block():
+    """Return a function: the lines of the table between two comments of a page."""
+
+    def lines(page, name):
+        text = page.partition(f"<!-- {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
+        return [line for line in text.splitlines() if line.startswith("| ")][1:]
+
+    return lines

@@ -30,7 +30,10 @@ def loaded(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["departures", "facts", "gallery", "newcomers", "published", "resources", "trained_bounds"],
+    [
+        *("blocks", "departures", "facts", "gallery", "newcomers", "published", "resources"),
+        "trained_bounds",
+    ],
 )
 def test_examples_of_docstrings(name):
     assert doctest.testmod(loaded(name)).failed == 0

@@ -1,21 +1,13 @@
 """The page about the next site holds what its program makes, and what its words say of it."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMITS = (0.2, 0.2, 0.2, 0.05, 0.2)
 
 
 @pytest.fixture(scope="module")
-def program():
-    path = ROOT / "docs" / "building" / "next_site.py"
-    spec = importlib.util.spec_from_file_location("building_next_site", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def program(building):
+    return building("next_site")
 
 
 @pytest.fixture(scope="module")
@@ -23,16 +15,11 @@ def page(program):
     return program.PAGE.read_text("utf-8")
 
 
-def block(page, name):
-    text = page.partition(f"<!-- {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
-    return [line for line in text.splitlines() if line.startswith("| ")][1:]
-
-
 def cells(line):
     return [cell.strip() for cell in line.strip("| ").split(" | ")]
 
 
-def test_the_example_is_computed_anew(program, page):
+def test_the_example_is_computed_anew(program, page, block):
     assert block(page, "example") == program.example_lines()
 
 
@@ -43,7 +30,7 @@ def test_a_line_is_drawn_from_seeds(program):
     assert len(set(drawn)) > 1
 
 
-def test_certificates_keep_what_they_state_and_intervals_do_not(program, page):
+def test_certificates_keep_what_they_state_and_intervals_do_not(program, page, block):
     lines = [cells(line) for line in block(page, "misses")]
     assert [(one[0], int(one[1])) for one in lines] == [
         (world.words, sites) for world in program.WORLDS.values() for sites in program.SITES

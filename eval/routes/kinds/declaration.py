@@ -79,11 +79,8 @@ class Route:
 
     def version(self, *, independent: bool) -> int:
         """Version of its numbers for clients drawn independently, or of a finite pool."""
-        return (
-            self.numbers_version
-            if independent
-            else self.pool_numbers_version or (self.numbers_version)
-        )
+        in_pools = self.pool_numbers_version or self.numbers_version
+        return self.numbers_version if independent else in_pools
 
     def follow(self, *given: Any) -> Any:
         """Do the work."""
