@@ -1,4 +1,7 @@
-"""What the modules of a folder declare, so that a new file needs no line in a list elsewhere."""
+"""What the modules of a folder declare, so that a new file needs no line in a list elsewhere.
+
+What loads a lot is declared by its place, ``module:name``, and imported when it is used.
+"""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -36,3 +39,20 @@ def declared(package: str, table: str) -> Mapping[str, Any]:
                 raise ValueError(f"{table}: {one.name!r} is declared twice, again by {info.name}")
             collected[one.name] = one
     return MappingProxyType(collected)
+
+
+def imported(place: str) -> Any:
+    """Import what a place names.
+
+    Parameters
+    ----------
+    place : str
+        ``module:name``.
+
+    Examples
+    --------
+    >>> imported("math:tau") > 6
+    True
+    """
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from latecomer.declared import imported
 from latecomer.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ memory-per-cell
     if name not in EXECUTORS:
         legal = ", ".join(EXECUTORS)
         raise InputError(f"executor must be one of {legal}, got {name!r}{nearest(name, EXECUTORS)}")
-    module, _, cls = EXECUTORS[name].home.partition(":")
-    kind = getattr(import_module(module), cls)
+    kind = imported(EXECUTORS[name].home)
     hints = get_type_hints(kind)
     # The runner sets the fields that are left out of repr.
     own = [field.name for field in fields(kind) if field.repr]

@@ -6,10 +6,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from latecomer.declared import imported
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import Artifact, rows_to_text, write_artifact
 from latecomer.eval.runs.cell_directory import (
@@ -177,7 +177,7 @@ def _carry_out(
     tidy(folder, keep=lock.path.name)
     write_atomic(folder / "config.json", json.dumps(config, indent=1, sort_keys=True) + "\n")
     started = time.time()
-    evaluate = _load(job.evaluate)
+    evaluate: Evaluate = imported(job.evaluate)
     progress = Progress(folder / "progress.jsonl")
     notes: list[str] = []
 
@@ -235,9 +235,3 @@ def why(error: BaseException) -> str:
     text = " ".join(str(error).split())
     named = type(error).__name__
     return text if isinstance(error, InputError) and text else f"{named}: {text}" if text else named
-
-
-def _load(path: str) -> Evaluate:
-    module, _, name = path.partition(":")
-    work: Evaluate = getattr(import_module(module), name)
-    return work

@@ -1,8 +1,9 @@
 """Declaration of a measure and of a published bound, for studies, cells, the work and reports."""
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
+
+from latecomer.declared import imported
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +24,7 @@ class Asked:
 
     def follow(self, *given: Any) -> Any:
         """Do the work."""
-        module, _, function = self.work.partition(":")
-        return getattr(import_module(module), function)(*given)
+        return imported(self.work)(*given)
 
 
 @dataclass(frozen=True, kw_only=True)

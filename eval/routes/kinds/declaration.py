@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field
@@ -15,6 +14,7 @@ from latecomer.certify.sentence_parts import (
     number_told,
 )
 from latecomer.certify.words import percent
+from latecomer.declared import imported
 from latecomer.errors import InputError
 from latecomer.eval.routes.r4_progressive import Plan, plan_of
 from latecomer.eval.schema import Count, Probability, sequence
@@ -84,8 +84,7 @@ class Route:
 
     def follow(self, *given: Any) -> Any:
         """Do the work."""
-        module, _, function = self.work.partition(":")
-        return getattr(import_module(module), function)(*given)
+        return imported(self.work)(*given)
 
 
 class TrainingRoute(RouteSettings):
