@@ -5,25 +5,32 @@ something up load no torch and answer at once.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from latecomer.commands.arguments import Json
 from latecomer.commands.certify import certify_file
 from latecomer.commands.data import data_app
+from latecomer.commands.examples import examples
 from latecomer.commands.listings import RulesInHelp
+from latecomer.commands.lists import (
+    list_bounds,
+    list_datasets,
+    list_methods,
+    list_rules,
+    list_shifts,
+    list_studies,
+)
 from latecomer.commands.one_line_errors import OneLineErrors, open_streams
 from latecomer.commands.plan import plan_hold_out
 from latecomer.commands.run import run_study
 from latecomer.commands.tables import show_json, show_table
 from latecomer.commands.watch import verify, watch
-from latecomer.errors import InputError, nearest
 
 app = typer.Typer(
     name="latecomer",
     cls=OneLineErrors,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     invoke_without_command=True,
@@ -46,10 +53,10 @@ def root(
         typer.echo(context.get_help())
 
 
-app.command("run")(run_study)
+app.command("run", epilog=examples("run"))(run_study)
 
 
-@app.command("status")
+@app.command("status", epilog=examples("status"))
 def show_status(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
@@ -72,7 +79,7 @@ def show_status(
     typer.echo(summary_line(status))
 
 
-@app.command("report")
+@app.command("report", epilog=examples("report"))
 def make_report(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
@@ -95,7 +102,7 @@ def make_report(
     typer.echo(report(directory, asks=tuple(kind.strip() for kind in asks.split(",") if kind)))
 
 
-@app.command("figures")
+@app.command("figures", epilog=examples("figures"))
 def draw_figures(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
@@ -112,75 +119,27 @@ def draw_figures(
         typer.echo(path)
 
 
-@app.command("compare")
+@app.command("compare", epilog=examples("compare"))
 def compare(
     first: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.")],
     second: Annotated[Path, typer.Argument(metavar="DIR", help="Another run directory.")],
     as_json: Json = False,
 ) -> None:
-    """Compare two runs: settings that differ, and errors paired over clients."""
+    """Compare two runs: settings, and errors paired over clients."""
     from latecomer.commands.run_comparison import show_comparison
 
     show_comparison(first, second, as_json=as_json)
 
 
-@app.command("studies")
-def list_studies(as_json: Json = False) -> None:
-    """List the shipped studies.
-
-    A study runs as written; --scale picks another of its scales, --variant one of its variants.
-    """
-    from latecomer.commands.listings import studies
-
-    _show(studies(), ("name", "scale", "scales", "variants", "question"), as_json)
+app.command("studies", epilog=examples("studies"))(list_studies)
+app.command("methods", epilog=examples("methods"))(list_methods)
+app.command("bounds", epilog=examples("bounds"))(list_bounds)
+app.command("rules", epilog=examples("rules"))(list_rules)
+app.command("shifts", epilog=examples("shifts"))(list_shifts)
+app.command("datasets", epilog=examples("datasets"))(list_datasets)
 
 
-@app.command("methods")
-def list_methods(
-    as_json: Json = False,
-    newcomers: Annotated[
-        bool,
-        typer.Option(
-            "--newcomers",
-            help="What a newcomer needs and gets of each built-in method: labels, the fewest "
-            "points, gradient steps, times that the server answers, numbers sent to it and by it "
-            "(it has 32 points).",
-        ),
-    ] = False,
-) -> None:
-    """List the methods: how each serves a new client, what it sends and keeps.
-
-    Bytes up and down are what one client sends and receives in one round; the last number counts
-    what is kept for a client between rounds.  All are for the digits network (4538 weights), 40
-    seen clients and default settings.
-    """
-    from latecomer.commands import listings
-
-    if newcomers:
-        served = ("name", "labels", "points", "gets", "steps", "rounds", "down", "up")
-        _show(listings.newcomers(), served, as_json)
-        return
-    columns = ("name", "personalization", "needs_labels", "bytes_up", "bytes_down")
-    _show(listings.methods(), (*columns, "kept_per_client", "paper"), as_json)
-
-
-@app.command("bounds")
-def list_bounds(as_json: Json = False) -> None:
-    """List the bound calculators."""
-    from latecomer.commands.listings import bounds
-
-    _show(bounds(), ("name", "family", "population", "claim"), as_json)
-
-
-@app.command("datasets")
-def list_datasets(as_json: Json = False) -> None:
-    """List the data sets."""
-    from latecomer.commands.listings import datasets
-
-    _show(datasets(), ("name", "description"), as_json)
-
-
-@app.command("bound")
+@app.command("bound", epilog=examples("bound"))
 def compute_bound(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A calculator of 'latecomer bounds'.")
@@ -196,21 +155,15 @@ def compute_bound(
     Without arguments it shows the calculator's claim, assumptions and arguments.
     """
     from latecomer.bounds import CATALOGUE
-    from latecomer.commands.arguments import call, parse_assignments, signature
-    from latecomer.commands.render import bound_lines, bound_record, entry_lines, entry_record
+    from latecomer.commands.arguments import call, parse_assignments
+    from latecomer.commands.entries import known
+    from latecomer.commands.render import bound_lines, bound_record
 
-    if name not in CATALOGUE:
-        raise InputError(
-            f"no bound {name!r}{nearest(name, CATALOGUE)}; 'latecomer bounds' lists them"
-        )
-    entry = CATALOGUE[name]
+    known("bound", name, CATALOGUE)
     if not arguments:
-        usage = signature(entry)
-        if as_json:
-            show_json(entry_record(entry, usage))
-        else:
-            _print(entry_lines(entry, usage))
+        list_bounds(name, as_json=as_json)
         return
+    entry = CATALOGUE[name]
     inputs = parse_assignments(arguments)
     result = call(entry, inputs)
     if as_json:
@@ -219,13 +172,13 @@ def compute_bound(
         _print(bound_lines(entry, inputs, result))
 
 
-app.command("certify", cls=RulesInHelp)(certify_file)
-app.command("watch")(watch)
-app.command("verify")(verify)
-app.command("plan")(plan_hold_out)
+app.command("certify", cls=RulesInHelp, epilog=examples("certify"))(certify_file)
+app.command("watch", epilog=examples("watch"))(watch)
+app.command("verify", epilog=examples("verify"))(verify)
+app.command("plan", epilog=examples("plan"))(plan_hold_out)
 
 
-@app.command("recertify")
+@app.command("recertify", epilog=examples("recertify"))
 def recertify(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Finished run directory; it is only read.")
@@ -239,9 +192,10 @@ def recertify(
     note: Annotated[str, typer.Option(help="Why these certificates; shown beside them.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Issue a run's held-out certificates anew from its scores, without training.
+    """Issue a run's held-out certificates anew, without training.
 
-    Entries that were not declared before the scores existed are marked as no proof.
+    They are made from its scores.  Entries that were not declared before the scores existed are
+    marked as no proof.
     """
     from latecomer.certify.printed import plain
     from latecomer.commands.render import reissued_lines
@@ -262,13 +216,6 @@ def main() -> None:
     """Entry point of the command ``latecomer``."""
     open_streams()
     app(prog_name="latecomer")
-
-
-def _show(records: list[dict[str, Any]], columns: tuple[str, ...], as_json: bool) -> None:
-    if as_json:
-        show_json(records)
-    else:
-        show_table(records, columns)
 
 
 def _print(lines: list[str]) -> None:

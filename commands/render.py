@@ -73,10 +73,7 @@ def entry_lines(entry: Entry, usage: str) -> list[str]:
     """Show what the catalogue knows about one calculator."""
     lines = [f"{entry.name}: {entry.claim}", f"source: {entry.source}"]
     if entry.population:
-        lines.append(
-            f"about: {_POPULATION[entry.population]}, {_PREDICTOR[entry.predictor]},"
-            f" {_SAMPLING[entry.sampling]}"
-        )
+        lines.append(f"about: {about(entry)}")
     if entry.assumptions:
         lines.append(f"holds if: {'; '.join(entry.assumptions)}")
     if entry.vacuous_when:
@@ -84,6 +81,14 @@ def entry_lines(entry: Entry, usage: str) -> list[str]:
     if not entry.rigorous:
         lines.append(f"not a proven bound: {entry.reason}")
     return [*lines, f"usage: {usage}"]
+
+
+def about(entry: Entry) -> str:
+    """Say whose risk a calculator bounds, of which predictor, under which sampling."""
+    if not entry.population:
+        return ""
+    tags = (_POPULATION[entry.population], _PREDICTOR[entry.predictor], _SAMPLING[entry.sampling])
+    return ", ".join(tags)
 
 
 def entry_record(entry: Entry, usage: str) -> dict[str, Any]:
@@ -109,12 +114,13 @@ def _labelled(
     inputs: dict[str, Any], shape: tuple[int, ...]
 ) -> Iterable[tuple[str, tuple[int, ...]]]:
     """Label each entry of an array result by the one input that varies, else by its index."""
+    if not shape:  # a scalar may have been made of lists of several lengths
+        yield "", ()
+        return
     lists = {name: np.asarray(value) for name, value in inputs.items() if np.ndim(value)}
     varies = [name for name, value in lists.items() if value.shape == shape]
     for index in np.ndindex(shape):
-        if not index:
-            yield "", index
-        elif len(lists) == len(varies) == 1:
+        if len(lists) == len(varies) == 1:
             yield f"{varies[0]}={lists[varies[0]][index]:g}  ", index
         else:
             yield f"[{', '.join(map(str, index))}]  ", index

@@ -84,7 +84,7 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Verify a ledger: its chain, its plan and every number, from the file alone.
+    """Verify a ledger, its chain and every number, from the file alone.
 
     What it proves holds if this is the only ledger of its plan, whole and in the order of arrival:
     no file can show that.

@@ -34,7 +34,7 @@ LOSSES = "client,loss,site\n" + "".join(f"c{i},0.{i % 5 + 1},{'ab'[i % 2]}\n" fo
 NEEDS_TRAIN = 'need pip install "latecomer[train]"\n'
 # Commands that end with the line that says what to install.
 TRAINING = (
-    *("run quickstart", "report x", "figures x", "compare x y", "data list"),
+    *("run quickstart", "report x", "figures x", "compare x y", "datasets mnist"),
     "recertify x --certificates y",
 )
 # Commands that an install without extras carries out.

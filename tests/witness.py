@@ -245,9 +245,9 @@ def helps(here: Path) -> Iterator[tuple[str, bytes]]:
     yield "--help", top
     for name in re.findall(rb"^  ([a-z]+) {2,}", top.partition(b"Commands:")[2], re.MULTILINE):
         yield f"{name.decode()} --help", command(f"{name.decode()} --help")
-    for line in ("data list --help", "data fetch --help", "data verify --help", "data info --help"):
+    for line in ("data fetch --help", "data verify --help"):
         yield line, command(line)
-    for line in ("studies", "methods", "bounds", "datasets"):
+    for line in ("studies", "methods", "bounds", "rules", "shifts", "datasets"):
         yield line, command(line)
         yield f"{line} --json", command(f"{line} --json")
 

@@ -90,12 +90,14 @@ def from_columns(
         Column of pictures, in place of features.
     root : str or Path, optional
         Folder that the paths of pictures start from.
-    size, layout : optional
-        As for :func:`~latecomer.eval.datasets.pictures.pictures`.
+    size : int, optional
+        Resize every picture to ``size`` x ``size`` pixels.
+    layout : str, optional
+        Layout of pictures that are arrays; needed only where two fit.
     group : str, optional
         Column of the groups that clients belong to, the same for all samples of a client.
-    tokens
-        As for :func:`~latecomer.eval.datasets.dataset.make_dataset`, of the features.
+    tokens : bool
+        Whether the features are whole numbers that stand for words.
 
     Raises
     ------

@@ -93,7 +93,7 @@ def download(
     raise InputError(
         f"{target.name} could not be downloaded: {'; '.join(failures)}; without a network, put "
         f"{target.name}{known_as} into {target.parent} and fetch again; "
-        "'latecomer data info NAME' lists all files of a data set"
+        "'latecomer datasets NAME' lists all files of a data set"
     )
 
 

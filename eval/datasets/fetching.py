@@ -75,7 +75,7 @@ def fetch(
     if not wanted.archives:
         raise InputError(
             f"{name} is not for download: put {wanted.place} below {base}; "
-            f"'latecomer data info {name}' tells how to make it"
+            f"'latecomer datasets {name}' tells how to make it"
         )
     fetched = []
     for archive in wanted.archives:

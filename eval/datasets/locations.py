@@ -78,7 +78,7 @@ def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence
     where = "an existing folder" if base.is_dir() else "a folder that does not exist"
     raise InputError(
         f"data.root: {base} ({where}) has no {folders[0]}/{marks[0]}: run 'latecomer data fetch "
-        f"{name}', or set data.root or {ENVIRONMENT} to where {name} lies; 'latecomer data info "
+        f"{name}', or set data.root or {ENVIRONMENT} to where {name} lies; 'latecomer datasets "
         f"{name}' says what to put where"
     )
 

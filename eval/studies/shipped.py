@@ -1,7 +1,7 @@
 """The studies that come with the package: one YAML file each, in folders by what they follow."""
 
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 
 from latecomer.eval.studies.declaration import read_yaml
 from latecomer.eval.studies.scales import offered
@@ -9,7 +9,7 @@ from latecomer.eval.studies.scales import offered
 
 @dataclass(frozen=True)
 class ShippedStudy:
-    """A study that comes with the package: its scales, variants, papers, and what it follows."""
+    """A study that comes with the package: its scales, variants, papers, and its folder."""
 
     name: str
     question: str
@@ -18,6 +18,7 @@ class ShippedStudy:
     variants: tuple[str, ...] = ()
     paper: tuple[str, ...] = ()
     note: str = ""
+    follows: str = ""
 
 
 def shipped_studies() -> tuple[ShippedStudy, ...]:
@@ -28,31 +29,30 @@ def shipped_studies() -> tuple[ShippedStudy, ...]:
     >>> "quickstart" in [study.name for study in shipped_studies()]
     True
     """
-    studies = []
-    for name, text in sorted(shipped_texts().items()):
-        raw = read_yaml(text, f"study {name}")
-        variants, scales = offered(raw)
-        studies.append(
-            ShippedStudy(
-                name,
-                str(raw.get("question", "")),
-                str(raw.get("scale") or ""),
-                scales,
-                variants,
-                tuple(raw.get("paper") or ()),
-                str(raw.get("note") or ""),
-            )
-        )
-    return tuple(studies)
+    return tuple(shipped_study(path.stem) for path in sorted(_files(), key=lambda one: one.stem))
+
+
+def shipped_study(name: str) -> ShippedStudy:
+    """Describe one of them by name."""
+    file = next(path for path in _files() if path.stem == name)
+    raw = read_yaml(file.read_text("utf-8"), f"study {name}")
+    variants, scales = offered(raw)
+    return ShippedStudy(
+        name,
+        str(raw.get("question", "")),
+        str(raw.get("scale") or ""),
+        scales,
+        variants,
+        tuple(raw.get("paper") or ()),
+        str(raw.get("note") or ""),
+        file.parent.name,
+    )
 
 
 def shipped_texts() -> dict[str, str]:
     """Return the text of each shipped study, by its name."""
-    folder = resources.files("latecomer.eval.studies") / "yaml"
-    return {
-        entry.name.removesuffix(".yaml"): entry.read_text("utf-8")
-        for kind in folder.iterdir()
-        if kind.is_dir()
-        for entry in kind.iterdir()
-        if entry.name.endswith(".yaml")
-    }
+    return {path.stem: path.read_text("utf-8") for path in _files()}
+
+
+def _files() -> list[Path]:
+    return sorted((Path(__file__).parent / "yaml").glob("*/*.yaml"))

@@ -70,10 +70,15 @@ def method_facts() -> Mapping[str, Mapping[str, Any]]:
     >>> method_facts()["pfedhn"]["cites"]
     ('shamsian2021',)
     """
-    files = {name: _FOLDER / f"{_FOUND[name].replace('.', '/')}.py" for name in _NAMES}
+    files = {name: file_of(name) for name in _NAMES}
     return {
         name: {**literals(file, name), "serving": serving(file)} for name, file in files.items()
     }
+
+
+def file_of(name: str) -> Path:
+    """Return the file of a built-in method."""
+    return _FOLDER / f"{_FOUND[name].replace('.', '/')}.py"
 
 
 def known_names() -> tuple[str, ...]:

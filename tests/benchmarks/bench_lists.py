@@ -11,7 +11,7 @@ from contest import Finding
 from populations import SMALL
 
 REPEATS = 2 if SMALL else 5
-LISTS = ("methods", "studies", "bounds", "datasets")
+LISTS = ("methods", "studies", "bounds", "rules", "shifts", "datasets", "methods fedavg")
 RUN = ("run", "quickstart", "train.rounds=3", "seeds=[0]", "--workers", "1", "--out", "run")
 AGAIN = {"a finished run given again": RUN, "report of a quickstart": ("report", "run")}
 
@@ -41,7 +41,7 @@ def test_commands_that_train_nothing(
         lambda: subprocess.run(first, cwd=tmp_path, check=True, capture_output=True), rounds=1
     )
     reading = seconds(tmp_path, "-c", "import pandas")
-    commands = {f"latecomer {name}": (name,) for name in LISTS}
+    commands = {f"latecomer {line}": tuple(line.split()) for line in LISTS}
     commands |= {"latecomer status": ("status", "run"), **AGAIN}
     judge(
         *(

@@ -113,6 +113,7 @@ def test_quantities_are_printed_in_full() -> None:
 
 def test_bound_without_arguments_explains_itself() -> None:
     shown = text("bound", "pefll_32")
+    assert shown == text("bounds", "pefll_32")
     assert "source: PeFLL (ICLR 2024), Theorem 3.2" in shown
     assert "usage: latecomer bound pefll_32 empirical_risk=... " in shown
     assert "[n_samples=...]" in shown
@@ -140,7 +141,7 @@ def test_lists_have_a_name_each() -> None:
 
 
 def test_methods_say_what_they_send_and_keep() -> None:
-    head, *lines = text("methods").splitlines()
+    head, *lines = text("methods", "--long").splitlines()
     for word in ("needs labels", "bytes up", "bytes down", "kept per client", "paper"):
         assert f"  {word}" in head
     fedavg = next(line for line in lines if line.startswith("fedavg "))
@@ -186,8 +187,8 @@ def test_methods_of_other_packages_are_listed_and_a_broken_one_is_named(
     assert found["broken"] == {"name": "broken", "paper": said}
 
 
-def test_lists_in_a_pipe_are_a_line_an_entry() -> None:
-    head, *lines = text("bounds").splitlines()
+def test_long_lists_in_a_pipe_are_a_line_an_entry() -> None:
+    head, *lines = text("bounds", "--long").splitlines()
     assert head.split() == ["name", "family", "population", "claim"]
     assert len(lines) == len(CATALOGUE)
     claims = head.index("claim")
@@ -290,11 +291,20 @@ def test_numbers_are_rounded_outward(value: float, up: bool, shown: str) -> None
     [
         ["--help"],
         ["bounds"],
+        ["bounds", "maurer"],
         ["studies"],
+        ["studies", "quickstart"],
         ["methods"],
-        ["data", "list"],
-        ["data", "info", "cifar10"],
+        ["methods", "fedavg"],
+        ["methods", "--newcomers"],
+        ["rules"],
+        ["rules", "product"],
+        ["shifts"],
+        ["shifts", "blur"],
+        ["datasets"],
+        ["datasets", "cifar10"],
         ["bound", "kl", "q=.1", "p=.2"],
+        ["bound", "client_threshold", "scores=[[.1, .2, .9], [.3, .4], [.5], [.2]]", "alpha=.3"],
         ["certify", "FIVE"],
         ["watch", "FIVE", "--once"],
         ["verify", "LEDGER"],
@@ -305,7 +315,7 @@ def test_light_commands_load_no_torch(arguments: list[str], five: str) -> None:
     code = (
         "import sys\nfrom latecomer.commands.app import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "heavy = {'torch', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+        "heavy = {'torch', 'pandas', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     plan, ledger = Path(five).with_name("plan.yaml"), f"{five}.ledger"

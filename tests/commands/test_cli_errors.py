@@ -14,8 +14,8 @@ from latecomer.commands.app import app
 
 RUNNER = CliRunner()
 TOP = (
-    "run, status, report, figures, compare, studies, methods, bounds, datasets, bound, certify,"
-    " watch, verify, plan, recertify, data"
+    "run, status, report, figures, compare, studies, methods, bounds, rules, shifts, datasets,"
+    " bound, certify, watch, verify, plan, recertify, data"
 )
 
 

@@ -25,42 +25,48 @@ def own_root(monkeypatch, tmp_path):
 def test_without_a_command_it_shows_its_commands() -> None:
     code, out, _ = invoke()
     assert code == 0
-    assert all(word in out for word in ("list", "fetch", "verify", "info"))
+    assert all(f"  {word} " in out for word in ("fetch", "verify"))
 
 
-def test_list_names_every_data_set_and_the_root(tmp_path) -> None:
-    code, out, _ = invoke("list")
-    assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[1:-1]] == list(DATASETS)
-    assert out.splitlines()[-1] == f"data root: {tmp_path}"
-    held = json.loads(invoke("list", "--json")[1])
-    assert {r["name"]: r["origin"] for r in held["datasets"]}["femnist"] == "make it"
+def described(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["datasets", *arguments], prog_name="latecomer")
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_list_names_every_data_set_and_how_it_comes_here() -> None:
+    out = described()[1]
+    assert all(f"\n  {name} " in out for name in DATASETS)
+    held = {one["name"]: one for one in json.loads(described("--json")[1])}
+    assert list(held) == list(DATASETS)
+    assert held["femnist"]["origin"] == "make it"
+    assert held["table"]["origin"] == "your file"
+    assert held["verbagg"]["origin"] == "extra federations"
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_info_says_what_to_put_where(name, tmp_path) -> None:
-    code, out, _ = invoke("info", name)
+def test_a_name_says_what_to_put_where(name, tmp_path) -> None:
+    code, out, _ = described(name, "--long")
     assert code == 0
+    joined = " ".join(out.split())
     assert str(tmp_path) in out
-    assert SOURCES[name].place in out
+    assert SOURCES[name].place in joined
     if SOURCES[name].archives:
         assert f"sha256 {SOURCES[name].archives[0].sha256}" in out
     else:
         assert SOURCES[name].recipe in out
-    assert json.loads(invoke("info", name, "--json")[1])["place"] == SOURCES[name].place
+    found = json.loads(described(name, "--json")[1])
+    assert SOURCES[name].place in found["facts"].values()
 
 
-def test_info_says_licence_and_extra() -> None:
-    out = invoke("info", "verbagg")[1]
+def test_a_name_says_licence_and_extra() -> None:
+    out = described("verbagg", "--long")[1]
     assert "licence: GPL, version 2 or later (R package lme4)" in out
     assert 'pip install "latecomer[federations]"' in out
-    held = json.loads(invoke("list", "--json")[1])
-    assert {r["name"]: r["origin"] for r in held["datasets"]}["verbagg"] == "extra federations"
 
 
-def test_info_of_each_recipe_names_the_length_the_reader_wants() -> None:
+def test_each_recipe_names_the_length_the_reader_wants() -> None:
     for name, width in (("inaturalist", 1280), ("landmarks", 1280), ("yahoo_answers", 768)):
-        assert f"x float32 [N, {width}]" in invoke("info", name)[1]
+        assert f"x float32 [N, {width}]" in described(name, "--long")[1]
 
 
 def test_verify_reads_the_data(tmp_path: Path) -> None:
@@ -75,11 +81,11 @@ def test_verify_reads_the_data(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["fetch", "cifr10"], "no data set 'cifr10'; did you mean 'cifar10'?"),
-        (["info", "digits"], "digits has no files to fetch or verify"),
-        (["fetch", "femnist"], "'latecomer data info femnist' tells how to make it"),
+        (["verify", "digits"], "digits has no files to fetch or verify"),
+        (["fetch", "femnist"], "'latecomer datasets femnist' tells how to make it"),
         (["verify", "mnist"], "has no MNIST/raw/train-images-idx3-ubyte"),
         (["verify", "landmarks"], "has no landmarks.npz or landmarks.csv"),
-        (["lst"], "no command 'lst'; did you mean 'list'?"),
+        (["ftch"], "no command 'ftch'; did you mean 'fetch'?"),
         (["fetch"], "missing argument 'NAME'"),
         (["fetch", "mnist", "--rot", "x"], "no option '--rot'"),
     ],

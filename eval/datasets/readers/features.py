@@ -1,7 +1,7 @@
 """Precomputed feature vectors: iNaturalist, Landmarks, Yahoo Answers, or any other.
 
 The papers train small dense nets on vectors from a frozen public network. Users make the files
-(``latecomer data info NAME`` prints the recipe): each row has one vector, its label and, where the
+(``latecomer datasets NAME`` prints the recipe): each row has one vector, its label and, where the
 publisher names it, its client.
 """
 
@@ -44,6 +44,11 @@ def read_features(*, path: str | Path) -> Dataset:
     (0 or 1); all other columns are features, in their order, but for those that have no name or
     number the rows. Labels are whole numbers or names, as in a table.
 
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
     Raises
     ------
     InputError
@@ -59,6 +64,15 @@ def _read(
     name: str,
     width: int | None,
 ) -> Dataset:
+    """Read features of a known length.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        The file; unless given, the data set's name with .npz or .csv below ``root``.
+    root : str or Path, optional
+        Folder of the data.
+    """
     key = "data.root" if path is None else "data.path"
     file = _file(name, root) if path is None else Path(path).expanduser()
     with reading(file, key):
@@ -99,7 +113,7 @@ def _file(name: str, root: object) -> Path:
         if (base / f"{name}{suffix}").exists():
             return base / f"{name}{suffix}"
     raise InputError(
-        f"data.root: {base} has no {name}.npz or {name}.csv: make it once ('latecomer data info "
+        f"data.root: {base} has no {name}.npz or {name}.csv: make it once ('latecomer datasets "
         f"{name}' says how), or give data.path"
     )
 

@@ -17,6 +17,7 @@ def read_huggingface(*, path: str | Path, split: object = None, **roles: Any) ->
     Parameters
     ----------
     path : str or Path
+        The folder.
     split : str, optional
         Part to read, where ``DatasetDict.save_to_disk`` wrote several.
     **roles

@@ -16,6 +16,7 @@ def read_parquet(*, path: str | Path, **roles: Any) -> Dataset:
     Parameters
     ----------
     path : str or Path
+        The file.
     **roles
         Roles of the columns: see :func:`~latecomer.eval.datasets.columns.from_columns`. Pictures
         may be paths, or the bytes of files, as Hugging Face writes them.

@@ -18,6 +18,7 @@ def read_table(*, path: str | Path, **roles: Any) -> Dataset:
     Parameters
     ----------
     path : str or Path
+        The file.
     **roles
         Roles of the columns: see :func:`~latecomer.eval.datasets.columns.from_columns`. A column
         of labels or clients is read as numbers if all are whole numbers, else as names.

@@ -21,9 +21,9 @@ def read_torch(*, path: str, layout: str | None = None, tokens: bool = False) ->
         function without arguments that returns either. Every process of a run calls the function
         again: it must return the same samples each time.
     layout : {"vector", "hw", "chw", "hwc"}, optional
-        As for npz.
+        Layout of ``x``; needed only where two fit.
     tokens : bool
-        As for npz.
+        Whether ``x`` [T] holds tokens: whole numbers that stand for words.
 
     Raises
     ------

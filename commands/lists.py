@@ -1,0 +1,165 @@
+"""The lists of what there is, and each of their entries in full: ``latecomer methods fedavg``."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latecomer.commands.arguments import Json
+from latecomer.commands.tables import show_json, show_table
+
+if TYPE_CHECKING:
+    from latecomer.commands.entries import Described
+
+Long = Annotated[bool, typer.Option("--long", help="Say all there is to say.")]
+
+
+def _name(of: str) -> Any:
+    return typer.Argument(metavar="NAME", help=f"{of}, to be described in full.")
+
+
+def list_studies(
+    name: Annotated[str | None, _name("A study")] = None,
+    long: Long = False,
+    as_json: Json = False,
+) -> None:
+    """List the shipped studies, or describe one.
+
+    A study runs as written; --scale picks another of its scales, --variant one of its variants.
+    --long shows one's file, to start a study of your own from.
+    """
+    from latecomer.commands.listings import studies, study_groups
+
+    columns = ("name", "scale", "scales", "variants", "question")
+    _show("study", name, studies, study_groups, columns, long=long, as_json=as_json)
+
+
+def list_methods(
+    name: Annotated[str | None, _name("A method, or file.py:Class")] = None,
+    long: Long = False,
+    as_json: Json = False,
+    newcomers: Annotated[
+        bool,
+        typer.Option(
+            "--newcomers",
+            help="What a new client needs and gets of each built-in method: labels, the fewest "
+            "points, gradient steps, times that the server answers, numbers sent to it and by it "
+            "(it has 32 points).",
+        ),
+    ] = False,
+) -> None:
+    """List the methods, or describe one with all its settings.
+
+    With --long the list says what each sends and keeps: bytes up and down are what one client
+    sends and receives in one round; the last number counts what is kept for a client between
+    rounds.  All are for the digits network (4538 weights), 40 seen clients and default settings.
+    """
+    from latecomer.commands import listings
+
+    if newcomers:
+        served = ("name", "labels", "points", "gets", "steps", "rounds", "down", "up")
+        records = [one for one in listings.newcomers() if name in (None, one["name"])]
+        if as_json:
+            show_json(records)
+        else:
+            show_table(records, served)
+        return
+    columns = ("name", "personalization", "needs_labels", "bytes_up", "bytes_down")
+    columns = (*columns, "kept_per_client", "paper")
+    groups = listings.method_groups
+    _show("method", name, listings.methods, groups, columns, long=long, as_json=as_json)
+
+
+def list_bounds(
+    name: Annotated[str | None, _name("A bound")] = None,
+    long: Long = False,
+    as_json: Json = False,
+) -> None:
+    """List the bound calculators, or describe one in full.
+    """
+    from latecomer.commands.listings import bound_groups, bounds
+
+    columns = ("name", "family", "population", "claim")
+    _show("bound", name, bounds, bound_groups, columns, long=long, as_json=as_json)
+
+
+def list_rules(
+    name: Annotated[str | None, _name("A rule")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the rules of certificates, or describe one.
+    """
+    from latecomer.commands.listings import rule_groups, rules
+
+    _show("rule", name, rules, rule_groups, (), long=False, as_json=as_json)
+
+
+def list_shifts(
+    name: Annotated[str | None, _name("A shift")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the shifts of clients' data, or describe one.
+    """
+    from latecomer.commands.listings import shift_groups, shifts
+
+    _show("shift", name, shifts, shift_groups, (), long=False, as_json=as_json)
+
+
+def list_datasets(
+    name: Annotated[str | None, _name("A data set")] = None,
+    long: Long = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Of the data; $LATECOMER_DATA or the user's cache unless given."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the data sets, or describe one: keys, source, files.
+    """
+    from latecomer.commands.listings import dataset_groups, datasets
+
+    if name is not None:
+        from latecomer.commands.entries import dataset
+
+        _one(dataset(name, root), datasets, long=long, as_json=as_json)
+        return
+    columns = ("name", "origin", "megabytes", "description")
+    _show("data set", None, datasets, dataset_groups, columns, long=long, as_json=as_json)
+
+
+Records = list[dict[str, Any]]
+Groups = Mapping[str, Sequence[tuple[str, str]]]
+
+
+def _show(
+    kind: str,
+    name: str | None,
+    records: Callable[[], Records],
+    groups: Callable[[Records], Groups],
+    columns: tuple[str, ...],
+    *,
+    long: bool,
+    as_json: bool,
+) -> None:
+    """Show a list in groups, as a wide table or as JSON; or one of its entries."""
+    from latecomer.commands import entries
+
+    if name is not None:
+        _one(entries.DESCRIBED[kind](name), records, long=long, as_json=as_json)
+    elif as_json:
+        show_json(records())
+    elif long:
+        show_table(records(), columns)
+    else:
+        typer.echo("\n".join(entries.grouped(groups(records()))))
+
+
+def _one(
+    described: "Described", records: Callable[[], Records], *, long: bool, as_json: bool
+) -> None:
+    if as_json:
+        listed = [one for one in records() if one["name"] == described.name]
+        show_json({**(listed[0] if listed else {}), **described.record()})
+    else:
+        typer.echo("\n".join(described.lines(long=long)))
