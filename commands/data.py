@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latecomer.commands.arguments import Json
 from latecomer.commands.examples import examples
 from latecomer.commands.one_line_errors import OneLineErrors
 

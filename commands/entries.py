@@ -91,13 +91,13 @@ def wrapped(text: str, first: str = "", further: str = "") -> list[str]:
 
 
 def grouped(groups: Mapping[str, Sequence[tuple[str, str]]]) -> list[str]:
-    """Show names and what they are, group by group, in at most 80 columns.
+    r"""Show names and what they are, group by group, in at most 80 columns.
 
     A name that leaves what follows too little room stands on a line of its own.
 
     Examples
     --------
-    >>> print("\\n".join(grouped({"start here": [("quickstart", "How well?")]})))
+    >>> print("\n".join(grouped({"start here": [("quickstart", "How well?")]})))
     start here
       quickstart  How well?
     """
@@ -201,27 +201,28 @@ def study(name: str) -> Described:
 
     texts = shipped_texts()
     known("study", name, texts)
-    one, text = shipped_study(name), texts[name]
+    shipped, text = shipped_study(name), texts[name]
     raw = read_yaml(text, f"study {name}")
+    scales = [one if one != shipped.scale else f"{one} (as written)" for one in shipped.scales]
     methods = [
         str(m.get("label") or m["name"]) if isinstance(m, Mapping) else str(m)
         for m in raw.get("methods") or ()
     ]
     return Described(
         name,
-        one.question,
+        shipped.question,
         {
-            "note": " ".join(one.note.split()),
-            "scales": ", ".join(s + (" (as written)" if s == one.scale else "") for s in one.scales),
-            "variants": ", ".join(one.variants),
+            "note": " ".join(shipped.note.split()),
+            "scales": ", ".join(scales),
+            "variants": ", ".join(shipped.variants),
             "methods": ", ".join(methods),
             **{key: _flow(raw[key]) for key in ("data", "split", "train") if raw.get(key)},
             "seeds": _flow(raw.get("seeds") or [0]),
-            "source": ", ".join(one.paper),
+            "source": ", ".join(shipped.paper),
         },
         (),
         f"latecomer run {name}"
-        + (f" --scale {one.scales[0]}" if len(one.scales) > 1 else ""),
+        + (f" --scale {shipped.scales[0]}" if len(shipped.scales) > 1 else ""),
         text.rstrip("\n"),
     )
 

@@ -279,7 +279,7 @@ def rule_groups(records: list[dict[str, Any]]) -> Groups:
 
     def says(one: dict[str, Any]) -> str:
         drawn = {(True, False): "; independent clients", (False, True): "; clients of a pool"}
-        return one["words"] + drawn.get((one["independent"], one["pool"]), "")
+        return str(one["words"]) + drawn.get((one["independent"], one["pool"]), "")
 
     return _by(sorted(records, key=lambda one: heading(one).endswith("studies")), heading, says)
 
@@ -310,7 +310,7 @@ def dataset_groups(records: list[dict[str, Any]]) -> Groups:
 
     def says(one: dict[str, Any]) -> str:
         size = f"; {one['megabytes']} MB" if one["megabytes"] else ""
-        return one["description"] + size
+        return str(one["description"]) + size
 
     order = {"built in": 0, "your file": 1}
     ordered = sorted(records, key=lambda one: order.get(one["origin"], 2))

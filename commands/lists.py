@@ -65,8 +65,8 @@ def list_methods(
         else:
             show_table(records, served)
         return
-    columns = ("name", "personalization", "needs_labels", "bytes_up", "bytes_down")
-    columns = (*columns, "kept_per_client", "paper")
+    sent = ("bytes_up", "bytes_down", "kept_per_client")
+    columns = ("name", "personalization", "needs_labels", *sent, "paper")
     groups = listings.method_groups
     _show("method", name, listings.methods, groups, columns, long=long, as_json=as_json)
 
@@ -76,8 +76,7 @@ def list_bounds(
     long: Long = False,
     as_json: Json = False,
 ) -> None:
-    """List the bound calculators, or describe one in full.
-    """
+    """List the bound calculators, or describe one in full."""
     from latecomer.commands.listings import bound_groups, bounds
 
     columns = ("name", "family", "population", "claim")
@@ -88,8 +87,7 @@ def list_rules(
     name: Annotated[str | None, _name("A rule")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the rules of certificates, or describe one.
-    """
+    """List the rules of certificates, or describe one."""
     from latecomer.commands.listings import rule_groups, rules
 
     _show("rule", name, rules, rule_groups, (), long=False, as_json=as_json)
@@ -99,8 +97,7 @@ def list_shifts(
     name: Annotated[str | None, _name("A shift")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the shifts of clients' data, or describe one.
-    """
+    """List the shifts of clients' data, or describe one."""
     from latecomer.commands.listings import shift_groups, shifts
 
     _show("shift", name, shifts, shift_groups, (), long=False, as_json=as_json)
@@ -115,8 +112,7 @@ def list_datasets(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the data sets, or describe one: keys, source, files.
-    """
+    """List the data sets, or describe one: keys, source, files."""
     from latecomer.commands.listings import dataset_groups, datasets
 
     if name is not None:

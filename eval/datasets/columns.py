@@ -90,10 +90,8 @@ def from_columns(
         Column of pictures, in place of features.
     root : str or Path, optional
         Folder that the paths of pictures start from.
-    size : int, optional
-        Resize every picture to ``size`` x ``size`` pixels.
-    layout : str, optional
-        Layout of pictures that are arrays; needed only where two fit.
+    size, layout : int, str, optional
+        Pixels of a side that pictures are resized to; layout of those that are arrays.
     group : str, optional
         Column of the groups that clients belong to, the same for all samples of a client.
     tokens : bool
