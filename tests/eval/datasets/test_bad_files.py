@@ -114,7 +114,7 @@ def test_missing(kind, file, refusal):
     else:
         message = refusal(kind, lambda root: (root / file).unlink())
     named = f"{file.removesuffix('.gz')}: there is no such file" in message
-    assert named or "'latecomer data info" in message
+    assert named or "'latecomer datasets" in message
 
 
 @pytest.mark.parametrize(("kind", "file"), CASES)
