@@ -17,11 +17,6 @@ def read(path):
     return yaml.safe_load(path.read_text("utf-8"))
 
 
-def commands(workflow):
-    (job,) = read(GITHUB / "workflows" / workflow)["jobs"].values()
-    return [step["run"] for step in job["steps"] if "run" in step]
-
-
 def test_the_citation_is_of_this_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     citation = read(ROOT / "CITATION.cff")
@@ -53,13 +48,21 @@ def test_fast_and_slow_tests_are_all_tests():
         assert ran[0] + ran[1] == ran[2], marks
 
 
-def test_a_tag_builds_targets_that_exist():
-    (build,) = commands("release.yml")
+def test_a_tag_builds_targets_that_exist_and_publishes_the_site():
+    workflow = read(GITHUB / "workflows" / "release.yml")
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML 1.1 reads "on" as true
+    steps, publish = workflow["jobs"]["build"]["steps"], workflow["jobs"]["publish"]
+    (build,) = (step["run"] for step in steps if "run" in step)
     program, *targets = build.split()
     assert program == "make"
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert targets == ["dist", "docs"]
     assert all(f"\n{target}: " in makefile for target in targets)
+    (site,) = (step["with"] for step in steps if "pages-artifact" in step.get("uses", ""))
+    assert site["path"].rstrip("/") == read(ROOT / "mkdocs.yml")["site_dir"]
+    assert publish["needs"] == "build"
+    assert publish["permissions"] == {"pages": "write", "id-token": "write"}
+    assert [step["uses"] for step in publish["steps"]] == ["actions/deploy-pages@v4"]
 
 
 @pytest.mark.parametrize("template", sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yml")))

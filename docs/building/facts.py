@@ -1,29 +1,15 @@
-"""What pages take from the code: facts of the catalogue of bounds, public names, studies."""
+"""What pages take from the code: facts of the catalogue of bounds, studies, statements."""
 
-import re
-from collections.abc import Iterator
-from importlib import import_module
 from inspect import getmodule
-from types import ModuleType
 
-from departures import deviation_table
-from gallery import entry_list
-from newcomers import newcomer_table
-from published import published_table
-from trained_bounds import bound_table
+from python_names import place_of
 
 from latecomer.bounds import CATALOGUE
 from latecomer.certify.every_kind import examples
 from latecomer.eval.names import statement
 from latecomer.eval.studies.shipped import shipped_studies
 
-__all__ = ["expanded", "fact_table", "homes", "statement_list", "study_list"]
-
-DIRECTIVE = re.compile(
-    r"^\{\{ (deviations|facts|gallery|members|newcomers|published|studies|statements|trained)"
-    r" ([\w. -]+) \}\}$",
-    flags=re.MULTILINE,
-)
+__all__ = ["fact_table", "statement_list", "study_list"]
 
 
 def fact_table(names: list[str]) -> str:
@@ -45,7 +31,7 @@ def fact_table(names: list[str]) -> str:
         if not entry.rigorous:
             about += f" (no certificate: {entry.reason})"
         home = getmodule(entry.function)
-        link = f"[`{name}`][{home.__name__}.{name}]" if home else f"`{name}`"
+        link = f"[`{name}`]({place_of(f'{home.__name__}.{name}')})" if home else f"`{name}`"
         cells = (link, entry.source, about, entry.vacuous_when or "does not apply")
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     assumed = [
@@ -95,49 +81,3 @@ def statement_list(kind: str) -> str:
         if all(word in name.replace(",", " ").replace(":", " ").split() for word in words)
     ]
     return "\n".join(f"- **{name}.** {said}" for name, said in told)
-
-
-def homes(package: str) -> Iterator[tuple[str, str]]:
-    """Yield the public names of a package, each with the full path of its definition.
-
-    Examples
-    --------
-    >>> dict(homes("latecomer.reports"))["report"]
-    'latecomer.reports.page.page.report'
-    """
-    module: ModuleType = import_module(package)
-    for name in module.__all__:
-        if name == "__version__":
-            continue
-        if name == "CATALOGUE":
-            yield name, "latecomer.bounds.certificate.CATALOGUE"
-            continue
-        home = module._HOME[name]
-        full = home if home.startswith("latecomer.") else f"{package}.{home}"
-        yield name, f"{full}.{name}"
-
-
-def expanded(markdown: str) -> str:
-    """Replace ``{{ facts ... }}`` and what else ``DIRECTIVE`` names by what the code says."""
-
-    def made(directive: re.Match[str]) -> str:
-        kind, names = directive[1], directive[2].split()
-        if kind == "deviations":
-            return deviation_table(names[0])
-        if kind == "facts":
-            return fact_table(names)
-        if kind == "gallery":
-            return entry_list()
-        if kind == "newcomers":
-            return newcomer_table(names[0])
-        if kind == "published":
-            return published_table(names[0])
-        if kind == "trained":
-            return bound_table(names[0])
-        if kind == "studies":
-            return study_list(names[0])
-        if kind == "statements":
-            return statement_list(directive[2])
-        return "\n\n".join(f"::: {full}" for _, full in homes(names[0]))
-
-    return DIRECTIVE.sub(made, markdown)

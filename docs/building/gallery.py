@@ -61,17 +61,17 @@ def shown_run(name: str) -> Shown:
 
 
 def entry_list() -> str:
-    """Return the gallery's entries as Markdown: question, answer, and the report to open.
+    """Return the gallery's entries as Markdown: question, answer, and the run whose report it is.
 
     Examples
     --------
-    >>> entry_list().count("](gallery/") == len(GALLERY)
+    >>> entry_list().count("](../../reports/reference/") == len(GALLERY)
     True
     """
     lines = []
     for one in map(shown_run, GALLERY):
         lines += [f"### {one.question}", "", one.answer, ""]
-        lines += [f"[The report of `{one.name}`](gallery/{one.name}.html)", ""]
+        lines += [f"[`{one.name}`](../../reports/reference/{one.name})", ""]
     return "\n".join(lines)
 
 

@@ -4,11 +4,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from checks import check_pages
-from facts import expanded
-from gallery import REFERENCE, gallery_pages
+from gallery import GALLERY, REFERENCE, gallery_pages
 from mathematics import Mathematics
 from mkdocs.structure.files import File
+from pages import in_full
 from pygments.formatters import HtmlFormatter
 from resources import fetched_from_elsewhere
 
@@ -16,9 +15,7 @@ log = logging.getLogger("mkdocs.latecomer")
 
 
 def on_config(config: Any) -> Any:
-    """Add the formulas to every page and docstring, and the pages of checks to the contents."""
-    listed, *each = check_pages()
-    config.nav.append({"Checks of a run": [{"All of them": listed}, *each]})
+    """Add the formulas to every page and docstring."""
     config.markdown_extensions.append(Mathematics())
     return config
 
@@ -31,16 +28,16 @@ def on_files(files: Any, config: Any) -> Any:
     for path in REFERENCE.glob("*/figures/*.svg"):
         name = path.relative_to(REFERENCE).as_posix()
         files.append(File.generated(config, f"kept/{name}", content=path.read_text("utf-8")))
-    for place, told in check_pages().items():
-        files.append(File.generated(config, place, content=told))
     for name, page in gallery_pages():
         files.append(File.generated(config, f"gallery/{name}.html", content=page))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Insert the facts taken from the code; figures of kept runs are files of the site."""
-    return expanded(markdown.replace("../../reports/reference/", "kept/"))
+    """Give Python names their whole docstrings; kept reports and figures are in the site."""
+    for name in GALLERY:
+        markdown = markdown.replace(f"(../../reports/reference/{name})", f"(gallery/{name}.html)")
+    return in_full(markdown.replace("../../reports/reference/", "kept/"))
 
 
 def on_post_build(config: Any) -> None:

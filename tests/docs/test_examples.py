@@ -20,8 +20,8 @@ def test_there_are_seven():
     assert len(EXAMPLES) == 7
     for path in EXAMPLES:
         page = (ROOT / "docs" / "pages" / "examples" / f"{path.stem}.md").read_text("utf-8")
-        assert f'--8<-- "{path.name}"' in page
-        assert f'--8<-- "{path.stem}.txt"' in page
+        assert f"<!-- file {path.name} -->" in page
+        assert f"<!-- file {path.stem}.txt -->" in page
 
 
 @pytest.mark.parametrize(

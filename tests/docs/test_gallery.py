@@ -29,7 +29,7 @@ def test_every_entry_is_headed_by_a_question_and_its_answer():
     assert all(one.question.endswith("?") for one in shown)
     assert all(one.answer.endswith(".") for one in shown)
     text = gallery.entry_list()
-    assert all(f"(gallery/{name}.html)" in text for name in gallery.GALLERY)
+    assert all(f"(../../reports/reference/{name})" in text for name in gallery.GALLERY)
 
 
 @pytest.fixture(scope="module")

@@ -33,23 +33,11 @@ def test_the_files_it_is_built_with_exist():
     assert (PAGES / "style.css").is_file()
 
 
-def test_pages_include_files_that_exist():
-    included = 0
-    for page in PAGES.rglob("*.md"):
-        lines = page.read_text("utf-8").splitlines()
-        for line in (one for one in lines if re.match(r"-+\s*8\s*<", one)):
-            found = re.fullmatch(r'--8<-- "([\w/.-]+)(:[\w-]+)?"', line)
-            assert found, f"{page.name}: {line} would be shown as it stands"
-            assert (ROOT / "docs" / "examples" / found[1]).is_file(), line
-            included += 1
-    assert included > 10
-
-
 def test_every_bound_is_on_one_theory_page():
     facts = [
         name
         for text in THEORY.values()
-        for line in re.findall(r"^\{\{ facts (.*) \}\}$", text, flags=re.MULTILINE)
+        for line in re.findall(r"^<!-- facts (.*) -->$", text, flags=re.MULTILINE)
         for name in line.split()
     ]
     assert sorted(facts) == sorted(latecomer.bounds.CATALOGUE)
@@ -63,7 +51,7 @@ def test_every_erratum_is_on_one_theory_page():
 
 def test_theory_pages_say_what_they_must():
     for name, text in THEORY.items():
-        assert "{{ facts " in text, name
+        assert "<!-- facts " in text, name
         if name not in ("index.md", "routes.md"):
             assert "**Question.**" in text, name
             assert "$$" in text, name

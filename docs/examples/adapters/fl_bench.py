@@ -8,7 +8,7 @@ import random
 from latecomer import certify_losses
 
 
-# --8<-- [start:user]
+# shown as user:
 def held_out_losses(server, metrics, n, stage="before"):
     """Return n held-out clients' errors, before or ``after`` fine-tuning; how many there are."""
     server.testing, losses = True, {}
@@ -20,7 +20,7 @@ def held_out_losses(server, metrics, n, stage="before"):
     return losses, len(held_out)
 
 
-# --8<-- [end:user]
+# end of user
 
 
 def at_the_end_of_main(server):

@@ -21,7 +21,7 @@ CLIENTS, HELD_OUT, ASKED, ROUNDS = 30, 20, 10, 5
 client, server = ClientApp(), ServerApp()
 
 
-# --8<-- [start:held-out]
+# shown as held-out:
 class WithoutHeldOut:
     """A grid on which a strategy, whichever it is, finds all nodes but those held out."""
 
@@ -53,7 +53,7 @@ def write(losses, path):
         file.writelines(["client,loss\n", *lines])
 
 
-# --8<-- [end:held-out]
+# end of held-out
 
 
 @server.main()
@@ -63,14 +63,14 @@ def certify(grid: Grid, context: Context) -> None:
     strategy = FedAvg(fraction_evaluate=0.0)
     while len(nodes := list(grid.get_node_ids())) < CLIENTS:
         time.sleep(1)  # until all have connected
-    # --8<-- [start:user]
+    # shown as user:
     held_out = random.sample(nodes, HELD_OUT)  # before anything is trained
     training = WithoutHeldOut(grid, held_out)
     model = strategy.start(training, initial_arrays=start, num_rounds=ROUNDS).arrays
     losses = losses_of(grid, held_out[:ASKED], model)  # each of these is asked once, here
     write(losses, "losses.csv")
     print(certify_losses("losses.csv", pool_size=HELD_OUT, rule="product"))  # of one data set
-    # --8<-- [end:user]
+    # end of user
 
 
 def points(context):

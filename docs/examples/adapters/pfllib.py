@@ -3,7 +3,7 @@
 Runs inside PFLlib, in ``main.py`` after ``server.train()``, with ``-nnc`` above 0.
 """
 
-# --8<-- [start:user]
+# shown as user:
 import random
 
 from latecomer import certify_losses
@@ -18,7 +18,7 @@ def new_client_losses(server, n):
     return {client: losses[client] for client in random.sample(ids, min(n, len(ids)))}, len(ids)
 
 
-# --8<-- [end:user]
+# end of user
 
 
 def after_training(server):

@@ -19,7 +19,7 @@ for _ in range(100):
     optimizer.step()
 loaders = {i: DataLoader(TensorDataset(x[own], y[own]), 16) for i, own in enumerate(shares)}
 
-# --8<-- [start:user]
+# shown as user:
 model.eval()
 losses = {}
 for client in range(30, 60):  # thirty of the fifty that did not train, drawn at random
@@ -28,4 +28,4 @@ for client in range(30, 60):  # thirty of the fifty that did not train, drawn at
         wrong = sum(int((model(bx).argmax(dim=1) != by).sum()) for bx, by in batches)
     losses[client] = wrong / len(batches.dataset)
 print(certify_losses(losses, pool_size=50, seed=1))  # all are cut out of one data set
-# --8<-- [end:user]
+# end of user

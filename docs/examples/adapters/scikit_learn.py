@@ -12,7 +12,7 @@ x, y = load_digits(return_X_y=True)
 person = np.random.default_rng(0).permutation(len(x)) % 60
 fitted = LogisticRegression(max_iter=500).fit(x[person < 20], y[person < 20])
 
-# --8<-- [start:user]
+# shown as user:
 clients = {}  # thirty of the forty people who did not train -> (support, query), both (x, y)
 for i in range(20, 50):
     mine = np.flatnonzero(person == i)
@@ -23,4 +23,4 @@ print(f"one model for all: error {proof.mean:.2f}, certified {float(proof.certif
 own = KNeighborsClassifier(n_neighbors=1)
 proof = certify_predictor(lambda support, query_x: own.fit(*support).predict(query_x), **drawn)
 print(f"one model a client: error {proof.mean:.2f}, certified {float(proof.certificate):.2f}")
-# --8<-- [end:user]
+# end of user

@@ -1,0 +1,79 @@
+"""What programs write into pages, so that they can be read as they lie in the repository.
+
+    python docs/building/pages.py                    # all pages; names of pages: only these
+
+A block stands between ``<!-- facts seeger maurer -->`` and ``<!-- end of facts -->``: what makes it
+and of what. A test holds that every block is what is made now.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from os.path import relpath
+from pathlib import Path
+
+from checks import check_list
+from departures import deviation_table
+from facts import fact_table, statement_list, study_list
+from gallery import entry_list
+from newcomers import newcomer_table
+from published import published_table
+from python_names import front_door_table, homes, name_list
+from shown_files import shown_file
+from trained_bounds import bound_table
+
+__all__ = ["BLOCK", "MAKERS", "PAGES", "in_full", "rewritten"]
+
+PAGES = Path(__file__).resolve().parents[1] / "pages"
+MAKERS: Mapping[str, Callable[[str], str]] = {
+    "checks": lambda _: check_list(),
+    "deviations": deviation_table,
+    "facts": lambda names: fact_table(names.split()),
+    "file": shown_file,
+    "front_door": lambda _: front_door_table(),
+    "gallery": lambda _: entry_list(),
+    "members": lambda package: name_list(" ".join(full for _, full in homes(package))),
+    "names": name_list,
+    "newcomers": newcomer_table,
+    "published": published_table,
+    "statements": statement_list,
+    "studies": study_list,
+    "trained": bound_table,
+}
+"""Makers of blocks; links in what they return begin with ``/``, the folder of the pages."""
+BLOCK = re.compile(
+    rf"^<!-- (?P<kind>{'|'.join(MAKERS)})(?P<what>(?: [^\n]*?)?) -->\n(?P<made>.*?)"
+    r"^<!-- end of (?P=kind) -->$",
+    flags=re.MULTILINE | re.DOTALL,
+)
+
+
+def rewritten(page: Path) -> str:
+    """Return a page's text with every block made anew."""
+    up = relpath(PAGES, page.parent)
+    start = "" if up == "." else f"{up}/"
+
+    def made(block: re.Match[str]) -> str:
+        kind, what = block["kind"], block["what"].strip()
+        text = re.sub(r"\]\(/(?=\w)", f"]({start}", MAKERS[kind](what))
+        return f"<!-- {kind}{block['what']} -->\n\n{text}\n\n<!-- end of {kind} -->"
+
+    return BLOCK.sub(made, page.read_text("utf-8"))
+
+
+def in_full(markdown: str) -> str:
+    """Return a page for the site, where each Python name has its whole docstring."""
+
+    def directives(block: re.Match[str]) -> str:
+        kind, what = block["kind"], block["what"].strip()
+        if kind not in ("members", "names"):
+            return block[0]
+        names = what.split() if kind == "names" else [full for _, full in homes(what)]
+        return "\n\n".join(f"::: {full}" for full in names)
+
+    return BLOCK.sub(directives, markdown)
+
+
+if __name__ == "__main__":
+    for named in [Path(one) for one in sys.argv[1:]] or sorted(PAGES.rglob("*.md")):
+        named.write_text(rewritten(named.resolve()), "utf-8")
