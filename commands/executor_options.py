@@ -19,7 +19,7 @@ class Choice:
     executor : Executor, optional
         None: processes on this machine.
     workers : int, optional
-        Number of processes; one per core unless given.
+        Cores to use; all unless given.
     where : str
         The place in words; empty for this machine.
     """
@@ -60,7 +60,8 @@ def choose_executor(name: str, flags: Mapping[str, Any], options: Iterable[str])
         settings[key] = value
     made = make_executor(name, settings)
     if isinstance(made, LocalExecutor):
+        made.processes()  # refuses what has no room
         # The runner settles the number of processes, unless memory limits it.
-        return Choice(workers=made.processes() if made.memory_per_cell else made.workers)
+        return Choice(executor=made) if made.memory_per_cell else Choice(workers=made.workers)
     made.check()
     return Choice(executor=made, where=made.where)

@@ -36,7 +36,10 @@ Extend = Annotated[
     typer.Option("--extend", help="Add methods, seeds or shifts to what the directory holds."),
 ]
 Workers = Annotated[
-    int | None, whole_option("--workers", "Processes; one per core unless given, one per GPU.")
+    int | None,
+    whole_option(
+        "--workers", "Cores to use: for cells, then for their clients; all, or a process a GPU."
+    ),
 ]
 Gpus = Annotated[float | None, real_option("--gpus-per-cell", "GPUs of a cell, for slurm and ray.")]
 Memory = Annotated[float | None, real_option("--memory-per-cell", "GiB of memory of a cell.")]

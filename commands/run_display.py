@@ -100,7 +100,8 @@ def plan_line(study: Study, event: Event, where: str = "") -> str:
     simulated = ", 1 simulation" if study.denoising else ""
     left = event.total - event.done
     failed = f", {event.failed} failed before" if event.failed else ""
-    place = where or _count(event.workers, "worker")
+    threads = f" of {event.threads} threads" if event.threads > 1 else ""
+    place = where or _count(event.workers, "worker") + threads
     work = f"{left} to run on {place}" if left else "nothing to run"
     return (
         f"{study.study}: {_count(event.total, 'cell')} ({trained}{certified}, 1 split{simulated}),"

@@ -47,6 +47,30 @@ class Report:
     details: str = ""
 
 
+def cores_here() -> int:
+    """Return how many cores this process may use: those of its own job, under Slurm."""
+    free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(free or 1, _number("SLURM_CPUS_PER_TASK") or free or 1)
+
+
+def threads_of_a_cell(cores: float, at_once: int) -> int:
+    """Return how many threads each of several cells has: cores go to cells first.
+
+    ``OMP_NUM_THREADS`` is the most that a process may have, where it is set.
+
+    >>> [threads_of_a_cell(8, cells) for cells in (1, 3, 8, 9)]
+    [8, 2, 1, 1]
+    """
+    shared = max(int(cores) // max(at_once, 1), 1)
+    return min(shared, _number("OMP_NUM_THREADS") or shared)
+
+
+def _number(variable: str) -> int:
+    """Return the number above 0 that an environment variable holds; 0 without one."""
+    value = os.environ.get(variable, "").strip()
+    return int(value) if value.isdecimal() else 0
+
+
 class Executor(Protocol):
     """Carries out jobs.
 

@@ -28,6 +28,7 @@ from latecomer.eval.runs.stopping import allow_stop
 from latecomer.eval.studies.cells import Cell
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Checkpoints
 from latecomer.files import write_atomic
+from latecomer.models.engine.threads import client_threads
 
 __all__ = [
     "Ending",
@@ -70,6 +71,8 @@ class Job:
         How often its training is checkpointed.
     overrules : str
         Token of a lock on the cell whose owner has been found dead.
+    threads : int
+        Threads that the clients of its trainings work in, which changes no row.
     """
 
     cell: Cell
@@ -77,6 +80,7 @@ class Job:
     evaluate: str
     every: CheckpointEvery = field(default_factory=CheckpointEvery)
     overrules: str = ""
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,8 @@ def _carry_out(
             on_round(int(entry.round), float(entry.loss))
 
     try:
-        outcome = evaluate(config, log, kept)
+        with client_threads(job.threads):
+            outcome = evaluate(config, log, kept)
     except (SystemExit, KeyboardInterrupt):
         kept.write_last()
         raise

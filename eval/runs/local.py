@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -16,7 +16,14 @@ from multiprocessing.spawn import get_preparation_data
 
 from latecomer.checks import at_least
 from latecomer.errors import InputError
-from latecomer.eval.runs.executor import Report, Retries, end, worker_environment
+from latecomer.eval.runs.executor import (
+    Report,
+    Retries,
+    cores_here,
+    end,
+    threads_of_a_cell,
+    worker_environment,
+)
 from latecomer.eval.runs.job import Job, attempt
 from latecomer.eval.runs.lock import free
 from latecomer.eval.runs.stopping import GRACE_SECONDS, STOPPING, stop_on_signals
@@ -31,7 +38,10 @@ _UNGUARDED = 78  # of a worker in which its script would have started the run ag
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Processes on this machine, one thread each, every one working through cells.
+    """Processes on this machine, every one working through cells.
+
+    Cores go to cells first, then to the clients of cells: when fewer cells than cores are left,
+    each has several threads for its clients.
 
     A process that dies costs only the cell it was working on, which is tried again from its last
     checkpoint as `Retries` decides.  If the process was killed, as by a machine that runs out of
@@ -43,7 +53,7 @@ class LocalExecutor:
     Attributes
     ----------
     workers : int, optional
-        How many processes; one per core unless given, never more than there are jobs.
+        Cores to use, all of them unless given; never more processes than there are jobs.
     memory_per_cell : float, optional
         GiB that a cell needs: no more processes are started than free memory has room for.
     gpus : tuple of str
@@ -59,6 +69,11 @@ class LocalExecutor:
         at_least("workers", self.workers, 1)
         at_least("memory-per-cell", self.memory_per_cell, 0)
 
+    def threads(self, at_once: int) -> int:
+        """Return how many threads each of so many cells has; on a GPU one."""
+        here = cores_here()
+        return 1 if self.gpus else threads_of_a_cell(min(self.workers or here, here), at_once)
+
     def processes(self) -> int:
         """Return how many processes there will be at most.
 
@@ -67,7 +82,7 @@ class LocalExecutor:
         InputError
             When the memory that is free now has no room for even one cell.
         """
-        wanted = self.workers or os.cpu_count() or 1
+        wanted = self.workers or cores_here()
         if not self.memory_per_cell:
             return wanted
         return min(wanted, int(_free_memory(self.memory_per_cell) // self.memory_per_cell))
@@ -90,9 +105,11 @@ class LocalExecutor:
                     workers.append(_Worker(_least_used(self.gpus, workers)))
                     idle.append(workers[-1])
                 worker, number = idle.pop(), waiting.popleft()
+                left = len(waiting) + sum(one.job is not None for one in workers) + 1
                 worker.job = number
+                job = replace(jobs[number], threads=self.threads(min(most, left)))
                 with contextlib.suppress(OSError):  # it died: handled below
-                    worker.connection.send((number, jobs[number]))
+                    worker.connection.send((number, job))
 
         def lost(worker: _Worker) -> None:
             workers.remove(worker)

@@ -8,13 +8,13 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from latecomer.checks import at_least
 from latecomer.errors import InputError
 from latecomer.eval.runs.elsewhere import Lost, dispatch
-from latecomer.eval.runs.executor import Report, worker_variables
+from latecomer.eval.runs.executor import Report, threads_of_a_cell, worker_variables
 from latecomer.eval.runs.job import Ending, Job
 from latecomer.eval.runs.remote_worker import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.runs.stopping import GRACE_SECONDS, STOPPING
@@ -26,7 +26,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True, kw_only=True)
 class RayExecutor:
-    """Tasks on an existing Ray cluster, one a cell, one thread each.
+    """Tasks on an existing Ray cluster, one a cell.
 
     The run directory must lie on a file system that all nodes share, and all must have the same
     versions of Python, latecomer, torch and numpy; a node that differs ends the run with one
@@ -41,7 +41,7 @@ class RayExecutor:
     workers : int, optional
         Cells at a time; as many as the cluster has room for unless given.
     cpus_per_cell, gpus_per_cell : float
-        What a cell is declared to need.
+        What a cell is declared to need; several CPUs are for the clients of its trainings.
     memory_per_cell : float, optional
         GiB that a cell is declared to need.
     """
@@ -87,7 +87,9 @@ class RayExecutor:
                 name="latecomer cell",
                 runtime_env={"env_vars": worker_variables()},
             )
-            dispatch(_Tasks(ray, task), jobs, on_report, at_most=self.workers)
+            threads = threads_of_a_cell(self.cpus_per_cell, 1)
+            sent = [replace(job, threads=threads) for job in jobs]
+            dispatch(_Tasks(ray, task), sent, on_report, at_most=self.workers)
 
     def _memory(self) -> int:
         return math.ceil((self.memory_per_cell or 0) * _GIB)

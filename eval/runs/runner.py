@@ -1,6 +1,5 @@
 """The runner: computes a study's rows in a directory, each cell once despite interruptions."""
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.runs.adoption import check_sources
 from latecomer.eval.runs.cell_directory import failure_of, is_done, says_storage
 from latecomer.eval.runs.directory import check_directory, count_scorings, declare, merge
-from latecomer.eval.runs.executor import Executor
+from latecomer.eval.runs.executor import Executor, cores_here
 from latecomer.eval.runs.job import Job
 from latecomer.eval.runs.local import LocalExecutor, refuse_to_start_again
 from latecomer.eval.runs.lock import Watch
@@ -90,7 +89,7 @@ def run(
     study, out
         A study from `load_study`; the run directory, ``runs/<study>`` unless given.
     workers : int, optional
-        Processes, at most one per cell to run; unless given, one per core, on GPUs one per GPU.
+        Cores to use, for cells first, then for clients of each; on GPUs processes. All, or one a GPU.
     on_event : callable, optional
         Called with an `Event`.
     executor, evaluate
@@ -169,14 +168,16 @@ def _carry_out(
     """Declare the directory, run the cells, and merge their rows."""
     # Several processes on one GPU only take turns: one process for each GPU.
     gpus = visible_gpus() if plan.study.train.device else ()
-    processes = max(len(gpus), 1) if plan.study.train.device else os.cpu_count() or 1
-    n_workers = min(workers or processes, max(len(tally.todo), 1))
-    cells = tuple(job.cell for job in plan.jobs)
-    declare(tally.folder, plan.study, cells, plan.copies, fresh=bool(tally.todo))
-    tally.announce(n_workers, plan.data)
-    executor = executor or LocalExecutor(n_workers)
+    cores = max(len(gpus), 1) if plan.study.train.device else cores_here()
+    executor = executor or LocalExecutor(workers or cores)
+    n_workers, threads = min(workers or cores, n_todo := max(len(tally.todo), 1)), 1
     if isinstance(executor, LocalExecutor):
         executor = replace(executor, gpus=gpus)
+        n_workers = min(executor.processes(), n_todo)
+        threads = executor.threads(n_workers)
+    cells = tuple(job.cell for job in plan.jobs)
+    declare(tally.folder, plan.study, cells, plan.copies, fresh=bool(tally.todo))
+    tally.announce(n_workers, plan.data, threads)
     _work_off(tally, executor)
     merge(tally.folder, plan.jobs)
     count_scorings(tally.folder, plan.jobs, plan.split_hash, plan.n_certification)

@@ -5,14 +5,19 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from latecomer.checks import at_least, one_of
 from latecomer.errors import InputError
 from latecomer.eval.runs.elsewhere import Lost, NoRoom, dispatch
-from latecomer.eval.runs.executor import Report, worker_environment, worker_variables
+from latecomer.eval.runs.executor import (
+    Report,
+    threads_of_a_cell,
+    worker_environment,
+    worker_variables,
+)
 from latecomer.eval.runs.job import Ending, Job
 from latecomer.eval.runs.remote_worker import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.runs.stopping import GRACE_SECONDS, stop_on_signals
@@ -45,7 +50,7 @@ _PACES = {"slurm": _Pace(2.0, 60.0, 30.0, 120.0), "local": _Pace(0.1, 0.0, 1.0, 
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmExecutor:
-    """Slurm jobs, one a cell, one thread each.
+    """Slurm jobs, one a cell.
 
     The run directory must lie on a file system that all nodes share; the jobs' output goes to its
     folder ``slurm`` and is kept for jobs that did not end well.  A job that is preempted, runs out
@@ -61,7 +66,7 @@ class SlurmExecutor:
     time : int
         Limit of a job, in minutes.
     cpus_per_cell, gpus_per_cell : int
-        CPUs and GPUs of a job.
+        CPUs and GPUs of a job; several CPUs are for the clients of its trainings.
     memory_per_cell : float, optional
         Memory of a job, in GiB.
     setup : str, optional
@@ -119,7 +124,9 @@ class SlurmExecutor:
         self.check()
         if jobs:
             logs = jobs[0].folder.resolve().parent.parent / "slurm"
-            dispatch(_Jobs(self, logs), jobs, on_report, at_most=self.workers)
+            threads = threads_of_a_cell(self.cpus_per_cell, 1)
+            sent = [replace(job, threads=threads) for job in jobs]
+            dispatch(_Jobs(self, logs), sent, on_report, at_most=self.workers)
             with contextlib.suppress(OSError):
                 logs.rmdir()  # stays if it holds anything
 

@@ -32,8 +32,8 @@ class Event:
         Training loss of the round.
     done, total : int
         Cells that are finished (failed ones included) and cells of the study.
-    workers : int
-        Processes of the local executor.
+    workers, threads : int
+        Processes of the local executor, and the threads of each as it starts.
     failed : int
         Cells that failed in an earlier run and are not tried again.
     message : str
@@ -53,6 +53,7 @@ class Event:
     loss: float | None = None
     failed: int = 0
     message: str = ""
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,10 @@ class Tally:
             else:
                 self._count_failure(job, message)
 
-    def announce(self, workers: int, data: str = "") -> None:
+    def announce(self, workers: int, data: str = "", threads: int = 1) -> None:
         """Send the event that tells the plan and what the data are."""
         self.workers = workers
-        self._tell("plan", failed=len(self.failures), message=data)
+        self._tell("plan", failed=len(self.failures), message=data, threads=threads)
         for job, text in self._early:
             self._tell("note", **_about(job), message=text)
 

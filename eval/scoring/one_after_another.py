@@ -5,6 +5,7 @@ identical, to the last digit, to serving and predicting each client separately.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from math import prod
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.models.engine.method import FixedWeights, Predictor, versions
+from latecomer.models.engine.threads import each, thread_count
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.targets import apply_to_parts
 from latecomer.models.task.task import Task
@@ -32,6 +34,8 @@ _SERVED = 20, 2**23
 """Most clients served at a time, and most values in their support inputs."""
 _PREDICTED = 1_000
 """Most samples predicted at a time, unless one client has more."""
+_AT_A_TIME = 20
+"""Most models that several threads predict with before more clients are served."""
 
 Served = tuple[int, Tensor]
 """A client's number, and the rows on which it is measured."""
@@ -43,13 +47,29 @@ def score_one_after_another(
     """Serve and score every client; the arguments are those of ``score_side_by_side``."""
     ids = clients.ids.tolist()
     scores: list[ClientScore] = []
-    for model, together in _by_model(_served(task, clients, serve, on_support)):
-        told = [_told(task, clients, one, together, mask) for one in versions(model)]
-        for (place, rows), *found in zip(together, *told, strict=True):
-            wrong, loss = (sum(numbers) / len(numbers) for numbers in zip(*found, strict=True))
-            n_support = clients.sizes_on_host[0][place]
-            scores.append(ClientScore(ids[place], n_support, len(rows), wrong, loss))
+
+    def told(group: tuple[Predictor, list[Served]]) -> list[list[tuple[int, float]]]:
+        model, together = group
+        return [_told(task, clients, one, together, mask) for one in versions(model)]
+
+    groups = _by_model(_served(task, clients, serve, on_support))
+    while several := [*islice(groups, _AT_A_TIME if thread_count() > 1 else 1)]:
+        for (_, together), answers in zip(
+            several, each(told, several, apart=_apart(task, several)), strict=True
+        ):
+            for (place, rows), *found in zip(together, *answers, strict=True):
+                wrong, loss = (sum(numbers) / len(numbers) for numbers in zip(*found, strict=True))
+                n_support = clients.sizes_on_host[0][place]
+                scores.append(ClientScore(ids[place], n_support, len(rows), wrong, loss))
     return scores
+
+
+def _apart(task: Task, groups: Sequence[tuple[Predictor, list[Served]]]) -> bool:
+    """Tell whether models predict in several threads: only such as are known to allow it."""
+    if thread_count() == 1 or not all(isinstance(model, FixedWeights) for model, _ in groups):
+        return False
+    n_samples = [sum(len(rows) for _, rows in together) for _, together in groups]
+    return task.gains_from_threads(min(n_samples))
 
 
 def _served(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from latecomer.models.engine.schedule import minibatches, units_kept
+from latecomer.models.engine.threads import Work, alone, piece
 from latecomer.models.engine.weights_in_rows import Workspace
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, sent
@@ -109,6 +110,18 @@ def local_sgd(
     tuple of (dict, Tensor)
         The parameters reached, and the mean loss over the steps (0-d; not finite if one was not).
     """
+    return alone(sgd_in_pieces(objective, params, n_steps=n_steps, rule=rule, workspace=workspace))
+
+
+def sgd_in_pieces(
+    objective: Callable[[Params, int], Tensor],
+    params: Mapping[str, Tensor],
+    *,
+    n_steps: int,
+    rule: LocalSGD,
+    workspace: Workspace | None = None,
+) -> Work[tuple[Params, Tensor]]:
+    """Do what :func:`local_sgd` does as work that threads may pass on."""
     memory = workspace or Workspace()
     weights, collected = memory.laid_out(list(params.values()), rule.parts(list(params)))
     leaves = [value.requires_grad_() for value in weights.tensors]
@@ -116,20 +129,24 @@ def local_sgd(
     values = weights.lying if weights.in_a_row else [value.detach() for value in leaves]
     way: list[Tensor] = []
     total = values[0].new_zeros(())
-    with torch.enable_grad():
-        for step in range(n_steps):
-            loss = objective(point, step)
-            slopes = collected(_slopes(loss, leaves, owned=not weights.in_a_row))
-            for lying, tensors in slopes.parts:
-                _clip_in_place(lying, tensors, rule.clip)
-            if rule.weight_decay:
-                _add_in_place(slopes.lying, values, rule.weight_decay)
-            if rule.momentum and way:
-                _add_in_place(slopes.lying, way, rule.momentum)
-            # The tensors just written to are the momentum of the next step.
-            way = slopes.lying
-            _add_in_place(values, way, -rule.lr)
-            total += loss.detach()
+    at_once = piece(n_steps)
+    for first in range(0, n_steps, at_once):
+        if first:
+            yield
+        with torch.enable_grad():
+            for step in range(first, min(first + at_once, n_steps)):
+                loss = objective(point, step)
+                slopes = collected(_slopes(loss, leaves, owned=not weights.in_a_row))
+                for lying, tensors in slopes.parts:
+                    _clip_in_place(lying, tensors, rule.clip)
+                if rule.weight_decay:
+                    _add_in_place(slopes.lying, values, rule.weight_decay)
+                if rule.momentum and way:
+                    _add_in_place(slopes.lying, way, rule.momentum)
+                # The tensors just written to are the momentum of the next step.
+                way = slopes.lying
+                _add_in_place(values, way, -rule.lr)
+                total += loss.detach()
     reached = {
         name: value.detach().clone(memory_format=torch.contiguous_format)
         for name, value in point.items()

@@ -1,7 +1,7 @@
 """The only training loop: draw a cohort, train it, aggregate, log."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,11 +10,12 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.captured import Graphs
 from latecomer.models.engine.checkpoint import Checkpoint
-from latecomer.models.engine.local_steps import local_sgd
+from latecomer.models.engine.local_steps import sgd_in_pieces
 from latecomer.models.engine.method import Context, Method, Start
 from latecomer.models.engine.paths import choose_path
 from latecomer.models.engine.phases import Phase, divide, plan
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
+from latecomer.models.engine.threads import Work, finished, in_threads
 from latecomer.models.engine.vectorised import train_cohort
 from latecomer.models.engine.weights_in_rows import Workspace
 from latecomer.models.task.clients import Clients, Minibatches
@@ -260,40 +261,66 @@ def _mean_loss(method: Method, clients: Clients, cohort: Cohort, losses: Tensor)
 def _train_locally(
     method: Method, task: Task, clients: Clients, cohort: Cohort, start: Start, phase: Phase
 ) -> tuple[Params, Tensor]:
-    """Train the cohort one client after another; the weights reached and each client's loss."""
+    """Train the cohort client by client; the weights reached and each client's loss."""
     final = {name: value.new_empty(value.shape) for name, value in start.params.items()}
     begun, ended = rows(start.params), rows(final)
-    losses: list[Tensor] = []
-    workspace = Workspace(torch.contiguous_format if task.blocked else torch.channels_last)
+    filters = torch.contiguous_format if task.blocked else torch.channels_last
+    memory: list[Workspace] = []
     stages = plan(phase.stages, list(start.params), cohort.rows.shape[1])
-    for place, batches in enumerate(Minibatches.of_each(clients, cohort.rows)):
+    batches = Minibatches.of_each(clients, cohort.rows)
+
+    def trained(place: int) -> Work[Tensor]:
         context = Context(own=row(start.own, place), shared=start.shared)
         kept = cohort.kept_units(task, slice(place, place + 1))
-        params, taken = begun[place], 0
-        total = torch.zeros((), dtype=torch.float64, device=clients.device)
+        try:
+            workspace = memory.pop()  # of a client that is done
+        except IndexError:
+            workspace = Workspace(filters)
+        steps = _Steps(method, task, context, batches[place](), kept, workspace)
+        reached, loss = yield from steps.taken(begun[place], stages)
+        memory.append(workspace)
+        torch._foreach_copy_(list(ended[place].values()), list(reached.values()))
+        return loss
+
+    works = [trained(place) for place in range(len(cohort))]
+    apart = in_threads(task, clients.device, cohort.rows.shape[3])
+    return final, torch.stack(finished(works, apart=apart))
+
+
+Stages = Sequence[tuple[tuple[str, ...], int]]
+"""Names of the weights that train, and the number of steps, of each stage."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """A client's local steps: its context, minibatches, dropout's masks, and memory."""
+
+    method: Method
+    task: Task
+    context: Context
+    batches: Minibatches
+    kept: Tensor | None
+    workspace: Workspace
+
+    def taken(self, params: Params, stages: Stages) -> Work[tuple[Params, Tensor]]:
+        """Train ``params`` stage by stage; returns the weights reached and the mean loss."""
+        method, taken = self.method, 0
+        total = torch.zeros((), dtype=torch.float64, device=next(iter(params.values())).device)
         for trained, n_steps in stages:
 
             def objective(
-                moving: Params,
-                step: int,
-                context: Context = context,
-                batches: Minibatches = batches,
-                params: Params = params,
-                taken: int = taken,
-                kept: Tensor | None = kept,
+                moving: Params, step: int, params: Params = params, taken: int = taken
             ) -> Tensor:
                 now = taken + step
                 weights = {**params, **moving} if len(moving) < len(params) else moving
-                stepping = task if kept is None else task.dropping(kept, 0, now)
-                return method.objective(stepping, weights, context, batches[now], now)
+                task = self.task if self.kept is None else self.task.dropping(self.kept, 0, now)
+                return method.objective(task, weights, self.context, self.batches[now], now)
 
             moving = {name: params[name] for name in trained}
-            reached, loss = local_sgd(
-                objective, moving, n_steps=n_steps, rule=method.local, workspace=workspace
+            reached, loss = yield from sgd_in_pieces(
+                objective, moving, n_steps=n_steps, rule=method.local, workspace=self.workspace
             )
             params = {**params, **reached}
             total += loss.double() * n_steps
             taken += n_steps
-        losses.append(total / max(taken, 1))
-        torch._foreach_copy_(list(ended[place].values()), list(params.values()))
-    return final, torch.stack(losses)
+        return params, total / max(taken, 1)

@@ -9,6 +9,7 @@ from torch import Generator
 
 from latecomer.models.engine.fine_tuning import BESIDE, Tuning, tune_each
 from latecomer.models.engine.method import Method, Predictor, predict_with
+from latecomer.models.engine.threads import each, in_threads, thread_count
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State, move, part
 from latecomer.models.task.task import Task
@@ -75,7 +76,7 @@ class TrainedNewcomers(Method, ABC):
         """Yield the predictors of several clients, whose models train as ``task.together`` says."""
         self.refuse_predictor(predictor)
         draws = iter(generators)
-        size = BESIDE if task.together else 1
+        size = BESIDE if task.together or thread_count() > 1 else 1
         for at in range(0, len(members), size):
             own = [
                 None if member is None else self.own_model(task, state, member)
@@ -84,9 +85,27 @@ class TrainedNewcomers(Method, ABC):
             drawn = [*islice(draws, len(own))]
             new = [place for place, weights in enumerate(own) if weights is None]
             theirs = [supports[at + place] for place in new], [drawn[place] for place in new]
-            made = iter(self.fit_each(task, state, *theirs) if new else [])
+            made = iter(self._fitted(task, state, *theirs) if new else [])
             for weights in own:
                 yield predict_with(task, next(made) if weights is None else weights)
+
+    def _fitted(
+        self,
+        task: Task,
+        state: State,
+        supports: Sequence[Samples],
+        generators: Sequence[Generator],
+    ) -> list[Params]:
+        """Return newcomers' weights: all at once, or each trained by itself."""
+        if task.together:
+            return self.fit_each(task, state, supports, generators)
+
+        def alone(one: tuple[Samples, Generator]) -> Params:
+            support, generator = one
+            return self.fit_each(task, state, [support], [generator])[0]
+
+        apart = in_threads(task, supports[0].x.device, min(map(len, supports)))
+        return each(alone, [*zip(supports, generators, strict=True)], apart=apart)
 
 
 @dataclass(frozen=True, kw_only=True)

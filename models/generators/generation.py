@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.schedule import Cohort
+from latecomer.models.engine.threads import each, in_threads
 from latecomer.models.generators.encoders import encoder
 from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.task.clients import Clients, Samples
@@ -61,8 +62,15 @@ def generate_each(
     task: Task, table: Mapping[str, Tensor], supports: Sequence[Samples]
 ) -> Iterator[Params]:
     """Yield each client's target weights ``[1, ...]``, the same as if it were served alone."""
-    alone = [describe(task, table, own.x[None], own.labels()[None]) for own in supports]
-    network = hypernetwork(task, alone[0].shape[1])
+    dim = table["hyper.trunk0.weight"].shape[1]
+    encoder(task, dim)  # built here: threads would each do so
+    apart = in_threads(task, table["descriptor.mean"].device, min(map(len, supports)))
+
+    def described(own: Samples) -> Tensor:
+        return describe(task, table, own.x[None], own.labels()[None])
+
+    alone = each(described, supports, apart=apart)
+    network = hypernetwork(task, dim)
     return network.each(part(table, "hyper"), alone)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from latecomer.models.engine.threads import each
 from latecomer.models.task import targets
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task
@@ -85,10 +86,8 @@ class Hypernetwork:
         rows = max(_IN_CACHE // self.width // _TOGETHER, 1) * _TOGETHER
         for name, shape in self.shapes:
             weight, bias = params[f"heads.{name}.weight"], params[f"heads.{name}.bias"]
-            parts = [
-                [F.linear(one, *part) for one in features]
-                for part in zip(torch.split(weight, rows), torch.split(bias, rows), strict=True)
-            ]
+            cut = [*zip(torch.split(weight, rows), torch.split(bias, rows), strict=True)]
+            parts = each(lambda part: [F.linear(one, *part) for one in features], cut)
             for table, own in zip(made, zip(*parts, strict=True), strict=True):
                 table[name] = torch.cat(own, dim=1).view(1, *shape)
         yield from made

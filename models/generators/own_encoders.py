@@ -10,6 +10,7 @@ from torch.func import functional_call
 
 from latecomer.models.generators.unlabelled_encoders import reads_no_labels
 from latecomer.models.task import own_nets
+from latecomer.models.task.per_thread import of_this_thread
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task
 from latecomer.models.task.tokens import random_inputs
@@ -58,7 +59,7 @@ class OwnEmbedding:
     def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
         given = x.long() if self.tokens else x.contiguous()
-        made: Tensor = functional_call(self.net, dict(params), (given, y))
+        made: Tensor = functional_call(of_this_thread(self.net), dict(params), (given, y))
         return made
 
 

@@ -1,9 +1,9 @@
 """From whom is learnt: a population of clients, their samples, and the minibatches of a round."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -209,21 +209,23 @@ class Minibatches:
             self._places = _by_step(places.flatten(0, 1), several)
 
     @classmethod
-    def of_each(cls, clients: Clients, rows: Tensor) -> Iterator["Minibatches"]:
-        """Yield the minibatches of every client of ``rows [c, steps, batches_per_step, B]``.
+    def of_each(cls, clients: Clients, rows: Tensor) -> list[Callable[[], "Minibatches"]]:
+        """Return what fetches the minibatches of each client of ``rows [c, steps, several, B]``.
 
         A few samples are fetched for all clients at once, if each client's are then aligned in
         memory as they would be alone: a product's rounding depends on where its factors begin.
         """
         own = rows[0].numel() * clients.x[0].numel() * clients.sd.element_size()
         if rows.device.type != "cpu" or own % _ALIGNED or not _few(clients, rows):
-            yield from (cls(clients, one) for one in rows)
-            return
+            return [partial(cls, clients, one) for one in rows]
         every, steps = cls(clients, rows.flatten(0, 1)), rows.shape[1]
-        for first in range(0, len(rows) * steps, steps):
-            one = copy(every)
-            one._x, one._y = every._x[first : first + steps], every._y[first : first + steps]
-            yield one
+        return [partial(every._cut, at, at + steps) for at in range(0, len(rows) * steps, steps)]
+
+    def _cut(self, first: int, end: int) -> "Minibatches":
+        """Return the minibatches of some of the steps."""
+        some = copy(self)
+        some._x, some._y = self._x[first:end], self._y[first:end]
+        return some
 
     def _keep(self, x: Tensor) -> None:
         """Keep samples as rows of numbers, in their order in memory."""

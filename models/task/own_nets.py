@@ -16,6 +16,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from latecomer.models.task.per_thread import DRAWING
 from latecomer.models.task.state import Params
 from latecomer.models.task.tokens import TOKENS, random_inputs
 
@@ -39,8 +40,8 @@ class UnfitError(ValueError):
 @contextmanager
 def _seeded(seed: int, dtype: torch.dtype) -> Iterator[None]:
     """Let torch draw from ``seed`` in ``dtype``; what it drew from before is left as it was."""
-    before = torch.get_default_dtype()
-    with torch.random.fork_rng(devices=[]):
+    with DRAWING, torch.random.fork_rng(devices=[]):
+        before = torch.get_default_dtype()
         torch.default_generator.manual_seed(seed)
         torch.set_default_dtype(dtype)
         try:

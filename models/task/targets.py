@@ -7,6 +7,7 @@ from outside, through :meth:`StatelessNet.stateless`. The last linear layer is c
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -14,11 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from latecomer.models.task.own_nets import ANY_LAYOUT, VIEWS_COPIED, call_copying_views
+from latecomer.models.task.per_thread import DRAWING, can_be_copied, of_this_thread
 from latecomer.models.task.precision import narrow_products
 from latecomer.models.task.state import Params
 from latecomer.models.task.tokens import reads_tokens
+
+_WORTH_A_THREAD = 2**22
+"""Least multiplications of a forward pass for other threads to have time to work meanwhile."""
 
 Shape = tuple[int, ...]
 Builder = Callable[[Shape, int], nn.Module]
@@ -359,6 +365,7 @@ def _apply(net: nn.Module, params: Mapping[str, Tensor], x: Tensor, kept: Tensor
         return net.stateless(params, x, kept)
     if isinstance(net, StatelessNet):
         return net.stateless(params, x)
+    net = of_this_thread(net)
     x = x.long() if reads_tokens(net) else x
     if getattr(net, ANY_LAYOUT, False):
         output: Tensor = functional_call(net, dict(params), (x,))
@@ -378,6 +385,48 @@ def _plain(value: Tensor) -> Tensor:
     return value.clone(memory_format=torch.contiguous_format)
 
 
+class _Products(TorchFunctionMode):
+    """Counts the multiplications of linear layers and convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if func in (F.linear, F.conv2d):
+            self.count += made.numel() * args[1][0].numel()
+        return made
+
+
+@lru_cache(maxsize=8)
+def multiplications(net: nn.Module, input_shape: Shape) -> int:
+    """Return how many numbers a net's linear layers and convolutions multiply for one sample.
+
+    >>> multiplications(build("dense", (27,), 2), (27,))
+    5952
+    """
+    params = {k: torch.zeros(v.shape, dtype=v.dtype) for k, v in net.named_parameters()}
+    x = torch.zeros(1, *input_shape, dtype=next(iter(params.values())).dtype)
+    seen = _Products()
+    with torch.no_grad(), seen:
+        apply(net, params, x)
+    return seen.count
+
+
+def gains_from_threads(net: nn.Module, input_shape: Shape, n_samples: int) -> bool:
+    """Tell whether threads that each apply a net to so many samples get done sooner than one.
+
+    Python runs in one thread at a time, which for small nets is most of the time, so that threads
+    would only wait for each other.
+    """
+    if n_samples * multiplications(net, input_shape) < _WORTH_A_THREAD:
+        return False
+    return isinstance(net, StatelessNet) or can_be_copied(net)
+
+
 def initial(net: nn.Module, generator: torch.Generator) -> Params:
     """Draw fresh parameters by the layers' own rules, from ``generator`` alone.
 
@@ -390,7 +439,7 @@ def initial(net: nn.Module, generator: torch.Generator) -> Params:
     if any(value.is_meta for value in fresh.parameters()):
         fresh = fresh.to_empty(device="cpu")
     seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices=[]):
+    with DRAWING, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         for name, module in fresh.named_modules():
             reset: Any = getattr(module, "reset_parameters", None)

@@ -116,6 +116,10 @@ class Task:
         """Name of the target's head, see `own_nets.head_of`; empty if it has none."""
         return own_nets.head_of(self.target, self.n_classes)
 
+    def gains_from_threads(self, n_samples: int) -> bool:
+        """Tell whether clients' passes over so many samples are done sooner in several threads."""
+        return targets.gains_from_threads(self.target, self.input_shape, n_samples)
+
     def initial(self, generator: torch.Generator) -> Params:
         """Draw fresh target weights from ``generator`` alone."""
         if self.make is None:

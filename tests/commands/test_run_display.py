@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from latecomer.commands.app import app
-from latecomer.commands.run_display import LineDisplay, TableDisplay
+from latecomer.commands.run_display import LineDisplay, TableDisplay, plan_line
 from latecomer.commands.run_table import CellsInWork
 from latecomer.eval.results.rows import make_row, write_rows
 from latecomer.eval.runs.runner import Event, Failure, RunResult
@@ -106,6 +106,15 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
         " 1/19  pefll seed 1  done",
         " 2/19  split  FAILED: no room",
     ]
+
+
+@pytest.mark.parametrize(
+    ("workers", "threads", "said"),
+    [(1, 1, "1 worker"), (1, 4, "1 worker of 4 threads"), (3, 2, "3 workers of 2 threads")],
+)
+def test_threads_for_clients_are_told(workers: int, threads: int, said: str) -> None:
+    event = Event(kind="plan", done=0, total=19, workers=workers, threads=threads)
+    assert plan_line(STUDY, event).endswith(f"19 to run on {said}")
 
 
 HINT = " on the CPU: the study names no device, --device auto uses the GPU here"

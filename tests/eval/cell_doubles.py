@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from latecomer.eval.results.rows import Artifact
+from latecomer.models.engine.threads import thread_count
 
 LOG = "LATECOMER_TEST_LOG"  # file that every attempt is noted in
 
@@ -109,6 +110,10 @@ def waits_once(config, on_round, checkpoints=None):
 
 def threads(config, on_round, checkpoints=None):
     return Outcome([{"metric": "error", "value": float(os.environ["OMP_NUM_THREADS"])}])
+
+
+def client_threads(config, on_round, checkpoints=None):
+    return Outcome([{"metric": "error", "value": float(thread_count())}])
 
 
 def gpu_seen(config, on_round, checkpoints=None):

@@ -12,7 +12,7 @@ import torch
 from latecomer.errors import InputError
 from latecomer.eval.devices import visible_gpus
 from latecomer.eval.results.rows import read_rows
-from latecomer.eval.runs.executor import ONE_THREAD, worker_variables
+from latecomer.eval.runs.executor import ONE_THREAD, cores_here, worker_variables
 from latecomer.eval.runs.job import Job, is_done
 from latecomer.eval.runs.local import LocalExecutor
 from latecomer.eval.runs.lock import owner_of
@@ -156,6 +156,35 @@ def test_workers_have_one_thread_and_this_process_keeps_its_own(make_jobs, monke
     assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [1.0]
     assert os.environ["OMP_NUM_THREADS"] == "7"
     assert "MKL_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("names", "free", "asked", "most", "seen"),
+    [
+        (("local",), 4, None, "", [4]),
+        (("local",), 4, 3, "", [3]),
+        (("local",), 2, 8, "", [2]),
+        (("local",), 4, None, "2", [2]),
+        (("local",), 4, None, "1", [1]),
+        (("local", "fedavg"), 4, None, "all", [2, 2]),
+    ],
+)
+def test_cores_go_to_cells_then_to_their_clients(
+    make_jobs, monkeypatch, names, free, asked, most, seen
+):
+    monkeypatch.setattr("latecomer.eval.runs.local.cores_here", lambda: free)
+    monkeypatch.setenv("OMP_NUM_THREADS", most)
+    jobs = make_jobs("client_threads", names)
+    carry_out(jobs, workers=asked)
+    assert [read_rows(job.folder / "rows.csv")["value"].item() for job in jobs] == seen
+    assert LocalExecutor(asked, gpus=("0",)).threads(1) == 1
+
+
+def test_a_job_of_slurm_has_the_cores_that_it_asked_for(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(8), raising=False)
+    for value, cores in (("3", 3), ("64", 8), ("", 8), ("many", 8)):
+        monkeypatch.setenv("SLURM_CPUS_PER_TASK", value)
+        assert cores_here() == cores
 
 
 @pytest.mark.parametrize(

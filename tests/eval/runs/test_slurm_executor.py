@@ -109,6 +109,13 @@ def test_jobs_have_one_thread_though_the_study_has_more(make_jobs, slurm, monkey
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
+def test_cpus_of_a_job_are_for_clients(make_jobs, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    jobs = make_jobs("client_threads", ("local",))
+    carry_out(SlurmExecutor(cluster="local", cpus_per_cell=3), jobs)
+    assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [3.0]
+
+
 def test_sbatch_is_told_what_a_cell_needs(make_jobs, slurm):
     executor = SlurmExecutor(
         partition="gpu",

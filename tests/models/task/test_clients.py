@@ -127,7 +127,8 @@ def test_minibatches_of_each_client_are_those_it_would_have_alone(
         sd=torch.rand(width, generator=draw) + 0.5,
     )
     drawn = torch.randint(6, (3, 2, 1, 3), generator=draw)
-    for one, own in zip(Minibatches.of_each(clients, drawn), drawn, strict=True):
+    for fetch, own in zip(Minibatches.of_each(clients, drawn), drawn, strict=True):
+        one = fetch()
         alone = Minibatches(clients, own)
         assert few == 0 or one[0][0].x.data_ptr() % 64 == 0
         for step in range(2):
