@@ -58,8 +58,8 @@ def threads_of_a_cell(cores: float, at_once: int) -> int:
 
     ``OMP_NUM_THREADS`` is the most that a process may have, where it is set.
 
-    >>> [threads_of_a_cell(8, cells) for cells in (1, 3, 8, 9)]
-    [8, 2, 1, 1]
+    >>> threads_of_a_cell(3, 2)
+    1
     """
     shared = max(int(cores) // max(at_once, 1), 1)
     return min(shared, _number("OMP_NUM_THREADS") or shared)

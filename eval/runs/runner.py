@@ -89,7 +89,7 @@ def run(
     study, out
         A study from `load_study`; the run directory, ``runs/<study>`` unless given.
     workers : int, optional
-        Cores to use, for cells first, then for clients of each; on GPUs processes. All, or one a GPU.
+        Cores to use, for cells first, then for clients of each; all, or one process a GPU.
     on_event : callable, optional
         Called with an `Event`.
     executor, evaluate
