@@ -7,7 +7,7 @@ import pandas as pd
 from published import REFERENCE
 
 from latecomer.eval.names import method_facts
-from latecomer.eval.results.kept_cells import cells_of
+from latecomer.eval.results.kept_cells import cells_of, rows_file
 
 __all__ = ["FIGURE", "deviation_table", "filled"]
 
@@ -90,7 +90,7 @@ def _moved(method: str, without: str, ours: str) -> str:
 
 @cache
 def _rows(run: str) -> pd.DataFrame:
-    return pd.read_csv(REFERENCE / run / "rows.csv", keep_default_na=False, low_memory=False)
+    return pd.read_csv(rows_file(REFERENCE / run), keep_default_na=False, low_memory=False)
 
 
 def _right(run: str, method: str, group: str) -> pd.Series:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from scipy.stats import kendalltau
 
+from latecomer.eval.results.kept_cells import rows_file
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.studies.loading import load_study, shipped_texts
 from latecomer.reports.accuracy.published import published
@@ -70,7 +71,7 @@ def verdicts() -> pd.DataFrame:
 
 def _of_run(folder: Path) -> pd.DataFrame:
     """Compare one kept run with the published numbers that its study names, if any."""
-    if not (folder / "rows.csv").is_file() or "\npaper:" not in (folder / "study.yaml").read_text():
+    if not rows_file(folder).is_file() or "\npaper:" not in (folder / "study.yaml").read_text():
         return pd.DataFrame()
     material = Material.of(load_run(folder))
     study, rounds = material.study, int(material.study["train"]["rounds"])

@@ -1,4 +1,4 @@
-"""A run's directory and its cells: a folder, or one archive that a finished run keeps instead."""
+"""A run's directory, its rows and cells: as a run leaves them, or packed where it is kept."""
 
 import atexit
 import lzma
@@ -13,7 +13,9 @@ from latecomer.errors import InputError
 from latecomer.reading.yaml_text import read_mapping
 
 ARCHIVE = "cells.tar.xz"
-"""Holds the folder ``cells`` of a finished run; CONTRIBUTING.md has the command that makes it."""
+"""Holds the folder ``cells`` of a finished run; ``tests/keep.py`` makes it."""
+ROWS = "rows.csv"
+PACKED_ROWS = "rows.csv.xz"
 
 
 def run_folder(path: str | Path) -> Path:
@@ -40,6 +42,31 @@ def declared_study(directory: Path) -> dict[str, Any]:
     """
     text = (directory / "study.yaml").read_text("utf-8")
     return read_mapping(text, "study.yaml", "must hold keys and values")
+
+
+def rows_file(directory: Path) -> Path:
+    """Return the path of a run's merged rows: ``rows.csv``, or its packed form if only that is."""
+    rows, packed = directory / ROWS, directory / PACKED_ROWS
+    return packed if packed.is_file() and not rows.is_file() else rows
+
+
+def rows_content(path: Path) -> bytes:
+    """Return the text of a rows file, unpacked where its name says that it is packed.
+
+    Raises
+    ------
+    OSError
+        When it cannot be read.
+    InputError
+        When it is packed and damaged.
+    """
+    content = path.read_bytes()
+    if path.suffix != ".xz":
+        return content
+    try:
+        return lzma.decompress(content)
+    except lzma.LZMAError as error:
+        raise InputError(f"{path} is damaged: {error}") from None
 
 
 def cells_of(directory: Path) -> Path:

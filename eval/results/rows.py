@@ -11,7 +11,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,14 @@ import pandas as pd
 from latecomer.checks import named_files, output_files
 from latecomer.errors import InputError, nearest
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
-from latecomer.eval.results.kept_cells import cells_of, declared_study, run_folder
+from latecomer.eval.results.kept_cells import (
+    PACKED_ROWS,
+    cells_of,
+    declared_study,
+    rows_content,
+    rows_file,
+    run_folder,
+)
 from latecomer.files import write_atomic
 
 __all__ = [
@@ -193,8 +200,7 @@ def read_records(path: str | Path) -> list[list[str]]:
     """
     source = Path(path)
     try:
-        with source.open(encoding="utf-8", newline="") as file:
-            text = file.read()
+        text = rows_content(source).decode("utf-8")
     except FileNotFoundError:
         raise InputError(f"there is no rows file {source}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -302,7 +308,13 @@ def load_run(path: str | Path) -> RunRecord:
         scorings = _json_lines(folder / "certification.jsonl")
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{folder} holds a damaged run: {' '.join(str(error).split())}") from None
-    return RunRecord(folder, study, env, _rows_of(folder, cells), artifacts, cells, scorings)
+    rows = _rows_of(folder, cells)
+    if rows_file(folder).name == PACKED_ROWS and not places.is_dir():
+        failed = {*rows.loc[rows["status"] == "failed", "cell"]}  # a finished run, its rows alone
+        cells = tuple(
+            replace(cell, status="failed" if cell.id in failed else "done") for cell in cells
+        )
+    return RunRecord(folder, study, env, rows, artifacts, cells, scorings)
 
 
 def write_beside(run: RunRecord, files: Mapping[str, str | bytes]) -> None:
@@ -320,7 +332,7 @@ def write_beside(run: RunRecord, files: Mapping[str, str | bytes]) -> None:
 
 def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:
     """Rows of a run: ``rows.csv``, written at its end, and the rows of cells not yet in it."""
-    merged = folder / "rows.csv"
+    merged = rows_file(folder)
     records = read_records(merged) if merged.is_file() else []
     known = {record[COLUMNS.index("cell")] for record in records}
     ended = [

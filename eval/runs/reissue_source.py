@@ -8,7 +8,7 @@ from typing import Any
 
 from latecomer.certify.rule import RULE_WITHOUT_ORDERS, RULES
 from latecomer.errors import InputError
-from latecomer.eval.results.kept_cells import declared_study, run_folder
+from latecomer.eval.results.kept_cells import declared_study, rows_file, run_folder
 from latecomer.eval.results.rows import COLUMNS, read_records
 from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn
@@ -81,7 +81,7 @@ def read_source(path: Path) -> Source:
         It is not finished, or damaged.
     """
     run_folder(path)
-    if not (path / "rows.csv").is_file():
+    if not rows_file(path).is_file():
         raise InputError(f"{path} holds an unfinished run: its scores are not all there")
     try:
         study = declared_study(path)
@@ -89,7 +89,7 @@ def read_source(path: Path) -> Source:
         late = json.loads(mark.read_text("utf-8"))["declared_late"] if mark.is_file() else []
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds a damaged run: {' '.join(str(error).split())}") from None
-    records = read_records(path / "rows.csv")
+    records = read_records(rows_file(path))
     rows = [dict(zip(COLUMNS, record, strict=True)) for record in records]
     return Source(path, study, rows, late)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.eval.results.artifacts import Artifact, read_artifact, write_artifact
-from latecomer.eval.results.kept_cells import cells_of
+from latecomer.eval.results.kept_cells import cells_of, rows_content, rows_file
 from latecomer.eval.results.rows import rows_to_text
 from latecomer.eval.runs.cell_directory import seal
 from latecomer.eval.runs.provenance import environment
@@ -37,7 +37,7 @@ def write_reissued(
     """Write the new run directory; ``study.yaml``, which makes it a run directory, comes last."""
     mark = {
         "from": there.path.resolve().name,
-        "rows_sha256": sha256((there.path / "rows.csv").read_bytes()).hexdigest(),
+        "rows_sha256": sha256(rows_content(rows_file(there.path))).hexdigest(),
         "declared_late": plan.late,
         "late": LATE if plan.late else "",
         "note": note,

@@ -43,7 +43,7 @@ def test_a_scale_that_only_shows_that_things_run_says_so_first_and_in_red(
     scale: str | None, tmp_path: Path
 ) -> None:
     kept = ROOT / "reports" / "reference" / RUNS["gap"]
-    for name in ("rows.csv", "env.json"):
+    for name in ("rows.csv.xz", "env.json"):
         shutil.copy(kept / name, tmp_path)
     study = {**yaml.safe_load((kept / "study.yaml").read_text("utf-8")), "scale": scale}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), "utf-8")

@@ -133,7 +133,7 @@ def test_the_kept_table_of_published_numbers_is_what_the_kept_runs_give():
     assert kept == published.kept_table()
     judged = published.verdicts()
     compared = judged[judged["verdict"] != NOT_COMPARABLE]
-    assert all((published.REFERENCE / run / "rows.csv").is_file() for run in compared["run"])
+    assert all((published.REFERENCE / run / "rows.csv.xz").is_file() for run in compared["run"])
 
 
 def test_the_page_of_departures_has_a_row_for_every_record_of_every_method():

@@ -12,6 +12,7 @@ import yaml
 from latecomer.bounds.held_out.pool_betting import product_wor
 from latecomer.certify.rule import RULES
 from latecomer.errors import InputError
+from latecomer.eval.results.kept_cells import rows_content, rows_file
 from latecomer.eval.results.rows import (
     COLUMNS,
     load_run,
@@ -44,8 +45,9 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def copied(place: Path) -> Path:
     place.mkdir()
-    for name in ("study.yaml", "rows.csv", "env.json", "certification.jsonl"):
+    for name in ("study.yaml", "env.json", "certification.jsonl"):
         shutil.copy(REFERENCE / name, place / name)
+    (place / "rows.csv").write_bytes(rows_content(rows_file(REFERENCE)))
     return place
 
 

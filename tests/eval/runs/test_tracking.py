@@ -22,7 +22,7 @@ def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "out"
     shutil.copytree(KEPT, out)
     shutil.unpack_archive(out / ARCHIVE, out, "xztar")
-    rows = read_rows(out / "rows.csv")
+    rows = read_rows(out / "rows.csv.xz")
     (cell,) = set(rows[(rows["label"] == "pefll") & (rows["seed"] == 0)]["cell"])
     return out, cell
 
@@ -63,7 +63,7 @@ def test_a_function_hears_every_round_and_the_results_of_a_done_cell(
     ]
     told = {one.name: one.value for one in heard[2:]}
     assert {one.step for one in heard[2:]} == {2}
-    rows = read_rows(KEPT / "rows.csv")
+    rows = read_rows(KEPT / "rows.csv.xz")
     own = rows[(rows["cell"] == cell) & (rows["metric"] == "error") & (rows["client"] == "")]
     own = own[(own["aggregation"] == "per-client") & (own["group"] == "novel")]
     plain = own[own["shift"] == "none"]["value"].item()
@@ -78,7 +78,7 @@ def test_a_function_hears_every_round_and_the_results_of_a_done_cell(
 
 def test_certificates_are_named_by_their_bounds():
     kept = ROOT / "reports" / "reference" / "certificates-cifar10-50"
-    names = dict(results_of(kept / "rows.csv"))
+    names = dict(results_of(kept / "rows.csv.xz"))
     assert "certificate/r0:product" in names
 
 

@@ -19,7 +19,7 @@ MODEL = ["label", "predictor"]
 
 def answered(name: str, asks: str) -> tuple[Answer, pd.DataFrame]:
     run = load_run(REFERENCE / name)
-    rows = pd.read_csv(REFERENCE / name / "rows.csv", keep_default_na=False)
+    rows = pd.read_csv(REFERENCE / name / "rows.csv.xz", keep_default_na=False)
     return ASKS[asks](Material.of(run)), rows
 
 

@@ -1,24 +1,25 @@
 """What rows of kept runs hold, and how the README writes it."""
 
 import csv
+import io
 import json
 import math
 from functools import cache
 from pathlib import Path
 
-from latecomer.eval.results.kept_cells import cells_of
+from latecomer.eval.results.kept_cells import ROWS, cells_of, rows_content, rows_file
 
 ROOT = Path(__file__).resolve().parents[3]
 REFERENCE = ROOT / "reports" / "reference"
 
 
 def table(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(io.StringIO(rows_content(path).decode("utf-8"), newline="")))
 
 
+@cache
 def read(run, name):
-    return table(REFERENCE / run / name)
+    return table(rows_file(REFERENCE / run) if name == ROWS else REFERENCE / run / name)
 
 
 @cache
