@@ -1,4 +1,4 @@
-"""What ``latecomer certify`` prints for people."""
+"""What ``latecomer certify --long`` prints: every statement as a full sentence."""
 
 import math
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ def certified_lines(certified: LossAnswers) -> list[str]:
 def loss_certificate_lines(proved: LossCertificate) -> list[str]:
     """Show what the losses of untrained clients prove, in words, and the plan that proves it."""
     lines = [
-        *_sampled(proved.n_clients, proved.mean, proved.sd, proved.notes),
-        f"Plan, to be fixed before the first loss is seen: {_plan(proved)}.",
+        *sampled_lines(proved.n_clients, proved.mean, proved.sd, proved.notes),
+        f"Plan, to be fixed before the first loss is seen: {of_plan(proved)}.",
     ]
     spent = []
     if proved.certificate is not None:
@@ -60,10 +60,11 @@ def loss_certificate_lines(proved: LossCertificate) -> list[str]:
 def sample_lines(given: Sample) -> list[str]:
     """Return what `loss_certificate_lines` has about the losses themselves."""
     sd = float(np.std(given.losses, ddof=1)) if given.n_clients > 1 else math.nan
-    return _sampled(given.n_clients, given.mean, sd, given.notes)
+    return sampled_lines(given.n_clients, given.mean, sd, given.notes)
 
 
-def _sampled(n_clients: int, mean: float, sd: float, notes: Sequence[str]) -> list[str]:
+def sampled_lines(n_clients: int, mean: float, sd: float, notes: Sequence[str]) -> list[str]:
+    """Say what the losses are, and what was noticed of them."""
     clients = "1 client" if n_clients == 1 else f"{n_clients} clients"
     spread = f" (sd {rounded(sd, decimals=3)})" if n_clients > 1 else ""
     return [f"{clients}, mean loss {rounded(mean, decimals=3)}{spread}", *notes]
@@ -109,7 +110,8 @@ def _next_line(proved: LossCertificate | NextClient, issued: Certificate) -> str
     return f"  {'loss of the next client':<34} <= {shown_up(issued)}   {which}"
 
 
-def _plan(proved: LossCertificate) -> str:
+def of_plan(proved: LossCertificate) -> str:
+    """Say what must have been settled before the first loss was seen."""
     parts = f" of {', '.join(proved.best_of)}" if proved.best_of else ""
     told = [f"rule {proved.rule}{parts}"]
     if proved.certificate is not None:

@@ -69,6 +69,13 @@ class CertifiedLosses(LossAnswers, Shown):
 
     def __str__(self) -> str:
         """Return what ``latecomer certify`` prints."""
+        from latecomer.certify.short_lines import short_lines
+
+        return "\n".join(short_lines(self))
+
+    @property
+    def in_full(self) -> str:
+        """What ``latecomer certify --long`` prints: every statement as a full sentence."""
         from latecomer.certify.lines import certified_lines
 
         return "\n".join(certified_lines(self))

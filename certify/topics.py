@@ -92,12 +92,13 @@ class Said:
 
 @dataclass(frozen=True)
 class Topic:
-    """Statements of one kind, with a heading and a closing sentence."""
+    """Statements of one kind, with a heading and a closing sentence; maybe what they assume."""
 
     name: str
     heading: str
     said: tuple[Said, ...]
     closing: str = ""
+    assumes: bool = False
 
     @property
     def lines(self) -> list[str]:
@@ -311,7 +312,7 @@ def groups(by: str, named: Mapping[str, LossCertificate], delta: float, alpha: f
     ended = {name: one.voided for name, one in named.items() if one.voided is not None}
     told = [f"{name}: {voided_sentence(one)}" for name, one in ended.items()]
     closing = " ".join([f"Holds if: {GROUPS_OWN}.", *told]) if said else ""
-    return Topic("groups", heading, said, closing)
+    return Topic("groups", heading, said, closing, assumes=True)
 
 
 def _group(name: str, one: LossCertificate) -> Said:
@@ -340,4 +341,5 @@ def against(one: Compared, other: str, delta: float) -> Topic:
         ),
         Said("share of clients served worse", float(one.worse), worse, f"{one.n_worse} sampled"),
     )
-    return Topic("against", heading, said, f"Holds if: {'; '.join(one.certificate.assumptions)}.")
+    closing = f"Holds if: {'; '.join(one.certificate.assumptions)}."
+    return Topic("against", heading, said, closing, assumes=True)

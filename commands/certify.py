@@ -88,6 +88,7 @@ Independent = Annotated[
 Joint = Annotated[
     bool, typer.Option("--joint", help="All that is printed shares delta and holds together.")
 ]
+Long = Annotated[bool, typer.Option("--long", help="Say every statement in a full sentence.")]
 Report = Annotated[str | None, typer.Option(metavar="FILE", help="Write a page, one HTML file.")]
 Score = Annotated[
     str | None,
@@ -145,9 +146,10 @@ def certify_file(
     log_sum: LogSum = None,
     clients: Clients = None,
     gamma: Gamma = None,
+    long: Long = False,
     as_json: Json = False,
 ) -> None:
-    """Certify any model from its losses on new clients.
+    """Certify any model from its losses on held-out clients.
 
     The clients must have played no part in training.  Whatever is asked beyond the mean is a
     statement of its own; the last line says how surely all hold.
@@ -178,7 +180,8 @@ def certify_file(
         independent=independent,
         joint=joint,
     )
-    _show(certified, file, report, _label_sets(points, sets, delta, sets_for, sets_out), as_json)
+    made = _label_sets(points, sets, delta, sets_for, sets_out)
+    _show(certified, file, report, made, long=long, as_json=as_json)
 
 
 def _files(
@@ -244,6 +247,8 @@ def _show(
     file: str | None,
     report: str | None,
     made: "LabelSets | None",
+    *,
+    long: bool,
     as_json: bool,
 ) -> None:
     if report is not None:
@@ -252,7 +257,8 @@ def _show(
         sets = {} if made is None else {"sets": made.to_dict()}
         typer.echo(json.dumps(certified.to_dict() | sets, indent=2, allow_nan=False))
         return
-    typer.echo("\n".join([str(certified), *([] if made is None else made.lines())]))
+    told = certified.in_full if long else str(certified)
+    typer.echo("\n".join([told, *([] if made is None else made.lines())]))
 
 
 def _certify_sum(given: Mapping[str, Any]) -> None:

@@ -6,7 +6,6 @@ All of it is read where it is declared: fields, signatures and docstrings.
 import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import groupby
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.errors import InputError, nearest
 from latecomer.reading.docstrings import Documented, documented, prose
+from latecomer.wrapping import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from latecomer.eval.datasets.reader import Source
 
-WIDTH = 80
 _NOTHING = Documented("", "")
 
 
@@ -76,18 +75,6 @@ class Described:
         if long:
             return [*shown, *(["", *self.more.splitlines()] if self.more else [])]
         return [*shown, "all of it: --long"] if self.more else shown
-
-
-def wrapped(text: str, first: str = "", further: str = "") -> list[str]:
-    """Wrap a line at 80 columns; words longer than that stay whole."""
-    return textwrap.wrap(
-        text,
-        WIDTH - 1,
-        initial_indent=first,
-        subsequent_indent=further,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def grouped(groups: Mapping[str, Sequence[tuple[str, str]]]) -> list[str]:

@@ -23,7 +23,7 @@ MAY_IMPORT = {
 # The ground that every layer stands on: how mistakes are told, files written, text read.
 OPEN = (
     *("latecomer.extras", "latecomer.errors", "latecomer.files", "latecomer.declared"),
-    *("latecomer.checks", "latecomer.reading"),
+    *("latecomer.checks", "latecomer.reading", "latecomer.wrapping"),
 )
 # From the ground up. A wing (a folder, or a module that lies beside the folders) imports from
 # floors below its own alone; wings that share a floor do not know each other.
@@ -55,7 +55,7 @@ FLOORS = {
         ("answers", "watched"),
         ("together", "topics"),
         ("lines",),
-        ("page",),
+        ("page", "short_lines"),
         ("losses",),
         ("predicted",),
     ),

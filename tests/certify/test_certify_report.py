@@ -52,7 +52,7 @@ def words(page: str) -> str:
 
 
 def test_the_page_says_what_the_terminal_says(losses: str) -> None:
-    page, shown = page_of(losses, *ALL, "--by", "site", "--against", "others.csv")
+    page, shown = page_of(losses, *ALL, "--by", "site", "--against", "others.csv", "--long")
     seen = words(page)
     for line in shown.splitlines():
         for part in re.split(r" {2,}(?:= )?|<=|: ", line.strip()):

@@ -75,7 +75,7 @@ def test_each_statement_is_what_all_of_them_at_once_say(name: str) -> None:
     assert whole.curve is not None
     assert list(found["curve"].steps) == whole.curve[1]
     assert found["against"].difference == whole.against.difference
-    printed = str(whole).splitlines()
+    printed = whole.in_full.splitlines()
     for key, one in {"sample": scored, **found}.items():
         lines = str(one).splitlines()
         assert lines, key

@@ -51,6 +51,7 @@ def test_a_certificate_is_what_the_terminal_prints(path: str) -> None:
     beside = {"target": 0.4, "above": [0.2], "curve": True, "by": "site", "seed": 5}
     found = latecomer.certify_losses(FRAME, shifts={"kl": [0.05, 0.1]}, **beside)
     assert f"{found}\n" == text("certify", path, *asked)
+    assert f"{found.in_full}\n" == text("certify", path, *asked, "--long")
     assert f"{found.to_json()}\n" == text("certify", path, *asked, "--json")
     best = latecomer.certify_losses(path, rule="best_of", best_of=["product", "wsr_averaged"])
     repeated = ("--best-of", "product,wsr_averaged", "--seed", str(best.seed))

@@ -74,10 +74,11 @@ def test_the_line_ends_every_output_and_says_the_same(losses: str, tmp_path: Pat
         " above thresholds; 0.2 for next client)."
     )
     assert found.closing == found.together.line == line
-    assert str(found).splitlines()[-1] == line
+    assert " ".join(str(found).split()).endswith(line)
+    assert found.in_full.splitlines()[-1] == line
     assert line in found._repr_html_()
     asked = (losses, "--above", "0.1", "--delta", "0.02", "--alpha", "0.2")
-    assert text(*asked).splitlines()[-1] == line
+    assert text(*asked, "--long").splitlines()[-1] == line
     told = json.loads(text(*asked, "--json"))["together"]
     assert (told["statement"], told["probability"]) == (line, 0.76)
     assert told == found.to_dict()["together"]
@@ -210,7 +211,7 @@ def test_groups_are_the_clients_own_and_those_not_scored_are_measured_on_theirs(
     assert own in found.to_dict()["groups"]["x"]["certificate"]["assumptions"]
     left = certify(pool_size=40)
     page = left.report(tmp_path / "page.html").read_text()
-    for shown in (left.sentence, str(left), left.to_dict()["statements"][0], page):
+    for shown in (left.sentence, left.in_full, left.to_dict()["statements"][0], page):
         assert "as measured on theirs" in shown
 
 

@@ -196,7 +196,7 @@ def test_long_lists_in_a_pipe_are_a_line_an_entry() -> None:
 
 
 def test_certify_on_five_clients(five: str) -> None:
-    assert text("certify", five, "--seed", "1").splitlines() == [
+    assert text("certify", five, "--seed", "1", "--long").splitlines() == [
         "5 clients, mean loss 0.092 (sd 0.079)",
         "Plan, to be fixed before the first loss is seen: rule blend, delta 0.05, alpha 0.1, 256"
         " orders of the losses drawn afresh.",
@@ -231,12 +231,65 @@ def test_certify_on_five_clients(five: str) -> None:
     ]
 
 
+def test_certify_says_figures_first_and_fits(five: str) -> None:
+    assert text("certify", five, "--seed", "1").splitlines() == [
+        "5 clients, mean loss 0.092 (sd 0.079)",
+        "  mean loss of new clients           <= 0.503   in 95% of draws",
+        "  loss of the next client            <= 1.000   says nothing: takes 9 clients",
+        "Margin 0.411; least margin for equal scores 0.409.",
+        "Settled beforehand: rule blend, delta 0.05, alpha 0.1, 256 orders of the losses",
+        "drawn afresh.",
+        "The same orders again: --seed 1 (sd 0 over such draws)",
+        "Valid if",
+        "  - the clients were drawn independently, from those the bound is about",
+        "  - these clients played no part in training or in choosing the model",
+        "  - the rule and how many clients to score were settled before looking at their",
+        "    losses",
+        "  - seed 1, which draws the 256 orders, was drawn afresh for these clients and",
+        "    is that of no other sample",
+        "  - losses lie in [0, 1]",
+        "  - whatever is drawn to serve a client (noise, minibatches) is drawn for it",
+        "    alone",
+        "  - the next client is drawn like these",
+        "Does not say: anything about a different kind of client, or about the model",
+        "after further training. In full sentences: --long (in_full).",
+        "Were these clients drawn from a finite set (cut from one data set, say)? Then",
+        "certify with --pool-size N (pool_size=N), all of its untrained clients; if not,",
+        "say --independent (independent=True).",
+        "All 2 together: with probability at least 85% (1 less 0.05 for mean loss; 0.1",
+        "for next client).",
+    ]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--rule", "product_wor_averaged", "--pool-size", "90"],
+        ["--rule", "conformal"],
+        ["--rule", "best_of", "--best-of", "product,chernoff_kl"],
+        ["--shift", "kl=0.05,0.1", "--target", "0.9", "--above", "0.1,.2", "--curve"],
+        ["--by", "site", "--against", "FIVE", "--independent", "--joint"],
+    ],
+)
+def test_whatever_is_asked_fits_80_columns(asked: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "losses.csv"
+    rows = [f"client number {i},0.{i % 7},{'ab'[i % 2]}" for i in range(60)]
+    path.write_text("\n".join(["client,loss,site", *rows]))
+    words = [str(path) if word == "FIVE" else word for word in asked]
+    shown = text("certify", str(path), *words).splitlines()
+    assert max(len(line) for line in shown if str(tmp_path) not in line) < 80
+    full = text("certify", str(path), *words, "--long")
+    assumed = full.partition("Holds if: ")[2].split(".\n")[0].split("; ")
+    told = " ".join(" ".join(shown).split())
+    assert [one for one in assumed if "seed" not in one and one not in told] == []
+
+
 def test_certify_options(five: str) -> None:
     pooled = ("certify", five, "--rule", "product_wor_averaged", "--pool-size", "50")
     found = record(*pooled, "--alpha", "0.2", "--seed", "3")
     assert found["certificate"]["name"] == "product_wor_averaged"
     assert (found["orders"], found["seed"]) == (256, 3)
-    told = text(*pooled, "--seed", "3")
+    told = text(*pooled, "--seed", "3", "--long")
     assert "256 orders of the losses drawn afresh, a pool of 50 clients" in told
     assert "by 256 orders drawn with --seed 3, sd " in told
     left = rounded(found["others"], decimals=3, up=True)
@@ -246,7 +299,9 @@ def test_certify_options(five: str) -> None:
     assert found["next_client"]["value"] == 0.21
     assert found["next_client"]["rank"] == 5
     assert "the pool of 50 clients" in text("certify", five, "--pool-size", "50")
-    assert "quantile (rank 5 of 5)" in text("certify", five, "--rule", "conformal", "--alpha", ".2")
+    assert "quantile (rank 5 of 5)" in text(
+        *("certify", five, "--rule", "conformal", "--alpha", ".2", "--long")
+    )
     assert "mean loss of" not in text("certify", five, "--rule", "conformal")
     scaled = record("certify", five, "--loss-max", "2")
     assert scaled["certificate"]["loss_max"] == 2
@@ -264,7 +319,8 @@ def test_one_client_and_a_loss_of_one(tmp_path: Path) -> None:
     path.write_text("client,loss\na,1\n")
     shown = text("certify", str(path))
     assert shown.startswith("1 client, mean loss 1.000\n")
-    assert "says nothing: it is the largest loss" in shown
+    assert "says nothing: the largest loss" in shown
+    assert "says nothing: it is the largest loss" in text("certify", str(path), "--long")
     assert record("certify", str(path))["sd"] is None
 
 

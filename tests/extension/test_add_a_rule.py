@@ -59,7 +59,9 @@ def test_the_command_line_certifies_by_it(package):
     package.write("certify/rules/hoeffding.py", RULE)
     table = package.root / "losses.csv"
     table.write_text("client,loss\n" + "".join(f"{i},0.1\n" for i in range(30)), "utf-8")
-    told = package.run("-m", "latecomer", "certify", str(table), "--rule", "hoeffding")
+    asked = ("certify", str(table), "--rule", "hoeffding")
+    assert "rule hoeffding," in package.run("-m", "latecomer", *asked)
+    told = package.run("-m", "latecomer", *asked, "--long")
     assert "<= 0.324   Hoeffding's inequality;" in told
     assert "Plan, to be fixed before the first loss is seen: rule hoeffding," in told
     assert "hoeffding" in package.run("-m", "latecomer", "certify", "--help")
