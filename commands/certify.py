@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import latecomer
 from latecomer.checks import output_file
 from latecomer.commands.arguments import Json, numbers, real_option, whole_option
 from latecomer.errors import InputError, nearest
+from latecomer.wrapping import wrapped
 
 if TYPE_CHECKING:
     from latecomer.certify.losses import CertifiedLosses
@@ -151,17 +153,13 @@ def certify_file(
 ) -> None:
     """Certify any model from its losses on held-out clients.
 
-    The clients must have played no part in training.  Whatever is asked beyond the mean is a
-    statement of its own; the last line says how surely all hold.
+    They must have played no part in training.  The last line says how surely all statements hold.
     """
-    if log_sum is not None or clients is not None or gamma is not None:
-        _certify_sum(locals())
+    if _certified_sum(locals()):
         return
     source, sets_out = _files(file, report, against, sets, sets_for, joint=joint)
     losses, other, points = _scored(source, against, score, sets, by, order)
-    from latecomer.certify.losses import certify_losses
-
-    certified = certify_losses(
+    certified = latecomer.certify_losses(
         losses,
         delta=delta,
         rule=rule,
@@ -258,10 +256,16 @@ def _show(
         typer.echo(json.dumps(certified.to_dict() | sets, indent=2, allow_nan=False))
         return
     told = certified.in_full if long else str(certified)
-    typer.echo("\n".join([told, *([] if made is None else made.lines())]))
+    of_sets = [] if made is None else made.lines()
+    if not long:
+        of_sets = [part for line in of_sets for part in wrapped(line, further="    ")]
+    typer.echo("\n".join([told, *of_sets]))
 
 
-def _certify_sum(given: Mapping[str, Any]) -> None:
+def _certified_sum(given: Mapping[str, Any]) -> bool:
+    """Certify a sum, if one is given."""
+    if all(given[name] is None for name in ("log_sum", "clients", "gamma")):
+        return False
     from latecomer.commands.secret_sum import certify_sum
 
     beside = [f"--{name.replace('_', '-')}" for name in _NOT_OF_A_SUM if given[name]]
@@ -272,6 +276,7 @@ def _certify_sum(given: Mapping[str, Any]) -> None:
         beside=["FILE", *beside] if given["file"] else beside,
         as_json=given["as_json"],
     )
+    return True
 
 
 def _balls(shifts: list[str], subgroup: str | None) -> dict[str, list[float]]:
