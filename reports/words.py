@@ -19,6 +19,12 @@ PROTOCOLS = {
     "local": "A model trained from scratch on the client's own support data.",
     "intercept": "The shared regression with the client's own intercept: the mode of its posterior "
     "given the client's labelled support data. Nothing is trained.",
+    "chosen": "One of several models, the one with the lowest loss on the client's labelled "
+    "support data. Nothing is trained.",
+    "mixture": "Several models, mixed with the weights under which the client's labelled support "
+    "data are likeliest. Nothing else is trained.",
+    "gaussian": "The shared features under the client's own linear classifier, computed from means "
+    "and covariance of its labelled support data and everyone's. Nothing is trained.",
     "given": "A system trained elsewhere, as it is; it may read the client's support data.",
 }
 FAMILIES = {
@@ -30,6 +36,9 @@ FAMILIES = {
     "knn": "the global model and neighbours",
     "local": "their own model",
     "intercept": "the shared regression and their own intercept",
+    "chosen": "the best of several models",
+    "mixture": "their own mixture of models",
+    "gaussian": "the shared features and their own classifier",
     "given": "a system trained elsewhere",
 }
 MASKING = {

@@ -54,7 +54,9 @@ def _correlation(setup: Setup, state: State) -> dict[str, Any]:
 
 
 # Serving newcomers by training at every measurement would cost more than the training itself.
-_WITHOUT_TRAINING = ("forward", "global", "unlabelled", "intercept")
+_WITHOUT_TRAINING = (
+    *("forward", "global", "unlabelled", "intercept", "chosen", "mixture", "gaussian"),
+)
 
 
 def _curve_plan(setup: Setup, cell: TrainingCell) -> Plan | None:
@@ -264,5 +266,5 @@ def evaluate_method(
     if facts := [*certified.facts, *facts]:
         artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
     trained = curve.round if chosen else cell.train.rounds
-    named = {"personalization": method.personalization, "round": trained}
+    named = {"personalization": setup.personalization, "round": trained}
     return Outcome([{**named, **row} for row in rows], artifacts)

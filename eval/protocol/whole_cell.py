@@ -32,5 +32,5 @@ def evaluate_whole(
         common: Row = {"classes": setup.classes, "predictor": predictor}
         rows += client_rows(group, scores, common)
         rows += group_rows(group, group_score(scores), common)
-    named = {"personalization": setup.method.personalization, "round": cell.train.rounds}
+    named = {"personalization": setup.personalization, "round": cell.train.rounds}
     return Outcome([{**row, **named} for row in rows], {})

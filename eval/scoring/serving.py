@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from latecomer.eval.federation.groups import Group
+from latecomer.eval.scoring.label_shift import corrected
 from latecomer.eval.scoring.one_after_another import Mask, score_one_after_another, unmasked
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.side_by_side import score_side_by_side
@@ -51,6 +52,8 @@ def score_group(
     predictor: str,
     seed: int,
     measured_on: Literal["query", "support"] = "query",
+    prior: str = "",
+    trained_shares: Tensor | None = None,
 ) -> list[ClientScore]:
     """Serve and score every client of a group: one after another on a CPU, side by side elsewhere.
 
@@ -69,6 +72,11 @@ def score_group(
         Training seed; together with the client's id, fixes the randomness of serving.
     measured_on : {"query", "support"}
         ``support`` gives the empirical risk that generalization bounds start from.
+    prior : str
+        One of :data:`~latecomer.eval.scoring.label_shift.SHARES`: clients that are not seen are
+        served models corrected for the shares of their classes. Empty: as they are.
+    trained_shares : Tensor, optional
+        Shares of the classes in training, ``[n_classes]``; needed with ``prior``.
 
     Returns
     -------
@@ -81,7 +89,11 @@ def score_group(
         members = [place if seen else None for place in places]
         draws = (client_generator(seed, int(clients.ids[place])) for place in places)
         how: dict[str, Any] = {"predictor": predictor, "generators": draws}
-        return method.serve_each(task, state, members, supports, **how)
+        served = method.serve_each(task, state, members, supports, **how)
+        if seen or trained_shares is None:
+            return served
+        pairs = zip(served, supports, strict=True)
+        return (corrected(model, own, trained_shares, prior) for model, own in pairs)
 
     on_cpu = clients.device.type == "cpu"
     score = score_one_after_another if on_cpu else score_side_by_side

@@ -89,16 +89,31 @@ class ModelSettings(Settings):
         return dict(self.model_extra or {})
 
 
+class Serving(Settings):
+    """What is done to the model that a client gets which took no part in training.
+
+    ``prior``: ``em`` reweighs the classes by the shares that are likeliest given the client's
+    inputs, without labels (Saerens, Latinne, Decaestecker, 2002), against their shares among the
+    seen clients' samples. It is right where only these shares differ.
+    """
+
+    prior: Literal["em"]
+
+
 class MethodSettings(BaseModel):
     """A method, its label, and its own hyper-parameters, which the method checks.
 
     ``bounds``: published bounds for this entry's models, instead of the study's.
+
+    ``serving``: what is done to the models of clients that took no part in training, for methods
+    that read no labels of theirs.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
     label: Annotated[str, StringConstraints(min_length=1)] | None = None
     bounds: Bounds | None = None
+    serving: Serving | None = None
 
     def hyper(self) -> dict[str, Any]:
         """Only the hyper-parameters that the study sets."""

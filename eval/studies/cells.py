@@ -262,7 +262,8 @@ def _train_of(method: Mapping[str, Any], train: Mapping[str, Any]) -> dict[str, 
         return dict(train)
     from latecomer.models.methods import make_method
 
-    hyper = {key: value for key, value in method.items() if key not in ("label", "bounds")}
+    said = ("label", "bounds", "serving")
+    hyper = {key: value for key, value in method.items() if key not in said}
     if make_method(**hyper).trains_newcomers:
         return dict(train)
     return {key: value for key, value in train.items() if key != "tune_newcomers"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -17,6 +17,9 @@ from latecomer.eval.splits.settings import Frozen, SplitSettings
 from latecomer.eval.splits.split import Split, frozen_hash
 from latecomer.eval.studies.mistakes import explain, unknown_key
 from latecomer.eval.studies.settings import Study
+
+if TYPE_CHECKING:
+    from latecomer.models.engine.method import Method
 
 _RESERVE = 0.2
 _KL_APART = 1e-9
@@ -290,6 +293,24 @@ def _check_methods(study: Study) -> None:
         except (ValueError, TypeError) as error:
             raise InputError(f"{key}: {' '.join(str(error).split())}") from None
         _check_masking(study, key, entry, method.personalization)
+        if entry.serving is not None:
+            _check_serving(study, key, entry, method)
+
+
+def _check_serving(study: Study, key: str, entry: MethodSettings, method: "Method") -> None:
+    """Refuse a correction of models that read a client's labels, or that a route would miss."""
+    if method.needs_labels:
+        raise InputError(
+            f"{key}.serving must be left out for methods that read a new client's labels, "
+            f"got {entry.name}"
+        )
+    for index, asked in enumerate(study.certificates):
+        theirs = getattr(asked, "methods", None)
+        if ROUTES[asked.route].trains_itself and (theirs is None or entry.label in theirs):
+            raise InputError(
+                f"certificates.{index}: route {asked.route} trains and serves models of its own, "
+                f"without {key}.serving: name its methods, or leave {key}.serving out"
+            )
 
 
 def _check_checkpoint(key: str, entry: MethodSettings) -> None:

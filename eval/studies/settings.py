@@ -115,6 +115,7 @@ class Study(Settings):
                 "name": method.name,
                 "label": method.label,
                 **({} if method.bounds is None else {"bounds": list(method.bounds)}),
+                **({} if method.serving is None else {"serving": method.serving.model_dump()}),
                 **method.hyper(),
             }
             for method in self.methods

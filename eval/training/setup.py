@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
+
+from torch import Tensor
 
 from latecomer.eval.federation.groups import Federation, Group, build_federation
 from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.scoring.label_shift import pooled_shares
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import client_generator, score_group
 from latecomer.eval.settings.cell import FederationSettings, SplitCell, TrainingCell
@@ -113,6 +116,8 @@ class Setup:
         How logits of classes absent from a client are treated, see :func:`score_group`.
     path : str
         ``serial``, ``vectorised`` or ``auto``, for cohorts and for newcomers that train.
+    prior : str
+        How a new client's shares of the classes are found, see :data:`SHARES`; empty: not at all.
     """
 
     federation: Federation
@@ -122,6 +127,19 @@ class Setup:
     seed: int
     classes: str
     path: str
+    prior: str = ""
+
+    @cached_property
+    def trained_shares(self) -> Tensor | None:
+        """Shares of the classes among the seen clients' samples; None if they are not needed."""
+        if not self.prior:
+            return None
+        return pooled_shares(self.federation.seen.clients, self.task.n_classes)
+
+    @property
+    def personalization(self) -> str:
+        """How a client that never trained is served."""
+        return "unlabelled" if self.prior else self.method.personalization
 
     @property
     def judged(self) -> str:
@@ -169,6 +187,8 @@ class Setup:
             predictor=predictor or self.judged,
             seed=self.seed,
             measured_on=measured_on,
+            prior=self.prior,
+            trained_shares=self.trained_shares,
         )
 
 
@@ -238,4 +258,5 @@ def setup_of(cell: TrainingCell) -> Setup:
         seed=cell.seed,
         classes=cell.evaluation.classes,
         path=cell.train.path,
+        prior=cell.method.serving.prior if cell.method.serving else "",
     )

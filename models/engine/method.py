@@ -34,7 +34,18 @@ Predictor = Callable[[Tensor], Tensor]
 """Standardised inputs ``[B, ...]`` -> logits ``[B, n_classes]``."""
 
 Personalization = Literal[
-    "forward", "global", "unlabelled", "finetune", "embedding", "knn", "local", "intercept", "given"
+    "forward",
+    "global",
+    "unlabelled",
+    "finetune",
+    "embedding",
+    "knn",
+    "local",
+    "intercept",
+    "chosen",
+    "mixture",
+    "gaussian",
+    "given",
 ]
 
 

@@ -12,6 +12,8 @@ NewcomersGet = Literal[
     "own neighbours",
     "a seen client's model",
     "all seen clients' models",
+    "the best of several models",
+    "a mixture of several models",
     "",
 ]
 """What is made for a newcomer; empty: its method does not say."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _ORDER = (
     *("local", "fedavg", "fedavg_ft", "fedprox", "scaffold", "fedma", "fedper", "fedrep"),
     *("fedbabu", "lg_fedavg", "per_fedavg", "pfedme", "ditto", "apfl", "knn_per", "glmm"),
+    *("ifca", "fedem", "pfedfda"),
     *("pfedhn", "pfedhn_pc", "pfl_sampled", "pfl_nearest", "pfl_ensemble", "odpfl_hn", "pefll"),
 )
 _FOLDER = Path(__file__).parent

@@ -21,6 +21,10 @@ CONDITION = ["shift", "severity"]
 GROUPS = ("seen", "certification", "novel")
 # A shift to other data is judged against the same clients refilled from their own data.
 CONTROL = "-control"
+# How clients are served that take no gradient step.
+_UNTRAINED = (
+    *("forward", "global", "unlabelled", "knn", "intercept", "chosen", "mixture", "gaussian"),
+)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -122,7 +126,7 @@ def serving_steps(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> d
         own = settings.get(label, {})
         if steps:
             told[label] = prod(int(own.get(name, default)) for name, default in steps.items())
-        elif served.get(label) in ("forward", "global", "unlabelled", "knn", "intercept"):
+        elif served.get(label) in _UNTRAINED:
             told[label] = 0
     return told
 

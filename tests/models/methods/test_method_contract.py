@@ -43,6 +43,9 @@ QUICK = {
     "apfl": {"local_lr": 0.05, "finetune_steps": 40},
     "knn_per": {"local_lr": 0.05},
     "glmm": {},
+    "ifca": {"local_lr": 0.05, "n_models": 4},
+    "fedem": {"local_lr": 0.05, "n_models": 4},
+    "pfedfda": {"local_lr": 0.05},
     # At 0.1 the last bits decide whether newcomers are served well.
     "pfedhn": {"local_lr": 0.05, "server_lr": 0.05, "novel_rounds": 10, "novel_steps": 5},
     "pfedhn_pc": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},

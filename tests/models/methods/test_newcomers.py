@@ -48,8 +48,10 @@ def newcomers(make_population):
 def test_labels_are_read_where_that_is_declared_and_nowhere_else(name, served, newcomers):
     method, _, logits = served(name)
     support, _, x = newcomers
-    other = Samples(support.x, (support.labels() + 1) % 4)
-    assert torch.equal(logits(support, x), logits(other, x)) != method.needs_labels
+    # Who picks one of several models may pick the same for other labels.
+    others = [Samples(support.x, (support.labels() + turn) % 4) for turn in (1, 2, 3)]
+    own = logits(support, x)
+    assert all(torch.equal(own, logits(other, x)) for other in others) != method.needs_labels
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -86,6 +88,13 @@ def test_newcomers_get_what_is_declared(name, task, served, newcomers, make_popu
         case "a seen client's model":
             theirs = [seen(member) for member in range(8)]
             assert any(torch.equal(logits(first, x), own) for own in theirs)
+        case "the best of several models":
+            several = [task.logits(one, x) for one in method.models(state)]
+            assert any(torch.equal(logits(first, x), one) for one in several)
+        case "a mixture of several models":
+            several = torch.stack([task.logits(one, x).softmax(1) for one in method.models(state)])
+            made, least, most = logits(first, x).exp(), several.amin(0), several.amax(0)
+            assert ((made >= least - 1e-6) & (made <= most + 1e-6)).all()
         case "own intercept":
             assert apart.any()
             torch.testing.assert_close(apart, apart[:1].expand_as(apart))
@@ -133,6 +142,10 @@ def test_what_is_sent_is_what_serving_reads_of_the_server(name, task, served, ne
         own = weights - sum(value.numel() for value in part(state.clients, "head").values()) // 8
         assert (sent.down - encoder) % own == 0
         assert sent.rounds * own <= sent.down - encoder
+    elif method.newcomers_get == "the best of several models":
+        # A model that is not picked is read too, to be judged, and small moves leave it unpicked.
+        assert read >= weights
+        assert sent.down == method.n_models * weights
     else:
         assert sent.down == read
         assert sent.up == 0

@@ -1,0 +1,198 @@
+"""pFedFDA: shared features under a classifier of Gaussian classes, adapted to every client."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from latecomer.models.engine.hyperparameters import number
+from latecomer.models.engine.method import (
+    Finish,
+    Personalization,
+    Predictor,
+    Start,
+    predict_with,
+)
+from latecomer.models.engine.newcomers import Messages, NewcomersGet
+from latecomer.models.engine.phases import Phase, Stage
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.feature_gaussians import (
+    Gaussians,
+    adapted,
+    class_shares,
+    linear_head,
+)
+from latecomer.models.families.several_models import supports_of
+from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.heads import body_names, features, head_names, join
+from latecomer.models.task.state import (
+    Params,
+    State,
+    add,
+    nest,
+    part,
+    repeat,
+    row,
+    stack,
+    subtract,
+    weighted_mean,
+)
+from latecomer.models.task.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFedFDA(AveragedWeights):
+    """pFedFDA (Mclaughlin, Su, 2024): adapts everyone's distribution of features to a client's.
+
+    The server holds a body, a mean of features for each class and one covariance. A client of the
+    cohort sets its head to the classifier that these imply under its own shares of the classes
+    (:func:`~latecomer.models.families.feature_gaussians.linear_head`), trains the body under that
+    frozen head, then estimates means and covariance of its own features and mixes them with
+    everyone's, in the share that cross-validation on its support finds best
+    (:func:`~latecomer.models.families.feature_gaussians.adapted`). The server averages bodies and
+    mixed estimates, weighted by support sizes.
+
+    Every client, seen or not, is served the body under the classifier of its mixed estimate, found
+    from its labelled support in closed form; a client without any point gets everyone's, all
+    classes alike.
+
+    Attributes
+    ----------
+    ridge : float
+        What is added to the diagonal of a client's covariance.
+    local_lr, local_momentum, local_weight_decay, clip_norm : float
+        The local step.
+    """
+
+    ridge: float = number(1.0, above=0)
+
+    name: ClassVar[str] = "pfedfda"
+    called: ClassVar[str] = "pFedFDA"
+    paper: ClassVar[str] = "Mclaughlin, Su, NeurIPS 2024"
+    cites: ClassVar[tuple[str, ...]] = ("mclaughlin2024",)
+    look: ClassVar[int | None] = 29
+    personalization: ClassVar[Personalization] = "gaussian"
+    needs_labels: ClassVar[bool] = True
+    newcomers_get: ClassVar[NewcomersGet] = "own weights"
+    least_support: ClassVar[int] = 0
+    deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        (
+            "code",
+            "A client's features are those of the body that it reached (there those seen on the "
+            "way, minibatch by minibatch).",
+            "not known",
+        ),
+        (
+            "code",
+            "The share is the best of 21, with halves by turns (there ten steps of L-BFGS from "
+            ".5, with shuffled halves); 1e-4 is not added to every entry of the covariance.",
+            "not known",
+        ),
+        (
+            "code",
+            "Momentum, decay, clipping and rates are those of the other methods here; not all "
+            "clients take part in the last round.",
+            "not known",
+        ),
+    )
+
+    def phases(self, task: Task) -> tuple[Phase, ...]:
+        """Return a single phase, whose rounds train the body."""
+        return (Phase(stages=(Stage(body_names(task), 1),)),)
+
+    def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
+        """Return a random body, means drawn between 0 and 1, and the identity as covariance."""
+        weights = task.initial(generator)
+        body = {name: weights[name] for name in body_names(task)}
+        width = _head_weight(task, weights).shape[1]
+        means = torch.rand(task.n_classes, width, dtype=task.dtype, generator=generator)
+        classes = {"means": means, "covariance": torch.eye(width, dtype=task.dtype)}
+        return State(nest("body", body) | nest("classes", classes))
+
+    def start(
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
+    ) -> Start:
+        """Send body and Gaussians; every client's head is what they imply for its classes."""
+        supports, everyone = supports_of(clients, cohort.members), _everyone(state)
+        heads = [_head(task, everyone, support) for support in supports]
+        body = repeat(part(state.server, "body"), len(cohort))
+        sent = nest("classes", everyone._asdict())
+        return Start(join(task, body, stack(heads)), shared=sent, memory=supports)
+
+    def finish(
+        self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
+    ) -> Finish:
+        """Upload the change of the body, and the Gaussians adapted to the client."""
+        own = [
+            self._adapted(task, state, row(final, place), support)._asdict()
+            for place, support in enumerate(start.memory)
+        ]
+        moved = {name: final[name] for name in body_names(task)}
+        body = subtract(moved, {name: start.params[name] for name in moved})
+        return Finish(uploads=nest("body", body) | nest("classes", stack(own)))
+
+    def aggregate(
+        self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
+    ) -> State:
+        """Move the body by the mean change, and take the mean Gaussians; by support sizes."""
+        mean = weighted_mean(uploads, cohort.sizes)
+        body = add(part(state.server, "body"), part(mean, "body"))
+        return State(nest("body", body) | nest("classes", part(mean, "classes")))
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the body under the classifier of the Gaussians adapted to the support."""
+        self.refuse_predictor(predictor)
+        body = part(state.server, "body")
+        classes = _everyone(state)
+        if len(support):
+            classes = self._adapted(task, state, body, support)
+        return predict_with(task, join(task, body, _head(task, classes, support)))
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return the body and the Gaussians, sent once."""
+        return Messages(1, sum(value.numel() for value in state.server.values()), 0)
+
+    def _adapted(self, task: Task, state: State, body: Params, support: Samples) -> Gaussians:
+        x = _features(task, body, support.x)
+        return adapted(x, support.labels(), _everyone(state), self.ridge)
+
+
+def _everyone(state: State) -> Gaussians:
+    return Gaussians(**part(state.server, "classes"))
+
+
+def _features(task: Task, body: Params, x: Tensor) -> Tensor:
+    """Return what the head is given, whatever head the weights have."""
+    shapes = {name: task.shapes[name] for name in head_names(task)}
+    anything = {name: x.new_zeros(shape) for name, shape in shapes.items()}
+    with torch.no_grad():
+        return features(task, body | anything, x)
+
+
+def _head_weight(task: Task, weights: Params) -> Tensor:
+    """Return the matrix of the head."""
+    (matrix,) = (weights[name] for name in head_names(task) if weights[name].dim() == 2)
+    return matrix
+
+
+def _head(task: Task, classes: Gaussians, support: Samples) -> Params:
+    """Return the head that Gaussian classes imply under the support's shares of the classes."""
+    shares = class_shares(support.labels(), task.n_classes, classes.means.dtype)
+    made = {value.dim(): value for value in linear_head(classes, shares)}
+    names = {len(task.shapes[name]): name for name in head_names(task)}
+    if set(names) != set(made):
+        raise ValueError(
+            "target must end in a linear layer with a bias for pfedfda to compute it, got the head "
+            f"{task.head} of {', '.join(names.values())}"
+        )
+    return {names[axes]: value for axes, value in made.items()}
