@@ -43,11 +43,17 @@ def test_new_clients_alone_are_served_corrected_models(tmp_path: Path) -> None:
             "got local",
         ),
         (
-            {"certificates": [{"route": "r5", "first": 4, "clients": 4}], "methods": [CORRECTED]},
+            {
+                "certificates": [{"route": "r5", "first": 4, "clients": 4, "weights": 100}],
+                "methods": [CORRECTED],
+            },
             "certificates.0: route r5 trains and serves models of its own, without "
             "methods.0.serving: name its methods, or leave methods.0.serving out",
         ),
-        ({"methods": [CORRECTED | {"serving": {"prior": "bbse"}}]}, "methods.0.serving.prior: must be 'em'"),
+        (
+            {"methods": [CORRECTED | {"serving": {"prior": "bbse"}}]},
+            "methods.0.serving.prior: must be 'em'",
+        ),
     ],
 )
 def test_where_it_is_refused(changed: dict[str, Any], message: str) -> None:
