@@ -44,7 +44,7 @@ def test_new_clients_alone_are_served_corrected_models(tmp_path: Path) -> None:
         ),
         (
             {
-                "certificates": [{"route": "r5", "first": 4, "clients": 4, "weights": 100}],
+                "certificates": [{"route": "r5", "first": 4, "clients": 4, "weights": ["target"]}],
                 "methods": [CORRECTED],
             },
             "certificates.0: route r5 trains and serves models of its own, without "
