@@ -6,6 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from latecomer.models.task.clients import Samples
+from latecomer.models.task.heads import features, head_names
+from latecomer.models.task.state import Params, State, part
+from latecomer.models.task.task import Task
+
 SHRUNK = 1e-4
 """Share of a covariance that gives way to a multiple of the identity before it is inverted; and
 what every class's share has added to it before its logarithm is taken."""
@@ -28,6 +33,11 @@ class Gaussians(NamedTuple):
 
     means: Tensor
     covariance: Tensor
+
+    @classmethod
+    def held_by(cls, state: State) -> "Gaussians":
+        """Return those that the server holds."""
+        return cls(**part(state.server, "classes"))
 
     def mixed(self, other: "Gaussians", share: float) -> "Gaussians":
         """Return ``share * self + (1 - share) * other``, means and covariance alike."""
@@ -103,3 +113,30 @@ def adapted(features: Tensor, labels: Tensor, everyone: Gaussians, ridge: float)
 
     _, share = min((judged(share), share) for share in SHARES)
     return estimated(features, labels, everyone, ridge).mixed(everyone, share)
+
+
+def body_features(task: Task, body: Params, x: Tensor) -> Tensor:
+    """Return what a body gives to the head above it, ``[n, D]``."""
+    shapes = {name: task.shapes[name] for name in head_names(task)}
+    anything = {name: x.new_zeros(shape) for name, shape in shapes.items()}
+    with torch.no_grad():
+        return features(task, body | anything, x)
+
+
+def head_under(task: Task, classes: Gaussians, support: Samples) -> Params:
+    """Return the head that Gaussian classes imply under the support's shares of the classes.
+
+    Raises
+    ------
+    ValueError
+        The target's head is not one matrix and one bias.
+    """
+    shares = class_shares(support.labels(), task.n_classes, classes.means.dtype)
+    made = {value.dim(): value for value in linear_head(classes, shares)}
+    names = {len(task.shapes[name]): name for name in head_names(task)}
+    if set(names) != set(made):
+        raise ValueError(
+            "target must end in a linear layer with a bias for pfedfda to compute it, got the head "
+            f"{task.head} of {', '.join(names.values())}"
+        )
+    return {names[axes]: value for axes, value in made.items()}

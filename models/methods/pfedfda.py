@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import (
@@ -21,12 +21,12 @@ from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.families.feature_gaussians import (
     Gaussians,
     adapted,
-    class_shares,
-    linear_head,
+    body_features,
+    head_under,
 )
 from latecomer.models.families.several_models import supports_of
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.heads import body_names, features, head_names, join
+from latecomer.models.task.heads import body_names, join
 from latecomer.models.task.state import (
     Params,
     State,
@@ -106,7 +106,9 @@ class PFedFDA(AveragedWeights):
         """Return a random body, means drawn between 0 and 1, and the identity as covariance."""
         weights = task.initial(generator)
         body = {name: weights[name] for name in body_names(task)}
-        width = _head_weight(task, weights).shape[1]
+        width = body_features(
+            task, body, torch.zeros(1, *task.input_shape, dtype=task.dtype)
+        ).shape[1]
         means = torch.rand(task.n_classes, width, dtype=task.dtype, generator=generator)
         classes = {"means": means, "covariance": torch.eye(width, dtype=task.dtype)}
         return State(nest("body", body) | nest("classes", classes))
@@ -115,8 +117,8 @@ class PFedFDA(AveragedWeights):
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
         """Send body and Gaussians; every client's head is what they imply for its classes."""
-        supports, everyone = supports_of(clients, cohort.members), _everyone(state)
-        heads = [_head(task, everyone, support) for support in supports]
+        supports, everyone = supports_of(clients, cohort.members), Gaussians.held_by(state)
+        heads = [head_under(task, everyone, support) for support in supports]
         body = repeat(part(state.server, "body"), len(cohort))
         sent = nest("classes", everyone._asdict())
         return Start(join(task, body, stack(heads)), shared=sent, memory=supports)
@@ -153,46 +155,15 @@ class PFedFDA(AveragedWeights):
         """Return the body under the classifier of the Gaussians adapted to the support."""
         self.refuse_predictor(predictor)
         body = part(state.server, "body")
-        classes = _everyone(state)
+        classes = Gaussians.held_by(state)
         if len(support):
             classes = self._adapted(task, state, body, support)
-        return predict_with(task, join(task, body, _head(task, classes, support)))
+        return predict_with(task, join(task, body, head_under(task, classes, support)))
 
     def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
         """Return the body and the Gaussians, sent once."""
         return Messages(1, sum(value.numel() for value in state.server.values()), 0)
 
     def _adapted(self, task: Task, state: State, body: Params, support: Samples) -> Gaussians:
-        x = _features(task, body, support.x)
-        return adapted(x, support.labels(), _everyone(state), self.ridge)
-
-
-def _everyone(state: State) -> Gaussians:
-    return Gaussians(**part(state.server, "classes"))
-
-
-def _features(task: Task, body: Params, x: Tensor) -> Tensor:
-    """Return what the head is given, whatever head the weights have."""
-    shapes = {name: task.shapes[name] for name in head_names(task)}
-    anything = {name: x.new_zeros(shape) for name, shape in shapes.items()}
-    with torch.no_grad():
-        return features(task, body | anything, x)
-
-
-def _head_weight(task: Task, weights: Params) -> Tensor:
-    """Return the matrix of the head."""
-    (matrix,) = (weights[name] for name in head_names(task) if weights[name].dim() == 2)
-    return matrix
-
-
-def _head(task: Task, classes: Gaussians, support: Samples) -> Params:
-    """Return the head that Gaussian classes imply under the support's shares of the classes."""
-    shares = class_shares(support.labels(), task.n_classes, classes.means.dtype)
-    made = {value.dim(): value for value in linear_head(classes, shares)}
-    names = {len(task.shapes[name]): name for name in head_names(task)}
-    if set(names) != set(made):
-        raise ValueError(
-            "target must end in a linear layer with a bias for pfedfda to compute it, got the head "
-            f"{task.head} of {', '.join(names.values())}"
-        )
-    return {names[axes]: value for axes, value in made.items()}
+        x = body_features(task, body, support.x)
+        return adapted(x, support.labels(), Gaussians.held_by(state), self.ridge)
