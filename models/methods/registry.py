@@ -21,12 +21,16 @@ _ORDER = (
     *("fedbabu", "lg_fedavg", "per_fedavg", "pfedme", "ditto", "apfl", "knn_per", "glmm"),
     *("ifca", "fedem", "pfedfda"),
     *("pfedhn", "pfedhn_pc", "pfl_sampled", "pfl_nearest", "pfl_ensemble", "odpfl_hn", "pefll"),
+    *("flux", "feroma"),
 )
 _FOLDER = Path(__file__).parent
 # A method's name -> its module below this package.
 _FOUND = {
     info.name.rpartition(".")[2]: info.name
-    for folder, prefix in ((_FOLDER, ""), (_FOLDER / "hypernetworks", "hypernetworks."))
+    for folder, prefix in (
+        *((_FOLDER, ""), (_FOLDER / "hypernetworks", "hypernetworks.")),
+        (_FOLDER / "profiled", "profiled."),
+    )
     for info in iter_modules([str(folder)], prefix)
     if not info.ispkg and info.name != "registry"
 }

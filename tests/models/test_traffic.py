@@ -46,6 +46,9 @@ BY_HAND = {
     "fedper": (WEIGHTS - HEAD, WEIGHTS - HEAD, HEAD),
     "fedrep": (WEIGHTS - HEAD, WEIGHTS - HEAD, HEAD),
     "fedbabu": (WEIGHTS - HEAD, WEIGHTS - HEAD, HEAD),  # the one head that everyone holds
+    "flux": (WEIGHTS, WEIGHTS, 0),
+    # Half of the rounds tell a profile of 22 groups of 10; its first 20 entries are kept.
+    "feroma": (WEIGHTS, WEIGHTS + 110, WEIGHTS + 20),
     "pfedhn": (WEIGHTS, WEIGHTS, 2 * DIM),  # an embedding and its momentum
     "pfedhn_pc": (WEIGHTS - HEAD, WEIGHTS - HEAD, 2 * DIM + HEAD),
     # encoder down, its slope up, descriptor up, its slope down

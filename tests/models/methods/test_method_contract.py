@@ -42,6 +42,8 @@ QUICK = {
     "ditto": {"local_lr": 0.05, "finetune_steps": 40},
     "apfl": {"local_lr": 0.05, "finetune_steps": 40},
     "knn_per": {"local_lr": 0.05},
+    "flux": {"local_lr": 0.05},
+    "feroma": {"local_lr": 0.05},
     "glmm": {},
     "ifca": {"local_lr": 0.05, "n_models": 4},
     "fedem": {"local_lr": 0.05, "n_models": 4},

@@ -44,6 +44,8 @@ SETTINGS = {
     "ditto": {"local_lr": 0.02},
     "apfl": {"local_lr": 0.02},
     "knn_per": {"local_lr": 0.02},
+    "flux": {"local_lr": 0.02},
+    "feroma": {"local_lr": 0.02},
     "glmm": {},
     "ifca": {"local_lr": 0.02},
     "fedem": {"local_lr": 0.02},

@@ -1,0 +1,1 @@
+"""Methods that match clients to models by profiles of what they hold."""
