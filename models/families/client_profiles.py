@@ -6,18 +6,21 @@ holds their means and standard deviations over all samples of a client, then tho
 of each class. The first part needs no labels, and a newcomer is known by it alone.
 """
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import pdist, squareform
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.method import Predictor, predict_with
 from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.phases import Phase
 from latecomer.models.engine.schedule import Cohort
@@ -32,6 +35,9 @@ ABSENT = -1.0
 """What stands for a class that a client has fewer than two samples of, before scaling."""
 _POINTS, _SEED = 200, 1
 _MARGIN = 1.02
+_ROUNDING = 1e-9
+_NEAR = 1e-8
+"""Added to every distance, so that a client may be like another in all it tells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +125,46 @@ class ProfiledClients(AveragedWeights, ABC):
             return everything
         return torch.cat([everything, moments(z, F.one_hot(y, task.n_classes).to(z.dtype), 2)])
 
+    @abstractmethod
+    def own_weights(self, state: State, index: int) -> Params | None:
+        """Return the weights that serve seen client ``index``; None: as for a newcomer."""
+
+    @abstractmethod
+    def nearest_weights(self, task: Task, state: State, support: Samples) -> Params:
+        """Return the weights that a newcomer's profile chooses, once there are profiles."""
+
+    def serve(
+        self,
+        task: Task,
+        state: State,
+        index: int,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the model that the client's own training led to."""
+        self.refuse_predictor(predictor)
+        own = self.own_weights(state, index)
+        if own is None:
+            return self.personalize(task, state, support, generator=generator)
+        return predict_with(task, own)
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return the model that the client's profile chooses; before profiles, the global one."""
+        self.refuse_predictor(predictor)
+        if "profile.low" not in state.server:
+            return predict_with(task, part(state.server, "target"))
+        return predict_with(task, self.nearest_weights(task, state, support))
+
     def describe(
         self, task: Task, state: State, support: Samples, *, member: int | None = None
     ) -> Tensor | None:
@@ -176,6 +222,29 @@ def scaled(raw: Tensor, scale: Params, dim: int) -> Tensor:
     return made.flatten(-2)
 
 
+def likeness(profiles: Tensor, others: Tensor) -> Tensor:
+    """Return how much each client ``[c, length]`` counts each of the others, ``[c, p]``; sum 1.
+
+    Examples
+    --------
+    >>> likeness(torch.tensor([[0.0]]), torch.tensor([[1.0], [-3.0]]))
+    tensor([[0.7500, 0.2500]])
+    """
+    distance = torch.linalg.vector_norm(profiles[:, None] - others[None], dim=2)
+    near = 1 / (distance + _NEAR)
+    shares: Tensor = near / near.sum(dim=1, keepdim=True)
+    return shares
+
+
+def drawn_halves(size: int, halves: int, generator: Generator) -> Tensor:
+    """Return the places of random halves of ``size`` samples, one half after another.
+
+    Half of an odd number is rounded down, but a half holds one sample at least.
+    """
+    draws = [torch.randperm(size, generator=generator) for _ in range(halves)]
+    return torch.cat([one[: max(size // 2, 1)] for one in draws])
+
+
 @cache
 def directions(width: int, dim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return what features are projected by, ``[width, dim]``, and the projected centre ``[dim]``.
@@ -191,3 +260,53 @@ def directions(width: int, dim: int) -> tuple[NDArray[np.float64], NDArray[np.fl
     largest = np.abs(found).argmax(axis=1)
     onto = (found * np.sign(found[np.arange(dim), largest])[:, None]).T
     return onto, centre @ onto
+
+
+def linked(points: NDArray[np.float64], eps_scale: float = 1.0) -> NDArray[np.int64]:
+    """Return a cluster for each of ``n`` points, numbered by their first points, int64 ``[n]``.
+
+    Examples
+    --------
+    >>> linked(np.array([[0.0], [0.1], [5.0], [5.1], [5.25], [9.0]]))
+    array([0, 0, 1, 1, 1, 2])
+    """
+    if len(points) == 1:
+        return np.zeros(1, dtype=np.int64)
+    apart = squareform(pdist(points))
+    others = apart + np.diag(np.full(len(points), np.inf))
+    nearest = np.sort(others.min(axis=1))
+    at = knee(nearest)
+    eps = nearest[-1 if at is None else at] * eps_scale
+    _, cluster = connected_components(apart <= eps, directed=False)
+    return cluster.astype(np.int64)
+
+
+def knee(heights: ArrayLike) -> int | None:
+    """Return where an increasing, convex curve of evenly spaced heights turns up; None: nowhere.
+
+    Kneedle (Satopää, Albrecht, Irwin, Raghavan, 2011) at sensitivity 1: the curve, mirrored to be
+    concave and put into the unit square, less the diagonal, falls below one of its local maxima by
+    more than a step of the diagonal before it reaches a local minimum. The first such maximum from
+    the right is the knee. Two equal heights make a fall of just a step, which is none; nearest
+    distances are equal wherever two clients are each other's nearest.
+
+    Examples
+    --------
+    >>> knee([0.0, 0.1, 0.2, 0.3, 0.4, 5.0, 10.0]), knee([1.0, 1.0]), knee([0.0, 1.0, 2.0])
+    (4, None, None)
+    """
+    curve = np.asarray(heights, dtype=float)
+    n, span = len(curve), curve[-1] - curve[0]
+    if n < 3 or not span > 0:
+        return None
+    above = 1 - (curve[::-1] - curve[0]) / span - np.linspace(0, 1, n)
+    left, right = np.r_[above[0], above[:-1]], np.r_[above[1:], above[-1]]
+    top: int | None = None
+    for place in range(n - 1):
+        if above[place] >= left[place] and above[place] >= right[place]:
+            top = place
+        if above[place] <= left[place] and above[place] <= right[place]:
+            top = None
+        if top is not None and above[place + 1] < above[top] - 1 / (n - 1) - _ROUNDING:
+            return n - 1 - top
+    return None

@@ -31,6 +31,12 @@ MEASURES = (
         work="latecomer.eval.measures.of_a_model:next_client",
     ),
     Measure(
+        name="likeness",
+        description="how like the certification clients each novel client is, by inputs alone: the "
+        "rank of its distance from the seen clients (a conformal p-value)",
+        work="latecomer.eval.measures.likeness:likeness",
+    ),
+    Measure(
         name="convergence",
         description="the quantities of PeFLL's Theorem 3.1, only along the training",
         along_training=True,

@@ -4,19 +4,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from latecomer.models.engine.hyperparameters import count
-from latecomer.models.engine.method import Finish, Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.method import Finish, Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.client_profiles import WARM_UP, ProfiledClients
+from latecomer.models.families.client_profiles import (
+    WARM_UP,
+    ProfiledClients,
+    drawn_halves,
+    likeness,
+)
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, add, nest, part, row, sent, subtract
 from latecomer.models.task.task import Task
-
-_NEAR = 1e-8
-"""Added to every distance, so that a client may be like another in all it tells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,59 +157,15 @@ class Feroma(ProfiledClients):
         models = nest("model", add(start.params, changes))
         return State(known | nest("trained", kept | models), state.clients)
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the weights that the client's last round reached."""
+    def own_weights(self, state: State, index: int) -> Params | None:
+        """Return the weights that a client's last round reached; None for who was not drawn."""
         if not state.clients["heard"][index]:
-            return self.personalize(task, state, support, predictor=predictor, generator=generator)
-        self.refuse_predictor(predictor)
-        return predict_with(task, row(part(state.clients, "model"), index))
+            return None
+        return row(part(state.clients, "model"), index)
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the nearest seen client's weights; the global ones before there are any."""
-        self.refuse_predictor(predictor)
-        heard = state.clients["heard"]
-        if not heard.any():
-            return predict_with(task, part(state.server, "target"))
+    def nearest_weights(self, task: Task, state: State, support: Samples) -> Params:
+        """Return the last weights of the seen client that is nearest to a newcomer's inputs."""
         apart = state.clients["profile"] - self.profile(task, state.server, support)
+        heard = state.clients["heard"]
         distance = torch.linalg.vector_norm(apart, dim=1).where(heard, torch.inf)
-        return predict_with(task, row(part(state.clients, "model"), int(distance.argmin())))
-
-
-def likeness(profiles: Tensor, others: Tensor) -> Tensor:
-    """Return how much each client ``[c, length]`` counts each of the others, ``[c, p]``; sum 1.
-
-    Examples
-    --------
-    >>> likeness(torch.tensor([[0.0]]), torch.tensor([[1.0], [-3.0]]))
-    tensor([[0.7500, 0.2500]])
-    """
-    distance = torch.linalg.vector_norm(profiles[:, None] - others[None], dim=2)
-    near = 1 / (distance + _NEAR)
-    shares: Tensor = near / near.sum(dim=1, keepdim=True)
-    return shares
-
-
-def drawn_halves(size: int, halves: int, generator: Generator) -> Tensor:
-    """Return the places of random halves of ``size`` samples, one half after another.
-
-    Half of an odd number is rounded down, but a half holds one sample at least.
-    """
-    draws = [torch.randperm(size, generator=generator) for _ in range(halves)]
-    return torch.cat([one[: max(size // 2, 1)] for one in draws])
+        return row(part(state.clients, "model"), int(distance.argmin()))

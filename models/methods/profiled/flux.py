@@ -3,23 +3,17 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import pdist, squareform
 from torch import Generator, Tensor
 
 from latecomer.models.engine.hyperparameters import number
-from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.method import Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.client_profiles import WARM_UP, ProfiledClients
+from latecomer.models.families.client_profiles import WARM_UP, ProfiledClients, linked
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, add, gather, nest, part, repeat, row
 from latecomer.models.task.task import Task
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,90 +134,19 @@ class Flux(ProfiledClients):
         ]
         return torch.cat([known, known.new_tensor(new)])
 
+    def own_weights(self, state: State, index: int) -> Params | None:
+        """Return the model of a seen client's cluster; None for who joined since."""
+        known = state.server.get("cluster", ())
+        return self._of_cluster(state, int(known[index])) if index < len(known) else None
+
+    def nearest_weights(self, task: Task, state: State, support: Samples) -> Params:
+        """Return the model of the cluster whose centroid is nearest to a newcomer's inputs."""
+        return self._of_cluster(state, self.nearest(task, state.server, support))
+
+    def _of_cluster(self, state: State, cluster: int) -> Params:
+        return row(part(state.server, "models"), cluster)
+
     def nearest(self, task: Task, server: Params, support: Samples) -> int:
         """Return the cluster whose centroid is nearest to a client's inputs."""
         apart = server["centroid"] - self.profile(task, server, support)
         return int(torch.linalg.vector_norm(apart, dim=1).argmin())
-
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the model of the client's cluster."""
-        if index >= len(state.server.get("cluster", ())):
-            return self.personalize(task, state, support, predictor=predictor, generator=generator)
-        self.refuse_predictor(predictor)
-        own = int(state.server["cluster"][index])
-        return predict_with(task, row(part(state.server, "models"), own))
-
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the nearest cluster's model; the global one before there are clusters."""
-        self.refuse_predictor(predictor)
-        if "cluster" not in state.server:
-            return predict_with(task, part(state.server, "target"))
-        own = self.nearest(task, state.server, support)
-        return predict_with(task, row(part(state.server, "models"), own))
-
-
-def linked(points: NDArray[np.float64], eps_scale: float = 1.0) -> NDArray[np.int64]:
-    """Return a cluster for each of ``n`` points, numbered by their first points, int64 ``[n]``.
-
-    Examples
-    --------
-    >>> linked(np.array([[0.0], [0.1], [5.0], [5.1], [5.25], [9.0]]))
-    array([0, 0, 1, 1, 1, 2])
-    """
-    if len(points) == 1:
-        return np.zeros(1, dtype=np.int64)
-    apart = squareform(pdist(points))
-    others = apart + np.diag(np.full(len(points), np.inf))
-    nearest = np.sort(others.min(axis=1))
-    at = knee(nearest)
-    eps = nearest[-1 if at is None else at] * eps_scale
-    _, cluster = connected_components(apart <= eps, directed=False)
-    return cluster.astype(np.int64)
-
-
-def knee(heights: ArrayLike) -> int | None:
-    """Return where an increasing, convex curve of evenly spaced heights turns up; None: nowhere.
-
-    Kneedle (Satopää, Albrecht, Irwin, Raghavan, 2011) at sensitivity 1: the curve, mirrored to be
-    concave and put into the unit square, less the diagonal, falls below one of its local maxima by
-    more than a step of the diagonal before it reaches a local minimum. The first such maximum from
-    the right is the knee. Two equal heights make a fall of just a step, which is none; nearest
-    distances are equal wherever two clients are each other's nearest.
-
-    Examples
-    --------
-    >>> knee([0.0, 0.1, 0.2, 0.3, 0.4, 5.0, 10.0]), knee([1.0, 1.0]), knee([0.0, 1.0, 2.0])
-    (4, None, None)
-    """
-    curve = np.asarray(heights, dtype=float)
-    n, span = len(curve), curve[-1] - curve[0]
-    if n < 3 or not span > 0:
-        return None
-    above = 1 - (curve[::-1] - curve[0]) / span - np.linspace(0, 1, n)
-    left, right = np.r_[above[0], above[:-1]], np.r_[above[1:], above[-1]]
-    top: int | None = None
-    for place in range(n - 1):
-        if above[place] >= left[place] and above[place] >= right[place]:
-            top = place
-        if above[place] <= left[place] and above[place] <= right[place]:
-            top = None
-        if top is not None and above[place + 1] < above[top] - 1 / (n - 1) - _ROUNDING:
-            return n - 1 - top
-    return None
