@@ -143,18 +143,15 @@ def test_what_is_sent_is_what_serving_reads_of_the_server(name, task, served, ne
         own = weights - sum(value.numel() for value in part(state.clients, "head").values()) // 8
         assert (sent.down - encoder) % own == 0
         assert sent.rounds * own <= sent.down - encoder
-<<<<<<< HEAD
     elif method.newcomers_get == "the best of several models":
         # A model that is not picked is read too, to be judged, and small moves leave it unpicked.
         assert read >= weights
         assert sent.down == method.n_models * weights
-=======
     elif "profile.low" in state.server:
         # The body of the first model comes, a profile goes, one of several models comes.
         body = sum(state.server[f"target.{name}"].numel() for name in body_names(task))
         assert read > 0
         assert sent == Messages(2, body + weights, 2 * task.n_classes)
->>>>>>> 4d82bce (Methods flux and feroma: profiles of what a first global model finds in clients' samples group them, mix their models, and choose newcomers' models without labels; rounds held to the authors' code)
     else:
         assert sent.down == read
         assert sent.up == 0
