@@ -79,6 +79,13 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
             if fresh and bound[:2] in ("r1", "r4", "r5"):
                 more["overlap"] = 0.18
             yield f"{bound}, {name}", _example(bound, sampling, predictor, **more)
+    for name, sampling in (("finite pool", "finite-pool"), ("independent clients", "iid")):
+        for bound in ("sets:probability", "sets:adaptive"):
+            told = _example(bound, sampling, "deterministic")
+            told |= {"population": "next-client", "delta": 0.1}
+            yield f"{bound}, {name}", told
+        confident = _example("sets:probability@confident", sampling, "deterministic")
+        yield f"sets:probability@confident, {name}", confident | {"alpha": 0.1}
     yield from _file_examples()
 
 

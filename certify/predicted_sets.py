@@ -4,7 +4,6 @@ import csv
 import io
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,14 @@ from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Array
 from latecomer.bounds.next_client.client_sets import client_threshold, confident_threshold
+from latecomer.certify.label_scores import LABEL_SCORES, labels_kept, of_truth, refuse_too_few
 from latecomer.certify.points import PointRows, Points, read_points
 from latecomer.certify.printed import rounded
 from latecomer.certify.table import Source
 from latecomer.errors import InputError
 from latecomer.files import write_atomic
 
+_SCORE = LABEL_SCORES["probability"].of
 _COLUMNS = ("client", "labels", "size", "holds_label")
 
 
@@ -185,7 +186,7 @@ def label_sets(
         n_points=len(chances),
         labels=rows.classes,
         clients=tuple(names[owner] for owner in served.client),
-        held=_sets(served_chances, threshold),
+        held=labels_kept(_SCORE(served_chances), threshold),
         truth=points.truth if serve is None else served.points().truth,
     )
 
@@ -197,14 +198,9 @@ def _scores(called: str, points: Points, chances: Array, alpha: float) -> list[A
             f"{called}: sets count the points of a client equally, got a weight of"
             f" {points.weight[points.weight != 1][0]:g}"
         )
-    missed = 1 - chances[np.arange(len(chances)), points.truth]
     k = int(points.client.max()) + 1
-    needed = math.ceil(1 / Fraction(repr(float(alpha)))) - 1
-    if k < needed:
-        raise InputError(
-            f"sets at alpha={alpha:g} need at least {needed} clients, got {k}; with {k} clients"
-            f" alpha is at least 1/{k + 1}"
-        )
+    refuse_too_few(k, alpha)
+    missed = of_truth(_SCORE(chances), points.truth)
     return [missed[points.client == client] for client in range(k)]
 
 
@@ -221,10 +217,3 @@ def _chances(rows: PointRows, labels: tuple[str, ...] = ()) -> Array:
         )
         raise InputError(f"{rows.called}: must have the probabilities {wanted}, got {got}")
     return np.array(rows.chances)
-
-
-def _sets(chances: Array, threshold: float) -> NDArray[np.bool_]:
-    """Return which labels are in which set; an empty one gets the likeliest label."""
-    held = np.asarray(1 - chances <= threshold)
-    held[np.arange(len(held)), chances.argmax(axis=1)] |= ~held.any(axis=1)
-    return held

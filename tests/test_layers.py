@@ -39,6 +39,7 @@ FLOORS = {
     "certify": (
         (
             "bands",
+            "label_scores",
             "planning",
             "printed",
             "result",

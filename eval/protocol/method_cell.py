@@ -251,6 +251,7 @@ def evaluate_method(
         support_scores=support_scores,
         seed=setup.seed,
         held_out=scored.held_out,
+        points=lambda group, predictor: setup.points(state, group, predictor=predictor),
     )
     certified = certify_all(
         Request(entry, model, cell, scored.certification) for entry in cell.certificates

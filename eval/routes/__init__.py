@@ -1,1 +1,1 @@
-"""Routes to a certificate, R0 to R5: what an entry may say and what is done for it."""
+"""Routes to a certificate, R0 to R5 and sets: what an entry may say and what is done for it."""

@@ -51,7 +51,7 @@ from latecomer.certify.rule import (
 from latecomer.errors import InputError, nearest
 from latecomer.eval.scoring.scores import ClientScore
 
-_WHOSE = {
+WHOSE = {
     ("finite-pool", "unseen-client"): "the mean is over the {} clients not trained on, "
     "certified ones included",
     ("finite-pool", "next-client"): "the next client is drawn from the other ones of the {} "
@@ -157,7 +157,7 @@ class Scored:
                 f" (scores average over {self.folds} folds of a client's own points, each scored "
                 "by the model served from the others)"
             )
-        whose = _WHOSE[self.sampling, rule.population].format(self.pool_size)
+        whose = WHOSE[self.sampling, rule.population].format(self.pool_size)
         if self.left_out:
             whose += (
                 f"; the {self.left_out} clients left out of the split are not among them, though "

@@ -52,7 +52,7 @@ def score_one_after_another(
         model, together = group
         return [_told(task, clients, one, together, mask) for one in versions(model)]
 
-    groups = _by_model(_served(task, clients, serve, on_support))
+    groups = _by_model(served(task, clients, serve, on_support))
     while several := [*islice(groups, _AT_A_TIME if thread_count() > 1 else 1)]:
         for (_, together), answers in zip(
             several, each(told, several, apart=_apart(task, several)), strict=True
@@ -72,8 +72,8 @@ def _apart(task: Task, groups: Sequence[tuple[Predictor, list[Served]]]) -> bool
     return task.gains_from_threads(min(n_samples))
 
 
-def _served(
-    task: Task, clients: Clients, serve: Serve, on_support: bool
+def served(
+    task: Task, clients: Clients, serve: Serve, on_support: bool = False
 ) -> Iterator[tuple[Predictor, Served]]:
     """Yield each predictor with its client, serving several clients at a time."""
     most, numbers = _SERVED
@@ -89,13 +89,13 @@ def _served(
 
 
 def _by_model(
-    served: Iterable[tuple[Predictor, Served]],
+    pairs: Iterable[tuple[Predictor, Served]],
 ) -> Iterator[tuple[Predictor, list[Served]]]:
     """Yield each model with the consecutive clients that can be predicted together."""
     model: Predictor | None = None
     together: list[Served] = []
     size = 0
-    for made, one in served:
+    for made, one in pairs:
         n_samples = len(one[1])
         if model is not None and (size + n_samples > _PREDICTED or not _same(model, made)):
             yield model, together
@@ -127,7 +127,7 @@ def _told(
         logits, y = torch.cat(several), clients.labels(rows)
         if mask is not unmasked:
             known = [
-                _known(task, clients.support_of(place)).expand(size, -1)
+                known_classes(task, clients.support_of(place)).expand(size, -1)
                 for (place, _), size in zip(together, sizes, strict=True)
             ]
             logits = mask(logits, torch.cat(known))
@@ -137,9 +137,11 @@ def _told(
     return [(sum(one.tolist()), loss) for one, loss in zip(wrong, losses, strict=True)]
 
 
-def _known(task: Task, own: Samples) -> Tensor:
-    known = torch.zeros(task.n_classes, dtype=torch.bool)
-    known[own.labels()] = True
+def known_classes(task: Task, own: Samples) -> Tensor:
+    """Return which classes occur among a client's labels, bool ``[n_classes]``."""
+    labels = own.labels()
+    known = torch.zeros(task.n_classes, dtype=torch.bool, device=labels.device)
+    known[labels] = True
     return known
 
 

@@ -5,19 +5,28 @@ from its support data alone. Query data are read only to score the predictions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.scoring.label_shift import corrected
-from latecomer.eval.scoring.one_after_another import Mask, score_one_after_another, unmasked
+from latecomer.eval.scoring.one_after_another import (
+    Mask,
+    Serve,
+    known_classes,
+    score_one_after_another,
+    served,
+    unmasked,
+)
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.side_by_side import score_side_by_side
-from latecomer.models.engine.method import Method, Predictor
+from latecomer.models.engine.method import Method, Predictor, versions
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
@@ -83,18 +92,100 @@ def score_group(
     list of ClientScore
         In the order of the group's clients.
     """
+    how = predictor, seed, prior, trained_shares
+    serve = _serving(method, task, state, group, *how)
+    on_cpu = group.clients.device.type == "cpu"
+    score = score_one_after_another if on_cpu else score_side_by_side
+    return score(task, group.clients, serve, MASKS[classes], on_support=measured_on == "support")
+
+
+def _serving(
+    method: Method,
+    task: Task,
+    state: State,
+    group: Group,
+    predictor: str,
+    seed: int,
+    prior: str,
+    trained_shares: Tensor | None,
+) -> Serve:
+    """Return what serves a group's clients, each with random draws of its own."""
     clients, seen = group.clients, group.name == "seen"
 
     def serve(places: Sequence[int], supports: Sequence[Samples]) -> Iterable[Predictor]:
         members = [place if seen else None for place in places]
         draws = (client_generator(seed, int(clients.ids[place])) for place in places)
         how: dict[str, Any] = {"predictor": predictor, "generators": draws}
-        served = method.serve_each(task, state, members, supports, **how)
+        models = method.serve_each(task, state, members, supports, **how)
         if seen or trained_shares is None:
-            return served
-        pairs = zip(served, supports, strict=True)
+            return models
+        pairs = zip(models, supports, strict=True)
         return (corrected(model, own, trained_shares, prior) for model, own in pairs)
 
-    on_cpu = clients.device.type == "cpu"
-    score = score_one_after_another if on_cpu else score_side_by_side
-    return score(task, clients, serve, MASKS[classes], on_support=measured_on == "support")
+    return serve
+
+
+@dataclass(frozen=True, eq=False)
+class ServedPoints:
+    """What one client's model says of its query data.
+
+    Attributes
+    ----------
+    client : int
+        Client id.
+    n_support, n_query : int
+        Samples the model was made from, and samples it is asked about.
+    chances : ndarray of float, [n, classes]
+        Probabilities of all classes, n being ``n_query``; if the client's model is drawn from
+        several, those of each model, one after another.
+    truth : ndarray of int, [n]
+        True classes.
+    """
+
+    client: int
+    n_support: int
+    n_query: int
+    chances: NDArray[np.float64]
+    truth: NDArray[np.int64]
+
+
+def served_points(
+    method: Method,
+    task: Task,
+    state: State,
+    group: Group,
+    *,
+    classes: str,
+    predictor: str,
+    seed: int,
+    prior: str = "",
+    trained_shares: Tensor | None = None,
+) -> list[ServedPoints]:
+    """Serve every client of a group as `score_group` does; return its points' probabilities.
+
+    Parameters
+    ----------
+    method, task, state, group, classes, predictor, seed, prior, trained_shares
+        As for :func:`score_group`: the same models, and the same treatment of absent classes.
+
+    Returns
+    -------
+    list of ServedPoints
+        In the order of the group's clients.
+    """
+    how = predictor, seed, prior, trained_shares
+    serve = _serving(method, task, state, group, *how)
+    clients, mask, each = group.clients, MASKS[classes], []
+    for model, (place, rows) in served(task, clients, serve):
+        known = known_classes(task, clients.support_of(place)).expand(len(rows), -1)
+        with torch.no_grad():
+            x = clients.inputs(rows)
+            logits = torch.cat([mask(one(x), known) for one in versions(model)])
+        chances = torch.softmax(logits.double(), dim=1).cpu().numpy()
+        # A model whose outputs are no numbers says nothing of any class.
+        chances[~np.isfinite(chances).all(axis=1)] = 1 / task.n_classes
+        truth = np.tile(clients.labels(rows).cpu().numpy(), len(chances) // len(rows))
+        n_support = clients.sizes_on_host[0][place]
+        own = int(clients.ids[place]), n_support, len(rows)
+        each.append(ServedPoints(*own, chances, truth))
+    return each

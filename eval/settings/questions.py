@@ -12,5 +12,6 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
         "accuracy": "How well does each method serve clients that join after training?",
         "paper": "Do the published numbers come out?",
         "certificate": "What can be guaranteed to a client that joins after training?",
+        "sets": "Which labels can be ruled out for a client that joins after training?",
     }
 )

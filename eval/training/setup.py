@@ -11,7 +11,12 @@ from latecomer.eval.federation.groups import Federation, Group, build_federation
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.scoring.label_shift import pooled_shares
 from latecomer.eval.scoring.scores import ClientScore
-from latecomer.eval.scoring.serving import client_generator, score_group
+from latecomer.eval.scoring.serving import (
+    ServedPoints,
+    client_generator,
+    score_group,
+    served_points,
+)
 from latecomer.eval.settings.cell import FederationSettings, SplitCell, TrainingCell
 from latecomer.eval.settings.study_sections import ModelSettings, Train
 from latecomer.eval.training.checkpoint_slots import Slot
@@ -187,6 +192,20 @@ class Setup:
             predictor=predictor or self.judged,
             seed=self.seed,
             measured_on=measured_on,
+            prior=self.prior,
+            trained_shares=self.trained_shares,
+        )
+
+    def points(self, state: State, group: Group, *, predictor: str) -> list[ServedPoints]:
+        """Serve a group's clients as `score` does; return what their models say of each point."""
+        return served_points(
+            self.method,
+            self.task,
+            state,
+            group,
+            classes=self.classes,
+            predictor=predictor,
+            seed=self.seed,
             prior=self.prior,
             trained_shares=self.trained_shares,
         )

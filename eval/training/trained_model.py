@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from latecomer.eval.federation.groups import Federation
+from latecomer.eval.federation.groups import Federation, Group
 from latecomer.eval.scoring.scores import ClientScore, group_score
+from latecomer.eval.scoring.serving import ServedPoints
 from latecomer.models.engine.method import Method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
@@ -28,6 +29,8 @@ class TrainedModel:
         Training seed.
     held_out : mapping of str to sequence of ClientScore
         Scores of the certification clients, by predictor.
+    points : callable
+        Maps a group and a predictor to what its clients' models, as served, say of their points.
     """
 
     method: Method
@@ -38,6 +41,7 @@ class TrainedModel:
     support_scores: Callable[[str], Sequence[ClientScore]]
     seed: int
     held_out: Mapping[str, Sequence[ClientScore]] = field(default_factory=dict)
+    points: Callable[[Group, str], Sequence[ServedPoints]] = lambda group, predictor: ()
 
     def support_error(self, predictor: str) -> float:
         """Return the mean error of the seen clients on their own support data."""

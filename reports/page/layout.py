@@ -68,7 +68,7 @@ CHAPTERS = (
                 "bound-order",
                 "prices",
             ),
-            *("certified-shares", "error-distribution", "next-client", "next-population"),
+            *("certified-shares", "error-distribution", "next-client", "sets", "next-population"),
         ),
         open_for=(),
     ),

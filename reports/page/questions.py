@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from latecomer.eval.names import QUESTIONS
+from latecomer.eval.names import QUESTIONS, ROUTES
 from latecomer.eval.results.rows import InputError
 from latecomer.reports.accuracy.answer import answer_accuracy
 from latecomer.reports.display.answer import Answer, Question
@@ -71,15 +71,18 @@ def asked(study: Mapping[str, Any]) -> tuple[str, ...]:
     """
     if study.get("asks"):
         return tuple(study["asks"])
-    certified = bool(study.get("certificates"))
+    routes = [ROUTES.get(str(entry.get("route"))) for entry in study.get("certificates") or ()]
+    wanted = {route.asks if route else "certificate" for route in routes}
+    certified = "certificate" in wanted
     holds = {
         "paper": bool(study.get("paper")),
         "bounds": certified and bool(study.get("bounds")),
         "certificate": certified and not study.get("bounds"),
+        **{kind: True for kind in QUESTIONS if kind in wanted - {"certificate"}},
         "shift": any((study.get("shifts") or {}).values()),
     }
     held = tuple(kind for kind, is_held in holds.items() if is_held)
-    compares = len(study.get("methods") or ()) > 1 and set(held) <= {"shift", "certificate"}
+    compares = len(study.get("methods") or ()) > 1 and set(held) <= {"shift", *wanted}
     return (*held, "accuracy") if compares or not held else held
 
 

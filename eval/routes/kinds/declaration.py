@@ -53,6 +53,8 @@ class Route:
         The same around the words that a rule brings, which stand for ``{}``.
     sentence : callable or None
         Map a certificate to what the sentence about it names; None: what `certify` says.
+    asks : str
+        The question that a report of a study with such certificates answers.
     colour, mark : str
         How figures show its certificates; distinct from all others'.
     """
@@ -69,6 +71,7 @@ class Route:
     bound_names: Mapping[str, str] = field(default_factory=dict)
     rule_words: str = ""
     sentence: Callable[[Certificate], Parts] | None = None
+    asks: str = "certificate"
     colour: str
     mark: str
 

@@ -18,23 +18,16 @@ from latecomer.certify.rule import (
     rules_for,
 )
 from latecomer.errors import InputError
+from latecomer.eval.routes.kinds.asked_shifts import AskedShifts, names_of, shifts_asked
 from latecomer.eval.routes.kinds.declaration import Route
 from latecomer.eval.routes.scored_populations import BETS
 from latecomer.eval.schema import Count, Number, Probability, Seed, one_of, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
-from latecomer.eval.shifts.transforms import SHIFTS
-from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.registry import check_outside, sampling_of
 
 _DELTA = 0.05
 _ALPHA = 0.1
 _MEAN = ", ".join(MEAN_RULES)
-# Shifts that no certificate is issued under, and why: they do not move each client by itself.
-_JOINT = {
-    **{name: shift.joint for name, shift in SHIFTS.items() if shift.joint},
-    "dataset": "deals another data set to all clients at once, so that they depend on each other",
-    **dict.fromkeys(OTHER_LAWS, "draws other clients"),
-}
 
 
 def _with_an_order(value: Any) -> Any:
@@ -65,14 +58,6 @@ _GIVEN_FOR: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _TAKEN_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"target": _BALLS, "bets": _BALLS, "band": ("error_curve",)}
 )
-
-
-def _all_or_names(value: Any) -> Any:
-    if isinstance(value, bool):
-        return value
-    if not isinstance(value, (list, tuple)) or not value:
-        raise ValueError("must be true, false or a list of names of shifts")
-    return sequence(value)
 
 
 class HeldOut(RouteSettings):
@@ -136,7 +121,7 @@ class HeldOut(RouteSettings):
     target: Probability | None = None
     bets: Annotated[str, BeforeValidator(one_of(BETS))] | None = None
     band: Annotated[str, BeforeValidator(one_of(BANDS))] | None = None
-    shifts: Annotated[bool | tuple[str, ...], BeforeValidator(_all_or_names)] = False
+    shifts: AskedShifts = False
     orders_seed: Seed | None = None
     realised: bool | None = None
 
@@ -149,7 +134,7 @@ class HeldOut(RouteSettings):
     @property
     def certified_shifts(self) -> tuple[str, ...]:
         """Shifts that certification clients are certified under as well."""
-        return self.shifts if isinstance(self.shifts, tuple) else ()
+        return names_of(self.shifts)
 
     @property
     def _rules(self) -> tuple[str, ...]:
@@ -192,7 +177,7 @@ class HeldOut(RouteSettings):
                 "orders_seed": self.orders_seed or 0 if averaged else None,
                 "bets": self.bets or BETS[0] if rule in _BALLS else None,
                 "band": self.band or BANDS[0] if rule == "error_curve" and not pooled else None,
-                "shifts": self._shifts(key, study),
+                "shifts": shifts_asked(f"{key}.shifts", self.shifts, study),
             }
         )
 
@@ -260,24 +245,6 @@ class HeldOut(RouteSettings):
         drawn = pool and not self.realised and "gibbs" in study.predictors
         return RULE_WITHOUT_ORDERS if drawn else DEFAULT_RULE
 
-    def _shifts(self, key: str, study: StudyLike) -> bool | tuple[str, ...]:
-        """Check the shifts asked for; ``true`` becomes the list of the study's shifts."""
-        present = _shift_names(study.shifts)
-        if not self.shifts:
-            return False
-        asked = tuple(present) if isinstance(self.shifts, bool) else self.shifts
-        if not asked:
-            raise InputError(f"{key}.shifts: the study has no shifts")
-        for name in asked:
-            if name not in present:
-                legal = ", ".join(present) or "none"
-                raise InputError(
-                    f"{key}.shifts must name shifts of the study ({legal}), got {name}"
-                )
-            if present[name] in _JOINT:
-                raise InputError(f"{key}.shifts: {name} {_JOINT[present[name]]}: list the others")
-        return asked
-
 
 def _check_sampling(key: str, rule: str, split_kind: str) -> None:
     """Refuse a rule whose proof does not cover how the split's clients were drawn."""
@@ -292,15 +259,6 @@ def _check_sampling(key: str, rule: str, split_kind: str) -> None:
             f"{key}.rule {rule} is for finite pools, and clients of the split {split_kind} are "
             "independent: leave the rule out, which is blend then"
         )
-
-
-def _shift_names(shifts: Any) -> dict[str, str]:
-    """Map the names that shifts go by to their sections of ``shifts``."""
-    names = {}
-    for section, entries in shifts:
-        for entry in entries:
-            names[str(getattr(entry, "label", section))] = section
-    return names
 
 
 ROUTES = (

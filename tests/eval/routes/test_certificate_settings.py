@@ -161,7 +161,7 @@ def test_a_pool_needs_ten_clients_outside_the_certified_ones() -> None:
 
 
 def test_every_route_has_settings_and_one_way_to_be_followed() -> None:
-    assert [*ROUTES] == ["r0", "r1", "r2", "r3", "r4", "r5"]
+    assert [*ROUTES] == ["r0", "r1", "r2", "r3", "r4", "r5", "sets"]
     for name, route in ROUTES.items():
         module, _, function = route.work.partition(":")
         assert callable(getattr(import_module(module), function))

@@ -1,0 +1,1 @@
+"""Route sets: thresholds from certified clients' points, and what they give new clients."""

@@ -1,0 +1,273 @@
+"""Sets of labels for new clients' points: what they hold, how large they are, client by client."""
+
+from collections.abc import Iterator
+from functools import partial
+from textwrap import fill
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from latecomer.certify.label_scores import LABEL_SCORES
+from latecomer.certify.page.svg import INK, MUTED, WIDE
+from latecomer.certify.printed import rounded
+from latecomer.certify.words import DASH, chance, count, percent, shift_name
+from latecomer.eval.names import statement
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, sheet, styled
+from latecomer.reports.display.naming import model_called, model_names
+from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.section import Block, Group, Items, Material, Section, Text
+from latecomer.reports.display.table import Table
+from latecomer.reports.frames.bounds import ledger_of
+from latecomer.reports.frames.comparison import MODEL
+from latecomer.reports.frames.errors import (
+    CONDITION,
+    client_errors,
+    first_record,
+    group_sizes,
+    primary_predictor,
+    records,
+)
+from latecomer.reports.words import bound_name, sentence_case
+
+CLIENTS, CONFIDENT, POOLED = "", "confident", "pooled"
+"""How a threshold was made, behind the name of its bound."""
+_MEASURED = ("coverage", "set_size", "set_single")
+_KEY = [*MODEL, "seed", "bound"]
+
+
+def _unshifted(frame: pd.DataFrame) -> pd.DataFrame:
+    shift = frame["shift"].where(frame["shift"] != "", "none")
+    frame = frame.assign(shift=shift).astype({"seed": "int64"})
+    names = [str(bound).partition("@") for bound in frame["bound"]]
+    scores, forms = [name for name, _, _ in names], [form for _, _, form in names]
+    return frame.assign(score=scores, form=forms)
+
+
+def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """List every threshold of every trained model.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor seed bound shift severity score form value delta n_clients population
+        sampling rigorous reason alpha pool``: ``score`` is the bound's name without its ``form``,
+        which is empty, ``confident`` or ``pooled``; ``alpha`` is the miss rate of its score's sets.
+    """
+    told = rows[(rows["metric"] == "set_threshold") & (rows["status"] != "failed")]
+    facts = ["value", "delta", "n_clients", "population", "sampling", "rigorous", "message"]
+    frame = _unshifted(told[[*_KEY, *CONDITION, *facts]].rename(columns={"message": "reason"}))
+    frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True)
+    alphas = frame[frame["form"] == CLIENTS].groupby("score")["delta"].max()
+    sizes = group_sizes(rows)
+    pool = sizes["certification"] + sizes["novel"]
+    return frame.assign(alpha=frame["score"].map(alphas), pool=pool).reset_index(drop=True)
+
+
+def sets_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Means over new clients and seeds of what sets by every threshold hold.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor bound shift severity score form coverage set_size set_single n_clients
+        n_seeds alpha threshold error promised``: ``threshold`` is the largest of the seeds',
+        ``error`` the mean error of the same clients, ``promised`` whether a certificate covers the
+        condition.
+    """
+    chosen = rows["metric"].isin(_MEASURED) & (rows["client"] == "") & (rows["status"] != "failed")
+    told = _unshifted(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "n_clients"]])
+    by = [*MODEL, "bound", *CONDITION, "score", "form"]
+    if told.empty:
+        return pd.DataFrame(columns=[*by, *_MEASURED])
+    wide = told.pivot_table(index=by, columns="metric", values="value", dropna=False, sort=False)
+    wide = wide.dropna(how="all")
+    counted = told.groupby(by, dropna=False)[["n_clients", "seed"]]
+    sizes = counted.agg(n_clients=("n_clients", "max"), n_seeds=("seed", "nunique"))
+    thresholds = threshold_frame(rows)
+    issued = thresholds.groupby([*MODEL, "bound", *CONDITION], dropna=False)
+    of = issued.agg(threshold=("value", "max"), promised=("rigorous", "all")).reset_index()
+    frame = wide.reset_index().merge(sizes.reset_index(), on=by)
+    frame = frame.merge(of, on=[*MODEL, "bound", *CONDITION], how="left")
+    frame["alpha"] = frame["score"].map(thresholds.groupby("score")["alpha"].max())
+    frame["promised"] = frame["promised"].map(lambda flag: flag is True)
+    errors = client_errors(rows)
+    errors = errors[errors["group"] == "novel"]
+    means = errors.groupby([*MODEL, *CONDITION], dropna=False)["error"].mean()
+    frame.columns.name = None
+    frame = frame.merge(means.reset_index(), on=[*MODEL, *CONDITION], how="left")
+    rank = frame.assign(score=_rank(frame["score"]), shift=frame["shift"] != "none")
+    return frame.loc[rank.sort_values(["score", "shift"], kind="stable").index]
+
+
+def _rank(scores: pd.Series) -> pd.Series:
+    """Return the places of scores in their catalogue."""
+    places = {f"sets:{name}": place for place, name in enumerate(LABEL_SCORES)}
+    return scores.map(places).fillna(len(places))
+
+
+def client_sets_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Coverage and mean size of every new client's sets, over seeds, without shift.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label predictor score client coverage set_size alpha``.
+    """
+    chosen = rows["metric"].isin(_MEASURED) & (rows["client"] != "") & (rows["status"] != "failed")
+    told = _unshifted(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "client", "delta"]])
+    told = told[told["shift"] == "none"].rename(columns={"delta": "alpha"})
+    by = [*MODEL, "score", "client", "alpha"]
+    if told.empty:
+        return pd.DataFrame(columns=[*by, "coverage", "set_size"])
+    wide = told.pivot_table(index=by, columns="metric", values="value", sort=False)
+    wide.columns.name = None
+    return wide.reset_index()
+
+
+@styled
+def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
+    """Draw a panel per model and a dot per new client: what its sets hold, against their size.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``client_sets_frame`` of one score; of more than eight models the eight of smallest sets
+        have panels.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
+    """
+    sizes = frame.groupby("label", sort=False)["set_size"].mean().nsmallest(MOST_CURVES)
+    names = {pair: name for pair, name in model_names(frame).items() if pair[0] in sizes.index}
+    columns = min(2 if width < 5 else 4, len(names))
+    lines = -(-len(names) // columns)
+    titles = [fill(name, int(12 * width / columns)) for name in names.values()]
+    line = 1.35 + 0.13 * max(title.count("\n") for title in titles)
+    figure, panels = sheet(width, 0.8 + line * lines, lines, columns, sharex=True, sharey=True)
+    for axes, (pair, title) in zip(panels, zip(names, titles, strict=True), strict=False):
+        own = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]
+        axes.axhline(100 * (1 - own["alpha"].iloc[0]), color=MUTED, linewidth=0.9)
+        axes.plot(
+            own["set_size"], 100 * own["coverage"], looks[pair[0]].mark,
+            color=looks[pair[0]].colour, markersize=3.5, alpha=0.6, linestyle="none",
+        )  # fmt: skip
+        axes.plot(
+            own["set_size"].mean(), 100 * own["coverage"].mean(), "+", color=INK, markersize=9
+        )
+        axes.set_title(title, fontsize=8, pad=3)
+        axes.grid()
+    for axes in panels[len(names) :]:
+        axes.set_visible(False)
+    figure.supxlabel("labels in a set", fontsize=8.5)
+    figure.supylabel("points whose set holds their label (%)", fontsize=8.5)
+    handles = [
+        Line2D([], [], color=MUTED, linewidth=0.9, label="promised on average"),
+        Line2D([], [], marker="+", color=INK, linestyle="none", label="mean over clients"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _plot(material: Material, frame: pd.DataFrame) -> Plot:
+    clients = primary_predictor(material.ordered(client_sets_frame(material.rows)))
+    score = str(frame["score"].iloc[0])
+    own = clients[clients["score"] == score]
+    means = own.groupby("label", sort=False)[["coverage", "set_size"]].mean()
+    said = [
+        f"{model_called(str(label))} {percent(row['coverage'])} with {row['set_size']:.2g} labels"
+        for label, row in means.iterrows()
+    ]
+    seeds = f", {count(int(frame['n_seeds'].max()), 'seed')} averaged"
+    return Plot(
+        "sets",
+        partial(client_sets_figure, own, material.looks),
+        clients,
+        title="Sets of labels, client by client",
+        alt=f"Coverage and mean size of new clients' sets: {'; '.join(said)}.",
+        caption=f"A dot a new client, {bound_name(score)}{seeds}. The promise is about the mean "
+        "over clients: single clients lie below it, and how many is not promised.",
+    )
+
+
+def sets_table(frame: pd.DataFrame) -> Table:
+    """Show what sets hold and how large they are, those of pooled points beside them."""
+    names = model_names(frame)
+    shifted = bool((frame["shift"] != "none").any())
+    by = [*MODEL, "score", *CONDITION]
+    shown = []
+    for _, part in frame.groupby(by, dropna=False, sort=False):
+        forms = {row["form"]: row for row in records(part)}
+        first = forms[CLIENTS]
+        cells = {
+            "method": names[first["label"], first["predictor"]],
+            "score": sentence_case(bound_name(str(first["score"])).removeprefix("sets by ")),
+        }
+        if shifted:
+            cells["condition"] = shift_name(first["shift"], first["severity"])
+            cells["promised"] = chance(first["alpha"]) if first["promised"] else "nothing"
+        shown.append(
+            {
+                **cells,
+                "error": percent(first["error"]),
+                "label held": percent(first["coverage"]),
+                "labels": _labels(first),
+                "a single one": percent(first["set_single"], 0),
+                "sure: held": percent(forms[CONFIDENT]["coverage"]),
+                "sure: labels": _labels(forms[CONFIDENT]),
+                "pooled: held": percent(forms[POOLED]["coverage"]),
+                "pooled: labels": _labels(forms[POOLED]),
+            }
+        )
+    alpha = float(frame["alpha"].max())
+    caption = (
+        f"Means over new clients and seeds. A set is to hold the label of {chance(alpha)} of a new "
+        "client's points, over the certified clients and the new one together; sure: with "
+        "confidence over the certified clients, who may be too few for anything but all labels. "
+        "Pooled: a threshold from all points alike, as others take it, which guarantees a new "
+        "client nothing. Models of like error may need sets of unlike size."
+    )
+    if shifted:
+        caption += (
+            " Under a shift the unshifted thresholds are kept and nothing is promised, unless the "
+            "certified clients were shifted too."
+        )
+    words = ("method", "score", "condition", "promised")
+    label = "Sets of labels for new clients"
+    return Table("sets", caption, frame, pd.DataFrame(shown), words, label=label, noun="rows")
+
+
+def _labels(row: dict[str, Any]) -> str:
+    return DASH if pd.isna(row["set_size"]) else f"{row['set_size']:.2f}"
+
+
+def _claims(material: Material) -> Iterator[Block]:
+    """Say what each threshold promises, and what has to hold."""
+    frame = threshold_frame(material.rows)
+    plain = frame[(frame["shift"] == "none") & (frame["form"] != POOLED)]
+    plain = plain.loc[_rank(plain["score"]).sort_values(kind="stable").index]
+    facts = material.ledger[material.ledger["shift"].isin(["", "none"])]
+    for bound, own in plain.groupby("bound", sort=False):
+        first = first_record(primary_predictor(own))
+        ends = [rounded(own["value"].agg(end), decimals=3, up=True) for end in ("min", "max")]
+        value = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}, by model"
+        yield Text(statement({**first, "severity": float("nan")}, value))
+        held = [item["text"] for item in ledger_of(facts, str(bound))["assumption"]]
+        if held:
+            yield Group([Items(held)], f"Holds if ({bound_name(str(bound))})")
+
+
+def _sets(material: Material) -> Iterator[Block]:
+    frame = primary_predictor(material.ordered(sets_frame(material.rows)))
+    if frame.empty:
+        return
+    yield sets_table(frame)
+    yield _plot(material, frame)
+    yield from _claims(material)
+
+
+SETS = Section(
+    "sets", _sets, title="Which labels can be ruled out for a new client?", chapter="guarantees"
+)
