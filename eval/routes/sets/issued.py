@@ -111,7 +111,10 @@ def certify_sets(request: Request[SetsOfLabels]) -> Findings:
             ]
         for group in new:
             own = issued.get((group.shift, group.severity), issued["none", None])
-            served, common = request.model.points(group, predictor), _common(request, group, predictor)
+            served, common = (
+                request.model.points(group, predictor),
+                _common(request, group, predictor),
+            )
             for thresholds in own:
                 findings.rows.extend(measured_rows(served, thresholds, common))
     return findings
