@@ -12,8 +12,8 @@ install: $(VENV)/run.stamp
 quickstart: $(VENV)/run.stamp
 	$(BIN)/latecomer run quickstart
 
-# A file's tests stay in one process: many of them share a run that takes seconds.
-test test-slow test-all: SPREAD := -n logical --maxprocesses 8 --dist loadfile
+# A file's tests stay in one process: many of them share a run that takes seconds. tests/conftest.py orders the files.
+test test-slow test-all: SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not theory and not browser and not cluster and not gpu"

@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,20 @@ LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands")
 # inherit that and never stop.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Begin with files of slow tests, then of simulations, then with those of most tests.
+
+    Processes take whole files in this order, so that none works alone at the end.
+    """
+    tests = Counter(item.path for item in items)
+    slow, theory = (
+        {item.path for item in items if item.get_closest_marker(mark)}
+        for mark in ("slow", "theory")
+    )
+    items.sort(key=lambda item: (item.path not in slow, item.path not in theory, -tests[item.path]))
 
 
 @pytest.fixture(scope="session")
