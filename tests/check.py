@@ -18,7 +18,7 @@ def links() -> None:
     wanted = {name: ROOT / name for name in LAYERS}
     wanted |= {path.name: path for path in (ROOT / "cli").iterdir() if path.name != "__pycache__"}
     for old in package.iterdir():
-        if old.name not in wanted:
+        if old.is_symlink() and old.name not in wanted:
             old.unlink()
     for name, target in wanted.items():
         link = package / name
