@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from latecomer.certify.foretold import foretold, refuse_too_few
 from latecomer.errors import CannotWriteError, InputError
@@ -28,6 +29,9 @@ from latecomer.eval.studies.device_choice import settled
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.extras import require
+
+if TYPE_CHECKING:
+    from latecomer.eval.federation.groups import Federation
 
 __all__ = ["Event", "Failure", "RunResult", "run"]
 
@@ -273,6 +277,18 @@ def _clients_told(
         yield f"held back, and measured beside: {len(clients)} clients of {name}"
 
 
+def _foresee(study: Study, federation: "Federation") -> None:
+    """Refuse methods that could not make the study's target, before anything is tried."""
+    from latecomer.eval.training.setup import foresee
+    from latecomer.models.methods import make_method
+
+    for index, entry in enumerate(study.methods):
+        try:
+            foresee(federation, study.model, make_method(entry.name, **entry.hyper()))
+        except ValueError as error:
+            raise InputError(f"methods.{index}: {error}") from None
+
+
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once, so that what cannot be made is found early."""
     from latecomer.eval.federation.groups import build_federation
@@ -295,6 +311,7 @@ def _prepare(study: Study) -> _Prepared:
         refuse_too_few(len(points), points, _delta_of(held) or 0.05)
     for index, wanted in enumerate(study.certificates):
         wanted.check_split(f"certificates.{index}", split)
+    _foresee(study, federation)
     for index, entry in enumerate(study.methods):
         method = make_method(entry.name, **entry.hyper())
         try:

@@ -29,6 +29,7 @@ from latecomer.models.engine.training import RoundLog, initial_state, train
 from latecomer.models.generators.own_encoders import is_own_encoder
 from latecomer.models.generators.target_sizes import largest
 from latecomer.models.methods import make_method
+from latecomer.models.task import own_nets
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.frozen import Frozen, constants_to
 from latecomer.models.task.state import State
@@ -228,6 +229,30 @@ def try_given(federation: Federation, method: Method, task: Task) -> None:
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise ValueError(f"{method.name} cannot serve a client: {said}") from error
+
+
+def foresee(federation: Federation, model: ModelSettings, method: Method) -> None:
+    """Refuse a network of one's own that is too large to be made, before it is built or tried.
+
+    Raises
+    ------
+    ValueError
+        With one line, that of `rehearse`.
+    """
+    if method.sizes or not outside.is_own_target(model.target):
+        return
+    dataset, limit = federation.dataset, model.generated_limit or GENERATED_LIMIT
+    shape, n_classes = tuple(dataset.x.shape[1:]), dataset.n_classes
+    try:
+        net = own_nets.outline(_own_target(model), shape, n_classes)
+    except ValueError:  # building it in earnest says what is wrong
+        return
+    if net is None or sum(value.numel() for value in net.parameters()) <= limit:
+        return
+    try:
+        method.check_target(Task(net, n_classes, shape, generated_limit=limit))
+    except ValueError as error:
+        raise ValueError(f"{method.name} cannot train this target: {error}") from error
 
 
 def rehearse(federation: Federation, method: Method, task: Task) -> None:

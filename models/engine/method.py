@@ -211,6 +211,13 @@ class Method(ABC):
         """Return what trains when; by default everything, all the time."""
         return (Phase(),)
 
+    def check_target(self, task: Task) -> None:
+        """Raise ``ValueError`` if the server would make more weights than the task allows.
+
+        By default it makes none.
+        """
+        return None
+
     def trained_on(self, clients: Clients) -> Clients:
         """Return the clients with the samples that training may read; by default all support.
 

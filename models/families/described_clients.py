@@ -14,6 +14,7 @@ from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.optimizers import SGD, AdamW, Optimizer
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.generators.generation import encoder_messages
+from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.generators.unlabelled_encoders import (
     BatchAveraged,
     SetEncoder,
@@ -102,6 +103,10 @@ class DescribedClients(Method, ABC):
         if self.server_optimizer == "adam":
             return AdamW(2e-4 if rate is None else rate, decay)
         return SGD(1e-2 if rate is None else rate, self.server_momentum, decay)
+
+    def check_target(self, task: Task) -> None:
+        """Raise ``ValueError`` if the server would make more weights than the task allows."""
+        hypernetwork(task, 1)
 
     def describe(
         self, task: Task, state: State, support: Samples, *, member: int | None = None

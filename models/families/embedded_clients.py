@@ -98,6 +98,10 @@ class EmbeddedClients(Method, ABC):
         """Return embeddings ``[n, dim]`` that are given; by default None: all are learnt."""
         return None
 
+    def check_target(self, task: Task) -> None:
+        """Raise ``ValueError`` if the server would make more weights than the task allows."""
+        self._hypernetwork(task, 1)
+
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw the hypernetwork, standard normal embeddings, and a head for every client."""
         fixed = self.fixed_embeddings(task, clients)

@@ -14,7 +14,7 @@ from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.optimizers import adamw, adamw_memory
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.generators import generation
-from latecomer.models.generators.hypernetworks import embedding_length, pull_back
+from latecomer.models.generators.hypernetworks import embedding_length, hypernetwork, pull_back
 from latecomer.models.posteriors.bound_training import with_ridges
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import ridge_decay, squared_norm
@@ -85,6 +85,10 @@ class GeneratedClients(Method, ABC):
         """Return the target weights of one client from its whole support, without a graph."""
         with torch.no_grad():
             return row(self.make(task, table, support.x[None], support.labels()[None]), 0)
+
+    def check_target(self, task: Task) -> None:
+        """Raise ``ValueError`` if the server would make more weights than the task allows."""
+        hypernetwork(task, 1)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw both networks; standardise by the first client's descriptor, once and for all."""

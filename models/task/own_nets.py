@@ -73,6 +73,21 @@ def build(make: Make, *asked: Any, seed: int, dtype: Any, kind: str = "target") 
     return made.to(dtype)
 
 
+def outline(make: Make, *asked: Any) -> nn.Module | None:
+    """Return a net's structure without drawing its weights; None if it cannot be made that way.
+
+    >>> net = outline(nn.Linear, 10**5, 10**5)
+    >>> sum(value.numel() for value in net.parameters())
+    10000100000
+    """
+    try:
+        with torch.device("meta"):
+            made = make(*asked)
+    except Exception:  # building it in earnest says what is wrong
+        return None
+    return made if isinstance(made, nn.Module) else None
+
+
 def drawn(make: Make, *asked: Any, seed: int, dtype: Any) -> Params:
     """Return the weights of a net that is built anew, drawn from ``seed`` alone."""
     net = build(make, *asked, seed=seed, dtype=dtype)

@@ -281,3 +281,24 @@ def test_the_limit_of_generated_weights(target, write, tmp_path):
         run(study, out=tmp_path / "run", workers=1)
     assert not (tmp_path / "run").exists()
     assert "generated_limit" not in load_study(write({"target": target})).resolved()["model"]
+
+
+HUGE = """
+from torch import nn
+BUILT = []
+def net(input_shape, n_out):
+    made = nn.Sequential(nn.Flatten(), nn.Linear(64, 10**6), nn.ReLU(), nn.Linear(10**6, n_out))
+    assert next(made.parameters()).is_meta, "its weights were drawn"
+    return made
+"""
+
+
+@pytest.mark.parametrize("method", ["pefll", "pfedhn", "odpfl_hn"])
+def test_more_weights_than_can_be_made_are_counted_before_they_are_drawn(method, write, tmp_path):
+    (tmp_path / "huge.py").write_text(HUGE)
+    study = load_study(write({"target": f"{tmp_path}/huge.py:net"}, methods=["fedavg", method]))
+    with pytest.raises(
+        InputError, match=rf"methods.1: {method} cannot .* would make 7\d,\d+,\d+ w"
+    ):
+        run(study, out=tmp_path / "run", workers=1)
+    assert not (tmp_path / "run").exists()
