@@ -87,6 +87,7 @@ class Entry:
 
 _CATALOGUE: dict[str, Entry] = {}
 CATALOGUE: Mapping[str, Entry] = MappingProxyType(_CATALOGUE)
+"""Every calculator by name: what it claims, of whom, under which assumptions."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

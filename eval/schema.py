@@ -1,6 +1,7 @@
 """What settings are made of: sections closed to unknown keys, and checked kinds of value."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Union
 
 from pydantic import (
@@ -53,16 +54,33 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
+@dataclass(frozen=True)
+class Legal:
+    """What a checked kind of value may be, in words for people; it checks nothing itself."""
+
+    words: str
+
+
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]
 Share = Annotated[Number, Field(ge=0, lt=1)]
 Probability = Annotated[Number, Field(gt=0, lt=1)]
-Amount = Annotated[Any, BeforeValidator(_amount)]
-AutoOrDepth = Annotated[Any, BeforeValidator(_auto_or_depth)]
-AutoOrSize = Annotated[Any, BeforeValidator(_auto_or_size)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
+Amount = Annotated[
+    Any, BeforeValidator(_amount), Legal("a whole number of at least 0, or a fraction below 1")
+]
+AutoOrDepth = Annotated[
+    Any, BeforeValidator(_auto_or_depth), Legal("auto, or a whole number from 1 to 5")
+]
+AutoOrSize = Annotated[
+    Any, BeforeValidator(_auto_or_size), Legal("auto, or a whole number of at least 1")
+]
+Name = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100),
+    Legal("letters, digits, _, . and -"),
+]
 Text = Annotated[str, StringConstraints(min_length=1)]
 Label = Annotated[Text, BeforeValidator(_as_label)]
 
@@ -74,7 +92,23 @@ def sequence(value: Any) -> Any:
     return _distinct(tuple(value))
 
 
-def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
+@dataclass(frozen=True)
+class OneOf:
+    """A check that accepts these names; its error lists them."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, value: Any) -> Any:
+        """Return a name that is among them."""
+        *others, last = map(repr, self.names)
+        if value not in self.names:
+            raise ValueError(
+                f"must be {', '.join(others)} or {last}" if others else f"must be {last}"
+            )
+        return value
+
+
+def one_of(names: Iterable[str]) -> OneOf:
     """Make a check that accepts these names; its error lists them.
 
     Examples
@@ -86,16 +120,7 @@ def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
         ...
     ValueError: must be 'product', 'wsr_wor' or 'conformal'
     """
-    legal = tuple(names)
-    *others, last = map(repr, legal)
-    said = f"{', '.join(others)} or {last}" if others else last
-
-    def check(value: Any) -> Any:
-        if value not in legal:
-            raise ValueError(f"must be {said}")
-        return value
-
-    return check
+    return OneOf(tuple(names))
 
 
 def one_of_models(

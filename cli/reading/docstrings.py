@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
@@ -14,7 +15,14 @@ class Documented(NamedTuple):
     meaning: str
 
 
-def documented(docstring: str | None, section: str = "Parameters") -> dict[str, Documented]:
+def plain(text: str) -> str:
+    """Drop the marks of references and code."""
+    return _ROLE.sub(lambda role: role[1].rpartition(".")[2], text).replace("``", "")
+
+
+def documented(
+    docstring: str | None, section: str = "Parameters", *, shown: Callable[[str], str] = plain
+) -> dict[str, Documented]:
     """Return what a numpydoc section says, by name; entries of several names are each one's.
 
     Parameters
@@ -22,6 +30,8 @@ def documented(docstring: str | None, section: str = "Parameters") -> dict[str, 
     docstring : str or None
     section : str
         Its heading.
+    shown : callable
+        What becomes of the text's marks.
 
     Examples
     --------
@@ -35,8 +45,8 @@ def documented(docstring: str | None, section: str = "Parameters") -> dict[str, 
         if line.startswith(" ") or not line:
             told.append(line.strip())
             continue
-        meaning = plain(" ".join(told).strip())
-        found |= {name.lstrip("*"): Documented(plain(kind), meaning) for name in names if name}
+        meaning = shown(" ".join(told).strip())
+        found |= {name.lstrip("*"): Documented(shown(kind), meaning) for name in names if name}
         listed, _, kind = line.partition(" : ")
         continued = names if names and not names[-1] else []
         names, told = [*continued[:-1], *re.split(r",(?: |$)", listed)], []
@@ -52,11 +62,6 @@ def prose(docstring: str | None) -> str:
     'Return what stands before the first section, without marks.'
     """
     return plain(re.split(r"\n\n\S+\n-{3,}\n", inspect.cleandoc(docstring or ""))[0])
-
-
-def plain(text: str) -> str:
-    """Drop the marks of references and code."""
-    return _ROLE.sub(lambda role: role[1].rpartition(".")[2], text).replace("``", "")
 
 
 def _section(docstring: str, section: str) -> list[str]:

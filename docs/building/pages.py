@@ -13,20 +13,41 @@ from os.path import relpath
 from pathlib import Path
 
 from checks import check_list
+from choices import (
+    bound_tables,
+    column_table,
+    data_set_list,
+    method_list,
+    network_lists,
+    rule_tables,
+    shift_table,
+)
 from departures import deviation_table
 from facts import fact_table, statement_list, study_list
 from gallery import entry_list
 from newcomers import newcomer_table
 from published import published_table
 from python_names import front_door_table, homes, name_list
+from settings import study_file
 from shown_files import shown_file
 from trained_bounds import bound_table
 
 __all__ = ["BLOCK", "MAKERS", "PAGES", "in_full", "rewritten"]
 
 PAGES = Path(__file__).resolve().parents[1] / "pages"
+CHOICES: Mapping[str, Callable[[], str]] = {
+    "bounds": bound_tables,
+    "checks": check_list,
+    "columns": column_table,
+    "data sets": data_set_list,
+    "methods": method_list,
+    "networks": network_lists,
+    "rules": rule_tables,
+    "shifts": shift_table,
+    "study file": study_file,
+}
 MAKERS: Mapping[str, Callable[[str], str]] = {
-    "checks": lambda _: check_list(),
+    "all": lambda what: CHOICES[what](),
     "deviations": deviation_table,
     "facts": lambda names: fact_table(names.split()),
     "file": shown_file,

@@ -9,7 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["claim_of", "front_door_table", "homes", "name_list", "place_of", "plain"]
+__all__ = [
+    "claim_of",
+    "docstring_of",
+    "front_door_table",
+    "homes",
+    "name_list",
+    "place_of",
+    "plain",
+]
 
 PAGES = ("bounds", "certify", "models", "eval", "reports")
 ROLE = re.compile(r":(?:func|class|data|meth|mod|attr):`~?([^`]+)`")
@@ -89,9 +97,14 @@ def plain(text: str) -> str:
     return ROLE.sub(r"`\1`", text).replace("``", "`")
 
 
+def docstring_of(full: str) -> str:
+    """Return a name's docstring; of a constant, the text below it."""
+    return _defined(full)[1]
+
+
 def claim_of(full: str) -> str:
     """Return the first paragraph of what a name's docstring says."""
-    return plain(_defined(full)[1].partition("\n\n")[0])
+    return plain(docstring_of(full).partition("\n\n")[0])
 
 
 def _signature(full: str) -> str:

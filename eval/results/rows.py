@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from latecomer.files import write_atomic
 
 __all__ = [
     "COLUMNS",
+    "MEANINGS",
     "ROWS_SCHEMA_VERSION",
     "Artifact",
     "ArtifactFile",
@@ -53,12 +55,45 @@ __all__ = [
 ]
 
 ROWS_SCHEMA_VERSION = 1
-COLUMNS = (
-    *("study", "cell", "dataset", "split", "split_seed", "method", "label", "personalization"),
-    *("seed", "round", "group", "client", "shift", "severity", "classes", "n_support", "n_query"),
-    *("n_clients", "aggregation", "metric", "value", "lower", "upper", "bound", "term"),
-    *("population", "predictor", "sampling", "rigorous", "delta", "status", "message", "version"),
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "study": "name of the study",
+        "cell": "id of the cell that the number is from",
+        "dataset": "name of the data set",
+        "split": "kind of split",
+        "split_seed": "seed of the split",
+        "method": "name of the method",
+        "label": "what the study calls the method's entry",
+        "personalization": "how the method serves a client, such as global, finetune, embedding",
+        "seed": "training seed",
+        "round": "rounds after which the model is measured",
+        "group": "whose number it is: seen, certification or novel clients, or those of a route",
+        "client": "number of the client; empty for a number about several",
+        "shift": "what was done to the inputs, none for nothing",
+        "severity": "how much of it, in the shift's unit",
+        "classes": "what happened to the logits of absent classes (`evaluation.classes`)",
+        "n_support": "samples that the client was served from",
+        "n_query": "samples that it was scored on",
+        "n_clients": "clients that the number is about",
+        "aggregation": "per-client: mean over clients; pooled: over all their samples",
+        "metric": "what the number is, such as error, loss, gap, certificate, a distance",
+        "value": "the number; errors are fractions",
+        "lower": "lower end of its interval, if it has one",
+        "upper": "upper end of its interval, if it has one",
+        "bound": "name of the bound or certificate, as route:rule",
+        "term": "the part of a bound or distance that the number is; empty for the whole",
+        "population": "clients that the bound is about",
+        "predictor": "deterministic (fixed weights), gibbs (random weights) or a route's own",
+        "sampling": "how clients are drawn: iid, finite-pool or martingale",
+        "rigorous": "True for a proven bound, False for one that is not proven here",
+        "delta": "probability with which the bound may fail",
+        "status": "done, or failed for a cell that ended with an error",
+        "message": "why the cell failed, why the bound is not proven, or what the number rests on",
+        "version": "version of latecomer that wrote the row",
+    }
 )
+"""What each column of ``rows.csv`` holds; the file has them in this order."""
+COLUMNS = tuple(MEANINGS)
 _FLOATS = ("severity", "value", "lower", "upper", "delta")
 _INTEGERS = ("split_seed", "seed", "round", "n_support", "n_query", "n_clients")
 _ORDER = (

@@ -59,6 +59,8 @@ class RouteSettings(Settings):
 
     Attributes
     ----------
+    route : str
+        How: one of the routes, ``r0`` unless given.
     per_seed : str
         ``each``: every seed's certificate has the full failure probability.  ``union``: the seeds
         share it, so that all their certificates hold simultaneously; only then does their mean

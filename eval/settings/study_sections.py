@@ -44,14 +44,30 @@ Bounds = Annotated[tuple[str, ...], BeforeValidator(sequence)]
 
 
 class DataSettings(BaseModel):
-    """The data set: its name and its reader's options, which the reader checks."""
+    """The data set: its name and its reader's options, which the reader checks.
+
+    Attributes
+    ----------
+    name : str
+        Name of a reader; further keys are its own.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
 
 
 class Hypernetwork(Settings):
-    """Shape of the hypernetwork: hidden layers, their width, spectral normalisation."""
+    """Shape of the hypernetwork.
+
+    Attributes
+    ----------
+    hidden : int or str
+        Layers of ``width`` by ``width``; ``auto``: 3.
+    width : int or str
+        Their width; ``auto``: 100.
+    spectral : bool
+        Whether every layer's matrix is divided by its spectral norm.
+    """
 
     hidden: AutoOrDepth = "auto"
     width: AutoOrSize = "auto"
@@ -61,17 +77,24 @@ class Hypernetwork(Settings):
 class ModelSettings(Settings):
     """Networks; ``auto`` chooses by the input shape.
 
-    ``target``: a name, or a network of one's own: ``file.py:Net``, ``package.module:Net`` or an
-    entry point's name, a class or function of ``(input_shape, n_out)``. Further keys are its own
-    arguments.
-
-    ``encoder``: a name, or a file or import path of a class or function of ``(input_shape,
-    n_classes, dim)``.
-
-    ``frozen``: names of its parameters or modules (``*``: anything), which are loaded from the
-    safetensors file ``weights`` and neither trained nor sent nor generated.
-
-    ``generated_limit``: most weights that a network may make for a client (5 million).
+    Attributes
+    ----------
+    target : str
+        What every client gets weights for: a name, or a network of one's own: ``file.py:Net``,
+        ``package.module:Net`` or an entry point's name, a class or function of ``(input_shape,
+        n_out)``. Further keys are its own arguments.
+    encoder : str
+        What describes a client to a hypernetwork: a name, or a file or import path of a class or
+        function of ``(input_shape, n_classes, dim)``.
+    hypernetwork : Hypernetwork
+        The network that writes the target network's weights.
+    frozen : tuple of str, optional
+        Names of its parameters or modules (``*``: anything), which are loaded from ``weights`` and
+        neither trained nor sent nor generated.
+    weights : str, optional
+        The safetensors file of what is frozen.
+    generated_limit : int, optional
+        Most weights that a network may make for a client; 5 million unless given.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -92,9 +115,12 @@ class ModelSettings(Settings):
 class Serving(Settings):
     """What is done to the model that a client gets which took no part in training.
 
-    ``prior``: ``em`` reweighs the classes by the shares that are likeliest given the client's
-    inputs, without labels (Saerens, Latinne, Decaestecker, 2002), against their shares among the
-    seen clients' samples. It is right where only these shares differ.
+    Attributes
+    ----------
+    prior : str
+        ``em`` reweighs the classes by the shares that are likeliest given the client's inputs,
+        without labels (Saerens, Latinne, Decaestecker, 2002), against their shares among the seen
+        clients' samples. It is right where only these shares differ.
     """
 
     prior: Literal["em"]
@@ -103,10 +129,17 @@ class Serving(Settings):
 class MethodSettings(BaseModel):
     """A method, its label, and its own hyper-parameters, which the method checks.
 
-    ``bounds``: published bounds for this entry's models, instead of the study's.
-
-    ``serving``: what is done to the models of clients that took no part in training, for methods
-    that read no labels of theirs.
+    Attributes
+    ----------
+    name : str
+        A built-in method, or one of one's own: ``file.py:Method`` or an import path.
+    label : str, optional
+        What rows and pages call this entry; the name unless given.
+    bounds : tuple of str, optional
+        Published bounds for this entry's models, instead of the study's.
+    serving : Serving, optional
+        What is done to the models of clients that took no part in training, for methods that read
+        no labels of theirs.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -123,24 +156,35 @@ class MethodSettings(BaseModel):
 class Train(Settings):
     """The training budget, the same for every method, and how a cohort's clients train.
 
-    ``path``: ``serial``, one client after another; ``blocked``, likewise, but convolutional nets
-    keep images in oneDNN's own layout, which on a CPU is quicker; ``vectorised``, all at once; the
-    result of all three is the same up to rounding; ``auto``, serial on a CPU and vectorised
-    elsewhere. Newcomers that train do so side by side if it is ``vectorised``.
-
-    ``selection``: the model of the ``last`` round, or that of the round with the lowest mean
-    ``validation`` error of the seen clients, among the rounds that ``evaluation.every`` measures.
-
-    ``device``: ``cpu`` (the default); ``cuda``; or ``auto``, CUDA if the machine that starts the
-    run has it. A cell on CUDA has another id than the same cell on the CPU.
-
-    ``precision``: ``float32`` (the default); ``bf16``; or ``tf32``, on CUDA only. It applies to the
-    target network's multiplications in local steps; weights, losses, serving (fine-tuning too) and
-    everything measured or certified are always float32.
-
-    ``tune_newcomers``: learning rates from which ``novel_lr`` is chosen for each method, by
-    refitting seen clients as newcomers, on support that the method was trained on (which may say
-    little of newcomers); no effect on methods whose newcomers do not train.
+    Attributes
+    ----------
+    rounds : int
+        Rounds of training.
+    cohort : int
+        Clients drawn a round, without replacement.
+    local_steps : int
+        Gradient steps that a client takes in a round.
+    batch_size : int
+        Samples in a minibatch.
+    path : str
+        ``serial``, one client after another; ``blocked``, likewise, but convolutional nets keep
+        images in oneDNN's own layout, which on a CPU is quicker; ``vectorised``, all at once; the
+        result of all three is the same up to rounding; ``auto``, serial on a CPU and vectorised
+        elsewhere. Newcomers that train do so side by side if it is ``vectorised``.
+    selection : str
+        The model of the ``last`` round, or that of the round with the lowest mean ``validation``
+        error of the seen clients, among the rounds that ``evaluation.every`` measures.
+    device : str, optional
+        ``cpu`` (the default); ``cuda``; or ``auto``, CUDA if the machine that starts the run has
+        it. A cell on CUDA has another id than the same cell on the CPU.
+    precision : str, optional
+        ``float32`` (the default); ``bf16``; or ``tf32``, on CUDA only. It applies to the target
+        network's multiplications in local steps; weights, losses, serving (fine-tuning too) and
+        everything measured or certified are always float32.
+    tune_newcomers : tuple of float, optional
+        Learning rates from which ``novel_lr`` is chosen for each method, by refitting seen clients
+        as newcomers, on support that the method was trained on (which may say little of newcomers);
+        no effect on methods whose newcomers do not train.
     """
 
     rounds: Count = 5000
@@ -161,21 +205,26 @@ class Train(Settings):
 class Evaluation(Settings):
     """What is measured on a trained model, and how.
 
-    ``classes``: what happens to the logits of classes absent from a client's support labels:
-    nothing (``all``), minus infinity (``known``), or multiplication by 0 (``zero``).
-
-    ``domain_classifier``: the classifier behind the A-distance.
-
-    ``every``: rounds between two measurements during training (of novel clients too if serving them
-    needs no training); 0: only at the end, or every 30 if ``train.selection`` chooses among rounds.
-
-    ``given_up``: train each method once more on seen and certification clients together, to see
-    what holding out certification clients costs the novel ones.
-
-    ``ignore``: codes of checks that the report is not to speak of, such as ``LC004``.
-
-    ``measures``: further measurements of each trained model, see
-    `latecomer.eval.measures.registry`.
+    Attributes
+    ----------
+    classes : str
+        What happens to the logits of classes absent from a client's support labels: nothing
+        (``all``), minus infinity (``known``), or multiplication by 0 (``zero``).
+    class_set : str, optional
+        ``given``: a client names its classes to methods that read no labels, which ``classes``
+        other than ``all`` needs.
+    domain_classifier : str
+        The classifier behind the A-distance.
+    every : int
+        Rounds between two measurements during training (of novel clients too if serving them needs
+        no training); 0: only at the end, or every 30 if ``train.selection`` chooses among rounds.
+    given_up : bool, optional
+        Train each method once more on seen and certification clients together, to see what holding
+        out certification clients costs the novel ones.
+    ignore : tuple of str, optional
+        Codes of checks that the report is not to speak of, such as ``LC004``.
+    measures : tuple of str, optional
+        Further measurements of each trained model, see `latecomer.eval.measures.registry`.
     """
 
     classes: Literal["all", "known", "zero"] = "all"
@@ -194,7 +243,15 @@ class Evaluation(Settings):
 
 
 class DataShift(BaseModel):
-    """Another data set with the same classes: its reader's options and its label."""
+    """Another data set with the same classes: its reader's options and its label.
+
+    Attributes
+    ----------
+    name : str
+        Name of a reader; further keys are its own.
+    label : str
+        What rows and pages call the shift.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
@@ -202,7 +259,17 @@ class DataShift(BaseModel):
 
 
 class FunctionShift(Settings):
-    """A user's own shift: ``module:function`` or ``file.py:function``, label and severities."""
+    """A user's own shift.
+
+    Attributes
+    ----------
+    path : str
+        ``module:function`` or ``file.py:function``, called with inputs, severity and a generator.
+    label : str
+        What rows and pages call the shift.
+    severities : tuple of float
+        Severities that it is called with.
+    """
 
     path: Annotated[str, StringConstraints(pattern=r"^.+:[A-Za-z_]\w*$")]
     label: Name
@@ -239,8 +306,16 @@ _ALWAYS_TOLD = frozenset(
 class Shifts(_Severities):
     """Shifts under which novel clients are measured: severities, other data, own functions.
 
-    ``type_weights`` and ``concentrations``: populations of other clients, each given by type
-    weights (split ``client_types``) or by Dirichlet concentrations (split ``client_mixtures``).
+    Attributes
+    ----------
+    dataset : tuple of DataShift
+        Other data sets with the same classes.
+    function : tuple of FunctionShift
+        Functions of one's own.
+    type_weights : tuple of tuple of float
+        Populations of other clients, each given by its type weights (split ``client_types``).
+    concentrations : tuple of tuple of float
+        The same by Dirichlet concentrations (split ``client_mixtures``).
     """
 
     dataset: tuple[DataShift, ...] = ()
@@ -271,10 +346,28 @@ class Shifts(_Severities):
 class Denoising(Settings):
     """The linear hypernetwork of pFedHN's section 4.1, simulated: see `eval.protocol.denoising`.
 
-    ``draws`` federations for every ``noise`` (standard deviation of a label). Each has ``clients``
-    seen and ``novel`` unseen clients with ``samples`` rows and ``weights`` weights; true models
-    have ``variances`` along as many directions and lie in their span. ``dimensions``: descriptor
-    lengths k, each with ``rounds`` of gradient descent.
+    Attributes
+    ----------
+    clients : int
+        Seen clients of a federation.
+    novel : int
+        Unseen clients of it.
+    weights : int
+        Weights of a client's model.
+    samples : int
+        Rows of a client's data, at least ``weights``.
+    variances : tuple of float
+        Variances of the true models along as many directions, in whose span they lie.
+    noise : tuple of float
+        Standard deviations of a label, each simulated.
+    dimensions : tuple of int
+        Lengths of a descriptor, each simulated.
+    draws : int
+        Federations drawn for every ``noise``.
+    rounds : int
+        Steps of gradient descent for every one of ``dimensions``.
+    seed : int
+        Seed of all draws.
     """
 
     clients: Count = 100

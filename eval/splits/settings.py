@@ -14,7 +14,21 @@ from latecomer.eval.splits.registry import SPLITS
 
 
 class Frozen(Settings):
-    """A split read from a file; ``hash`` pins its contents, ``seed`` is used for shifts."""
+    """A split read from a file.
+
+    Attributes
+    ----------
+    kind : str
+        ``frozen``.
+    path : str
+        The file, such as the ``split.npz`` of a run.
+    hash : str, optional
+        Checksum that its contents must have.
+    seed : int
+        Seed of what shifts draw.
+    query, validation : float
+        As for other kinds, where shifts deal further clients.
+    """
 
     kind: Literal["frozen"]
     path: Text

@@ -69,11 +69,47 @@ class StudyMethod(MethodSettings):
 class Study(Settings):
     """The study file.
 
-    ``asks``: the questions that its report opens with, in their order; if left out, guessed from
-    what the study holds.
-
-    ``certify_model``: the label of the model whose certificate its report leads with; if left out,
-    the seen clients' own data choose among all models and seeds.
+    Attributes
+    ----------
+    study : str
+        Its name, which is that of its run directory too.
+    question : str
+        What it asks, in one sentence.
+    asks : tuple of str, optional
+        The questions that its report opens with, in their order; if left out, guessed from what
+        the study holds.
+    certify_model : str, optional
+        The label of the model whose certificate its report leads with; if left out, the seen
+        clients' own data choose among all models and seeds.
+    note : str, optional
+        What its report says beside the question.
+    scale : str, optional
+        ``paper`` if every setting is the published one, ``reduced`` or ``smoke`` if it is smaller;
+        published numbers are judged at ``paper`` alone.
+    paper : tuple of str, optional
+        Published tables beside which its report sets its numbers, as ``source:item``.
+    data : DataSettings
+        The data set.
+    split : SplitSettings
+        Who holds which samples, and which clients train.
+    model : ModelSettings
+        The networks.
+    methods : tuple of StudyMethod
+        What is compared; a bare name stands for a method with its defaults.
+    train : Train
+        The budget of training.
+    evaluation : StudyEvaluation
+        What is measured.
+    shifts : Shifts
+        Under what else it is measured.
+    bounds : tuple of str
+        Published bounds that are computed on the same models.
+    certificates : tuple of RouteSettings
+        What is certified, an entry a certificate; ``route`` says how, ``r0`` unless given.
+    denoising : Denoising, optional
+        A simulation beside the study; it uses none of its data, methods or training.
+    seeds : tuple of int
+        Training seeds; every method is trained with each.
     """
 
     study: Name

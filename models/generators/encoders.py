@@ -217,7 +217,12 @@ ENCODERS: dict[str, Callable[[Task, int], Encoder]] = {
     "mlp": _mlp,
     "label-linear": _label_linear,
 }
-"""Name of an encoder that reads labels -> builder from (task, length of a descriptor)."""
+"""Name of an encoder that reads labels -> builder from (task, length of a descriptor).
+
+- ``convnet``: a net like the default target for images, the label as further channels.
+- ``mlp``: a net of two hidden layers of 64 units for vectors, the label as further features.
+- ``label-linear``: one linear layer on the one-hot label; the input is ignored.
+"""
 
 
 # Building a skeleton takes as long as embedding a tenth of a support.

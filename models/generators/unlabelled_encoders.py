@@ -227,7 +227,14 @@ SET_ENCODERS: dict[str, Callable[[Task, int], SetEncoder]] = {
     "dss": _dss,
     "set-transformer": _set_transformer,
 }
-"""Name of an encoder that reads no labels -> builder from (task, length of a descriptor)."""
+"""Name of an encoder that reads no labels -> builder from (task, length of a descriptor).
+
+- ``deepsets``: a net like the default target, its units half mean- and half max-pooled over the set
+  (Zaheer et al., 2017).
+- ``dss``: every layer maps a sample and adds a map of the set's mean (Maron et al., ICML 2020).
+- ``set-transformer``: samples attend to one another, then a learnt seed to them (Lee et al., ICML
+  2019); its cost grows with the square of the set.
+"""
 
 
 def set_encoder_named(name: str, task: Task, dim: int, width: int = 200) -> SetEncoder:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 Params = dict[str, Tensor]
+"""Weights by name."""
 
 
 @dataclass(frozen=True, eq=False)

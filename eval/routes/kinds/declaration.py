@@ -97,8 +97,10 @@ class TrainingRoute(RouteSettings):
     ----------
     methods : tuple of str, optional
         Labels of the methods that are certified; all of the study's unless given.
-    first, clients : int
-        Clients that train before anything is certified, and those that come after them.
+    first : int
+        Clients that train before anything is certified.
+    clients : int
+        Clients that come after them.
     delta : float
         Total failure probability.
     folds : int

@@ -71,17 +71,21 @@ class HeldOut(RouteSettings):
         expected errors.
     best_of : tuple of str
         Rules of the mean; the smallest bound is taken, each at its part of ``delta``.
-    delta, alpha : float
-        Total failure probability; ``alpha`` for the next client's quantile.
+    delta : float
+        Total failure probability; .05 unless given.
+    alpha : float
+        The same of the next client's quantile (``conformal``); .1 unless given.
     folds : int
         1: a client is served from its support and scored on its query data. More: its support and
         query points are cut into folds, each scored by the model served from the others.
     thresholds : tuple of float
         Errors for ``fraction_above``; they share ``delta``.
-    radii, shares : tuple of float
+    radii : tuple of float
         How far other populations Q of clients may be from the certified one, P: TV(Q, P) for
-        ``tv_ball``, KL(Q || P) for ``kl_ball``, chi2(Q || P) for ``chi2_ball``;
-        least shares of clients that a group makes up, for ``subgroup``.  All bounds hold at once.
+        ``tv_ball``, KL(Q || P) for ``kl_ball``, chi2(Q || P) for ``chi2_ball``.  All bounds hold at
+        once.
+    shares : tuple of float
+        Least shares of clients that a group makes up, for ``subgroup``; all hold at once.
     target : float
         Mean error for which these rules report the breaking radius.
     bets : str

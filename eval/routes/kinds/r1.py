@@ -32,8 +32,12 @@ class Tuned(TrainingRoute):
         Variances, relative to the weights, of which the best is taken; their union is paid for.
     weights : tuple of str
         Name prefixes of the server's weights that are random; the others are fixed.
-    steps, clients_per_step, rate
-        Gradient steps on the bound for each variance, see ``TuneConfig``.
+    steps : int
+        Gradient steps on the bound for each variance.
+    clients_per_step : int
+        Clients drawn for each step.
+    rate : float
+        Learning rate of these steps.
     gamma : float
         Shrinkage of scores under rule ``product``, which keeps their logarithm bounded.
     draws : int

@@ -15,8 +15,14 @@ class TwoLevel(RouteSettings):
 
     Attributes
     ----------
-    delta, draws_share, client_share : float
-        Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
+    rule : str
+        The only one.
+    delta : float
+        Total failure probability.
+    draws_share : float
+        Share of it that is spent on Monte-Carlo draws.
+    client_share : float
+        The clients' share of the rest.
     draws : int
         Systems drawn for each client, with one model of each.
     """

@@ -20,8 +20,14 @@ class PersonalPrior(RouteSettings):
 
     Attributes
     ----------
-    delta, draws_share, client_share : float
-        Total failure probability; the share of Monte-Carlo draws; the clients' share of the rest.
+    rule : str
+        The only one.
+    delta : float
+        Total failure probability.
+    draws_share : float
+        Share of it that is spent on Monte-Carlo draws.
+    client_share : float
+        The clients' share of the rest.
     alphas : tuple of float
         Variances, relative to the weights, of which the best is taken; their union is paid for.
     measured : int, optional

@@ -17,8 +17,16 @@ from latecomer.eval.settings.certificate import SplitLike, StudyLike
 class Progressive(TrainingRoute):
     """R4: ``clients`` are certified ``block`` by ``block``, each block then trained on.
 
-    ``first`` clients train for ``train.rounds`` rounds before the first score, and after every
-    block training goes on for ``rounds_per_block``.
+    ``first`` clients train for ``train.rounds`` rounds before the first score.
+
+    Attributes
+    ----------
+    rule : str
+        Inequality over the scores, in their order.
+    block : int
+        Clients that are scored by one checkpoint.
+    rounds_per_block : int
+        Rounds of training after every block.
     """
 
     route: Literal["r4"]

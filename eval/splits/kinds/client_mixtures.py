@@ -98,7 +98,17 @@ def dirichlet_distances(first: Sequence[float], other: Sequence[float]) -> Mappi
 
 
 class ClientMixtures(Dealt):
-    """Clients are independent draws: class proportions from one Dirichlet law."""
+    """Clients are independent draws: class proportions from one Dirichlet law.
+
+    Attributes
+    ----------
+    concentrations : tuple of float
+        One number a class.
+    samples_per_client : int, optional
+        Train samples; unless given, the most that every training client can get.
+    held_out : float, optional
+        Share of each class set aside; unless given, the held-out clients' share of all clients.
+    """
 
     kind: Literal["client_mixtures"]
     clients: Count

@@ -90,7 +90,20 @@ def distances(weights: Sequence[float], others: Sequence[float]) -> Mapping[str,
 
 
 class ClientTypes(Dealt):
-    """Clients are independent draws from a few types: class sets with known weights."""
+    """Clients are independent draws from a few types: class sets with known weights.
+
+    Attributes
+    ----------
+    types : tuple of tuple of int
+        Classes of each type.
+    weights : tuple of float
+        Probability of each type; they sum to 1.
+    samples_per_class : int, optional
+        Train samples per class that a client holds; unless given, the most that every training
+        client can get.
+    held_out : float, optional
+        Share of each class set aside; unless given, the held-out clients' share of all clients.
+    """
 
     kind: Literal["client_types"]
     clients: Count

@@ -20,7 +20,16 @@ _UNIFORM = (0.4, 0.6)
 
 
 class ByClass(ClassSets):
-    """Every client holds a few classes."""
+    """Every client holds a few classes.
+
+    Attributes
+    ----------
+    classes_per_client : int
+        Distinct classes that a client holds.
+    shares : str
+        A class is divided among its clients in ``equal`` shares, or in proportion to draws from
+        U(.4, .6) (``uniform``); ``uniform_and_one_unused``: one share more is given to nobody.
+    """
 
     kind: Literal["by_class"]
     clients: Count
@@ -29,7 +38,13 @@ class ByClass(ClassSets):
 
 
 class Pathological(Filled):
-    """Samples sorted by label are cut into shards; every client gets a few."""
+    """Samples sorted by label are cut into shards; every client gets a few.
+
+    Attributes
+    ----------
+    shards_per_client : int
+        Shards that a client gets.
+    """
 
     kind: Literal["pathological"]
     clients: Count
@@ -37,7 +52,18 @@ class Pathological(Filled):
 
 
 class Dirichlet(Filled):
-    """Each client's class proportions are drawn from a symmetric Dirichlet distribution."""
+    """Each client's class proportions are drawn from a symmetric Dirichlet distribution.
+
+    Attributes
+    ----------
+    alpha : float
+        Concentration: the smaller, the fewer classes a client holds.
+    form : str
+        ``shares``: each class is divided by the proportions; ``draws``: every client draws its
+        labels by them.
+    samples_per_client : int, optional
+        Samples that every client draws, with ``draws``.
+    """
 
     kind: Literal["dirichlet"]
     clients: Count
@@ -47,7 +73,13 @@ class Dirichlet(Filled):
 
 
 class Coarse(ClassSets):
-    """Every client holds all classes of a few superclasses."""
+    """Every client holds all classes of a few superclasses.
+
+    Attributes
+    ----------
+    superclasses_per_client : int
+        Distinct superclasses that a client holds.
+    """
 
     kind: Literal["coarse"]
     clients: Count
@@ -64,8 +96,13 @@ class Iid(Filled):
 class Natural(Filled):
     """Clients as the data define them.
 
-    ``novel_groups``: groups of which no client trains. ``certify_groups``: groups that certified
-    and novel clients are drawn from; where they are the ``novel_groups`` too, these are left out.
+    Attributes
+    ----------
+    novel_groups : tuple of str, optional
+        Groups of which no client trains.
+    certify_groups : tuple of str, optional
+        Groups that certified and novel clients are drawn from; where they are the ``novel_groups``
+        too, these are left out.
     """
 
     kind: Literal["natural"]

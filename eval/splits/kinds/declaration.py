@@ -17,7 +17,28 @@ VALIDATION = 0.2
 
 
 class Dealt(Settings):
-    """A split made here; a kind's own settings are the fields added to these."""
+    """A split made here; a kind's own settings are the fields added to these.
+
+    Attributes
+    ----------
+    kind : str
+        The kind of split.
+    clients : int, optional
+        Number of clients; only ``natural`` may leave it out, for all there are.
+    certify : int or float
+        Certification clients: a count, or a fraction of all clients.
+    novel : int or float
+        Novel clients, likewise.
+    seed : int
+        The split seed; training seeds are the study's ``seeds``.
+    query : float
+        Share of a client's samples that it is scored on; where the publisher has a test set, its
+        samples, dealt by the same classes and shares, are the query data instead.
+    validation : float
+        Share of a client's other samples kept for selection.
+    reserve : float, optional
+        Share of each class held back before clients are filled, for ``shifts.extrapolation``.
+    """
 
     kind: str
     clients: Count | None = None
@@ -36,7 +57,14 @@ class Dealt(Settings):
 
 
 class Filled(Dealt):
-    """A split whose clients are all filled the same way."""
+    """A split whose clients are all filled the same way.
+
+    Attributes
+    ----------
+    min_samples : int, optional
+        Fewest training samples that a client may get; unless given, as few as can be split for
+        training and scoring. Of ``natural`` clients, smaller ones are then left out.
+    """
 
     min_samples: Count | None = None
 
@@ -47,7 +75,14 @@ def _unless_usual(value: str | None) -> str | None:
 
 
 class ClassSets(Filled):
-    """Such a split by class sets, dealt to all clients at once or to each group apart."""
+    """Such a split by class sets, dealt to all clients at once or to each group apart.
+
+    Attributes
+    ----------
+    classes_dealt : str, optional
+        ``by_group``: each class goes to the same number of clients among those that train and
+        among the others, as far as counts allow; ``overall`` (the default): among all together.
+    """
 
     classes_dealt: Annotated[
         Literal["overall", "by_group"] | None, AfterValidator(_unless_usual)

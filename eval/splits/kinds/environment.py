@@ -18,7 +18,18 @@ from latecomer.eval.splits.pool import Filling, Pool
 
 
 class Environment(Dealt):
-    """Clients are independent draws: random class sets, images that no training client holds."""
+    """Clients are independent draws: random class sets, images that no training client holds.
+
+    Attributes
+    ----------
+    classes_per_client : int
+        Distinct classes that a client holds.
+    samples_per_client : int, optional
+        Train samples, a multiple of ``classes_per_client``; unless given, the most that every
+        training client can get.
+    held_out : float, optional
+        Share of each class set aside; unless given, the held-out clients' share of all clients.
+    """
 
     kind: Literal["environment"]
     clients: Count

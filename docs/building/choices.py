@@ -1,0 +1,203 @@
+"""What there is to choose from, as the reference shows it: methods, networks, data, rules."""
+
+import re
+from collections.abc import Iterator
+from inspect import getmodule, isfunction
+from pathlib import Path
+
+from python_names import docstring_of, place_of, plain
+from settings import cell, setting_table
+
+import latecomer.reports
+from latecomer.bounds import CATALOGUE
+from latecomer.certify.rule import BEST_OF, DEFAULT_RULE, RULES, rules_for
+from latecomer.commands import entries
+from latecomer.commands.entries import RULE_STATES, Described, Setting
+from latecomer.eval.datasets.registry import DATASETS
+from latecomer.eval.results.rows import MEANINGS
+from latecomer.eval.shifts.transforms import SHIFTS
+from latecomer.models.methods.registry import known_names
+from latecomer.reading.docstrings import documented
+
+__all__ = [
+    "bound_tables",
+    "column_table",
+    "data_set_list",
+    "method_list",
+    "network_lists",
+    "rule_tables",
+    "shift_table",
+]
+
+README = Path(__file__).resolve().parents[2] / "bounds" / "README.md"
+
+
+def _entry(told: Described) -> str:
+    """Return an entry of a list: what it is, what else is known of it, and its settings."""
+    facts = "; ".join(f"{heading}: {said}" for heading, said in told.facts.items() if said)
+    settings = [_described(one) for one in told.settings]
+    parts = [f"### {told.name}", _sentence(told.says), _sentence(facts)]
+    parts += [setting_table(settings) if settings else "It has no settings."]
+    return "\n\n".join([*filter(None, parts), f"    {told.example}"])
+
+
+def _described(one: Setting) -> Setting:
+    default = {"": "required", "none": "not set"}.get(one.default, f"`{one.default}`")
+    return Setting(one.name, default, cell(one.legal), one.meaning)
+
+
+def _sentence(text: str) -> str:
+    said = cell(text)
+    return f"{said[:1].upper()}{said[1:]}{'' if said.endswith(('.', '?')) else '.'}" if said else ""
+
+
+def method_list() -> str:
+    """Return which method makes what for a new client, then every method with its settings.
+
+    Examples
+    --------
+    >>> "| `lambda_h` |" in method_list()
+    True
+    """
+    told = {name: entries.method(name) for name in known_names()}
+    made: dict[tuple[str, str], list[str]] = {}
+    for name, one in told.items():
+        gets, labels, _ = one.facts.values()
+        made.setdefault((gets, labels), []).append(f"`{name}`")
+    lines = ["| a new client gets | its labels are read | methods |", "|---|---|---|"]
+    lines += [
+        f"| {gets} | {labels} | {', '.join(names)} |" for (gets, labels), names in made.items()
+    ]
+    return "\n\n".join(["\n".join(lines), *map(_entry, told.values())])
+
+
+def data_set_list() -> str:
+    """Return every data set with the keys that its reader takes.
+
+    Examples
+    --------
+    >>> "### digits" in data_set_list().splitlines()
+    True
+    """
+    told = (entries.dataset(name) for name in DATASETS)
+    return "\n\n".join(
+        _entry(Described(one.name, one.says, {}, one.settings, one.example)) for one in told
+    )
+
+
+def shift_table() -> str:
+    """Return the built-in shifts.
+
+    Examples
+    --------
+    >>> "| `blur` | Gaussian blur" in shift_table()
+    True
+    """
+    lines = ["| shift | what it does | severity | images only | no certificate, for it |"]
+    lines.append("|---|---|---|---|---|")
+    for name in SHIFTS:
+        told = entries.shift(name)
+        lines.append(f"| `{name}` | {' | '.join(map(cell, (told.says, *told.facts.values())))} |")
+    return "\n".join(lines)
+
+
+def network_lists() -> str:
+    """Return the target networks and the encoders.
+
+    Examples
+    --------
+    >>> "- `lenet`" in network_lists()
+    True
+    """
+    homes = {
+        "Target networks (`model.target`)": "latecomer.models.task.targets.TARGETS",
+        "Encoders that read labels (`model.encoder`)": "latecomer.models.generators.encoders"
+        ".ENCODERS",
+        "Encoders that read inputs alone (`model.encoder`)": "latecomer.models.generators"
+        ".unlabelled_encoders.SET_ENCODERS",
+    }
+    parts = []
+    for heading, full in homes.items():
+        listed = docstring_of(full).partition("\n\n")[2].replace("``", "`")
+        parts += [f"## {heading}", re.sub(r"\n  +", " ", listed)]
+    return "\n\n".join(parts)
+
+
+def rule_tables() -> str:
+    """Return which rule is for what, then each of them.
+
+    Examples
+    --------
+    >>> rule_tables().splitlines()[0]
+    '| to be bounded | independent clients | a finite pool |'
+    """
+    lines = ["| to be bounded | independent clients | a finite pool |", "|---|---|---|"]
+    for states, words in RULE_STATES.items():
+        own = [rule for rule in RULES.values() if rule.states == states]
+        drawn = ([r.name for r in own if r.iid], [r.name for r in own if r.finite_pool])
+        lines.append(f"| {words} | {' | '.join(map(_first_default, drawn))} |")
+    zero_one = _first_default(list(rules_for("zero_one")))
+    lines += [
+        "",
+        f"Where every loss is 0 or the largest: {zero_one}. The default: `{DEFAULT_RULE}`.",
+    ]
+    lines += [f"`{BEST_OF}` takes the smallest of several rules, each at its part of delta.", ""]
+    lines += ["| rule | what it is | proved for | needs | level | says nothing |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for name in RULES:
+        told = entries.rule(name)
+        facts = [said for heading, said in told.facts.items() if heading != "bounds"]
+        lines.append(f"| `{name}` | {' | '.join(map(cell, (told.says, *facts)))} |")
+    return "\n".join(lines)
+
+
+def _first_default(names: list[str]) -> str:
+    listed = sorted(names, key=lambda name: name != DEFAULT_RULE)
+    return ", ".join(f"`{name}`" for name in listed) or "none"
+
+
+def bound_tables() -> str:
+    """Return which bound is for which question, then every one by family.
+
+    Examples
+    --------
+    >>> "| [`maurer`](/api/bounds.md#latecomer.bounds." in bound_tables()
+    True
+    """
+    page = README.read_text("utf-8")
+    asked = page.partition("## Which bound for which question")[2].partition("\n\n|")[2]
+    parts = [f"|{asked.partition(chr(10) * 2)[0]}"]
+    for family in dict.fromkeys(entry.family for entry in CATALOGUE.values()):
+        parts += [f"### {_sentence(family)[:-1]}", "\n".join(_family(family))]
+    return "\n\n".join(parts)
+
+
+def _family(family: str) -> Iterator[str]:
+    yield "| bound | claim | source |"
+    yield "|---|---|---|"
+    for name, entry in CATALOGUE.items():
+        if entry.family == family:
+            home = getmodule(entry.function)
+            link = place_of(f"{home.__name__}.{name}") if home else ""
+            yield f"| [`{name}`]({link}) | {cell(plain(entry.claim))} | {cell(entry.source)} |"
+
+
+def column_table() -> str:
+    """Return the columns of ``rows.csv``, then those of the frames that reports make of it.
+
+    Examples
+    --------
+    >>> "| `n_support` |" in column_table()
+    True
+    """
+    lines = ["| column of `rows.csv` | what it holds |", "|---|---|"]
+    lines += [f"| `{name}` | {cell(says)} |" for name, says in MEANINGS.items()]
+    lines += ["", "| frame | what it holds | columns |", "|---|---|---|"]
+    for name in latecomer.reports.__all__:
+        frame = getattr(latecomer.reports, name)
+        returned = documented(frame.__doc__, "Returns", shown=plain) if isfunction(frame) else {}
+        if name.endswith("_frame"):
+            columns = " ".join(one.meaning for one in returned.values())
+            said = plain((frame.__doc__ or "").partition("\n\n")[0])
+            lines.append(f"| `{name}` | {cell(said)} | {cell(columns)} |")
+    return "\n".join(lines)
