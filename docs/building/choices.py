@@ -167,7 +167,7 @@ def bound_tables() -> str:
     page = README.read_text("utf-8")
     asked = page.partition("## Which bound for which question")[2].partition("\n\n|")[2]
     parts = [f"|{asked.partition(chr(10) * 2)[0]}"]
-    for family in dict.fromkeys(entry.family for entry in CATALOGUE.values()):
+    for family in sorted({entry.family for entry in CATALOGUE.values()}):
         parts += [f"### {_sentence(family)[:-1]}", "\n".join(_family(family))]
     return "\n\n".join(parts)
 
@@ -175,7 +175,7 @@ def bound_tables() -> str:
 def _family(family: str) -> Iterator[str]:
     yield "| bound | claim | source |"
     yield "|---|---|---|"
-    for name, entry in CATALOGUE.items():
+    for name, entry in sorted(CATALOGUE.items()):
         if entry.family == family:
             home = getmodule(entry.function)
             link = place_of(f"{home.__name__}.{name}") if home else ""

@@ -13,11 +13,11 @@ from latecomer.reports import accuracy_frame, bound_frame
 
 STUDY = """
 study: wine
-data: {{name: npz, path: {path}}}
-split: {{kind: natural, certify: 8, novel: 10, validation: 0}}
-methods: [{{name: fedavg, local_lr: 0.02}}]
-train: {{rounds: 20, cohort: 5, local_steps: 5, batch_size: 4}}
-certificates: [{{route: r0, rule: product, delta: 0.05}}]
+data: {name: npz, path: PATH}
+split: {kind: natural, certify: 8, novel: 10, validation: 0}
+methods: [{name: fedavg, local_lr: 0.02}]
+train: {rounds: 20, cohort: 5, local_steps: 5, batch_size: 4}
+certificates: [{route: r0, rule: product, delta: 0.05}]
 """
 
 
@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
     print(f"{len(data.y)} samples of shape {tuple(data.x.shape[1:])}, {data.n_classes} classes")
 
     study = folder / "wine.yaml"
-    study.write_text(STUDY.format(path=folder / "wine.npz"), "utf-8")
+    study.write_text(STUDY.replace("PATH", str(folder / "wine.npz")), "utf-8")
     done = run(load_study(study), out=folder / "run", workers=1)
     rows = load_run(done.path).rows
     for error in accuracy_frame(rows).itertuples():

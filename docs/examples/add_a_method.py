@@ -37,17 +37,17 @@ class Median(AveragedWeights):
 
 STUDY = """
 study: median
-data: {{name: digits}}
-split: {{kind: by_class, clients: 20, classes_per_client: 5, novel: 5, validation: 0}}
-methods: [{{name: fedavg, local_lr: 0.02}}, {{name: "{path}:Median", local_lr: 0.02}}]
-train: {{rounds: 20, cohort: 5, local_steps: 10, batch_size: 16}}
+data: {name: digits}
+split: {kind: by_class, clients: 20, classes_per_client: 5, novel: 5, validation: 0}
+methods: [{name: fedavg, local_lr: 0.02}, {name: "PATH:Median", local_lr: 0.02}]
+train: {rounds: 20, cohort: 5, local_steps: 10, batch_size: 16}
 """
 
 
 def main(folder: Path) -> None:
     """Train both on the same draws, and compare them on clients neither has seen."""
     study = folder / "median.yaml"
-    study.write_text(STUDY.format(path=Path(__file__).resolve()), "utf-8")
+    study.write_text(STUDY.replace("PATH", str(Path(__file__).resolve())), "utf-8")
     done = run(load_study(study), out=folder / "run", workers=1)
     rows = load_run(done.path).rows
     frame = accuracy_frame(rows)

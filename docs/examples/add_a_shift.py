@@ -20,19 +20,19 @@ def occlude(x, severity, rng):
 
 STUDY = """
 study: occluded
-data: {{name: digits}}
-split: {{kind: by_class, clients: 20, classes_per_client: 5, novel: 5, validation: 0}}
-methods: [{{name: fedavg, local_lr: 0.02}}]
-train: {{rounds: 40, cohort: 5, local_steps: 10, batch_size: 16}}
+data: {name: digits}
+split: {kind: by_class, clients: 20, classes_per_client: 5, novel: 5, validation: 0}
+methods: [{name: fedavg, local_lr: 0.02}]
+train: {rounds: 40, cohort: 5, local_steps: 10, batch_size: 16}
 shifts:
-  function: [{{path: "{path}:occlude", label: occlusion, severities: [2, 4, 6]}}]
+  function: [{path: "PATH:occlude", label: occlusion, severities: [2, 4, 6]}]
 """
 
 
 def main(folder: Path) -> None:
     """Measure the same novel clients under each severity."""
     study = folder / "occluded.yaml"
-    study.write_text(STUDY.format(path=Path(__file__).resolve()), "utf-8")
+    study.write_text(STUDY.replace("PATH", str(Path(__file__).resolve())), "utf-8")
     done = run(load_study(study), out=folder / "run", workers=1)
     rows = load_run(done.path).rows
     for row in shift_frame(rows).itertuples():

@@ -9,8 +9,8 @@ from latecomer.reports import accuracy_frame, anatomy_frame, bound_frame
 
 ALPHAS = (1e-4, 1e-2, 1.0)
 METHOD = (
-    "  - {{name: pefll, posterior: gaussian, label: alpha-{alpha:g}, server_lr: 0.002, "
-    "local_lr: 0.05, alpha_h: {alpha}, alpha_v: {alpha}, alpha_theta: {alpha}}}\n"
+    "  - {name: pefll, posterior: gaussian, label: alpha-ALPHA, server_lr: 0.002, "
+    "local_lr: 0.05, alpha_h: ALPHA, alpha_v: ALPHA, alpha_theta: ALPHA}\n"
 )
 STUDY = """
 study: alpha
@@ -26,7 +26,7 @@ methods:
 def main(folder: Path) -> None:
     """Train one model an alpha; set the published bound beside the held-out certificate."""
     study = folder / "alpha.yaml"
-    study.write_text(STUDY + "".join(METHOD.format(alpha=a) for a in ALPHAS), "utf-8")
+    study.write_text(STUDY + "".join(METHOD.replace("ALPHA", f"{a:g}") for a in ALPHAS), "utf-8")
     done = run(load_study(study), out=folder / "run", workers=1)
     rows = load_run(done.path).rows
     errors = accuracy_frame(rows)

@@ -49,14 +49,14 @@ def train_elsewhere(file: Path) -> None:
 
 STUDY = """
 study: given
-data: {{name: digits}}
-split: {clients}
+data: {name: digits}
+split: CLIENTS
 methods:
-  - {{name: fedavg, local_lr: 0.02}}
-  - {{name: "{path}:Net", needs_training: false, checkpoint: net.pt}}
-  - {{name: "{path}:nearest", needs_training: false}}
-train: {{rounds: 20, cohort: 5, local_steps: 10, batch_size: 16}}
-certificates: [{{route: r0, rule: product, delta: 0.05}}]
+  - {name: fedavg, local_lr: 0.02}
+  - {name: "PATH:Net", needs_training: false, checkpoint: net.pt}
+  - {name: "PATH:nearest", needs_training: false}
+train: {rounds: 20, cohort: 5, local_steps: 10, batch_size: 16}
+certificates: [{route: r0, rule: product, delta: 0.05}]
 """
 
 
@@ -64,7 +64,8 @@ def main(folder: Path) -> None:
     """Train one model here and one elsewhere; measure and certify all three on the same clients."""
     train_elsewhere(folder / "net.pt")
     study = folder / "given.yaml"
-    study.write_text(STUDY.format(path=Path(__file__).resolve(), clients=CLIENTS), "utf-8")
+    text = STUDY.replace("PATH", str(Path(__file__).resolve())).replace("CLIENTS", str(CLIENTS))
+    study.write_text(text, "utf-8")
     done = run(load_study(study), out=folder / "run", workers=1)
     rows = load_run(done.path).rows
     certified = bound_frame(rows).set_index("label")["value"]
