@@ -14,7 +14,7 @@ from latecomer.eval.measures.registry import MEASURES, PUBLISHED
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.schema import Legal, OneOf
 from latecomer.eval.settings.questions import QUESTIONS
-from latecomer.eval.settings.study_sections import DataSettings, DataShift
+from latecomer.eval.settings.study_sections import DataSettings, DataShift, Serving
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.kinds.declaration import Dealt
 from latecomer.eval.splits.registry import SPLITS
@@ -139,6 +139,7 @@ def _sections() -> Mapping[str, type[BaseModel]]:
         "model": closed["model"],
         "model.hypernetwork": closed["model.hypernetwork"],
         "methods.*": StudyMethod,
+        "methods.*.serving": Serving,
         "train": closed["train"],
         "evaluation": closed["evaluation"],
         "shifts": closed["shifts"],
