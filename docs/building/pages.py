@@ -25,6 +25,7 @@ from choices import (
 from departures import deviation_table
 from facts import fact_table, statement_list, study_list
 from gallery import entry_list
+from growth import growth_table
 from newcomers import newcomer_table
 from published import published_table
 from python_names import front_door_table, homes, name_list
@@ -53,6 +54,7 @@ MAKERS: Mapping[str, Callable[[str], str]] = {
     "file": shown_file,
     "front_door": lambda _: front_door_table(),
     "gallery": lambda _: entry_list(),
+    "growth": growth_table,
     "members": lambda package: name_list(" ".join(full for _, full in homes(package))),
     "names": name_list,
     "newcomers": newcomer_table,
