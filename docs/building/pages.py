@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from os.path import relpath
 from pathlib import Path
 
+from as_clients_grow import growth_table
 from checks import check_list
 from choices import (
     bound_tables,
@@ -25,7 +26,6 @@ from choices import (
 from departures import deviation_table
 from facts import fact_table, statement_list, study_list
 from gallery import entry_list
-from growth import growth_table
 from newcomers import newcomer_table
 from published import published_table
 from python_names import front_door_table, homes, name_list
