@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def group_score(scores: Sequence[ClientScore]) -> GroupScore:
     mean = float(errors.mean())
     half = np.nan
     if len(errors) > 1:
-        half = float(stats.t.ppf(0.975, len(errors) - 1) * stats.sem(errors))
+        half = float(scipy.stats.t.ppf(0.975, len(errors) - 1) * scipy.stats.sem(errors))
     return GroupScore(
         n_clients=len(scores),
         n_query=n_query,
@@ -148,5 +148,5 @@ def paired_effect(shifted: Sequence[ClientScore], control: Sequence[ClientScore]
     difference = np.array([after.error - before.error for after, before in pairs])
     mean, half = float(difference.mean()), np.nan
     if len(difference) > 1:
-        half = float(stats.t.ppf(0.975, len(difference) - 1) * stats.sem(difference))
+        half = float(scipy.stats.t.ppf(0.975, len(difference) - 1) * scipy.stats.sem(difference))
     return PairedEffect(len(difference), mean, mean - half, mean + half)

@@ -6,8 +6,8 @@ rows, :func:`assign_roles` cuts each client's rows into support, validation and 
 """
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 __all__ = [
     "QUERY",
@@ -79,7 +79,7 @@ def log_dirichlet(
     """
     shape = (n_clients, n_classes)
     gamma = np.log(rng.standard_gamma(alpha + 1, shape)) - rng.standard_exponential(shape) / alpha
-    return np.asarray(log_softmax(gamma, axis=1))
+    return np.asarray(scipy.special.log_softmax(gamma, axis=1))
 
 
 def class_totals(y: Ints, rows: Ints, n_classes: int) -> Ints:

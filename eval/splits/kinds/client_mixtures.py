@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
-from scipy.special import digamma, gammaln
 
 from latecomer.checks import whole
 from latecomer.errors import InputError
@@ -198,12 +198,13 @@ def _dealt(
 
 
 def _log_beta(a: NDArray[np.float64]) -> float:
-    return float(gammaln(a).sum() - gammaln(a.sum()))
+    ln_gamma = scipy.special.gammaln
+    return float(ln_gamma(a).sum() - ln_gamma(a.sum()))
 
 
 def _divergence(b: NDArray[np.float64], a: NDArray[np.float64]) -> float:
     """KL(Dir(b) || Dir(a))."""
-    slopes = digamma(b) - digamma(b.sum())
+    slopes = scipy.special.digamma(b) - scipy.special.digamma(b.sum())
     return _log_beta(a) - _log_beta(b) + float(((b - a) * slopes).sum())
 
 

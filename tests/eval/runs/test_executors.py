@@ -83,6 +83,15 @@ def test_jobs_are_done_in_processes_and_reported(make_jobs, tmp_path):
     assert list(rows["client"]) == ["", "2", "9", "10"]
 
 
+def test_a_worker_starts_without_what_only_a_cell_needs():
+    """Every run starts some, and each would take a second for it."""
+    line = (
+        "import sys, latecomer.eval.runs.local; print(*{'torch', 'scipy.stats'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
 def test_one_killed_process_costs_its_cell_one_retry(make_jobs, tmp_path):
     reports = carry_out(make_jobs("dies_once"), workers=1)
     assert [(r.kind, r.job) for r in reports if r.kind != "round"] == [
