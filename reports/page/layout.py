@@ -81,7 +81,10 @@ CHAPTERS = (
     Chapter(
         "clients",
         "Clients",
-        ("classes", "distances", "descriptors", "descriptor-ranks", "mix-and-match"),
+        (
+            *("classes", "distances", "likeness"),
+            *("descriptors", "descriptor-ranks", "mix-and-match"),
+        ),
         open_for=(),
     ),
     Chapter(
