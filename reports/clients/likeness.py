@@ -61,9 +61,9 @@ def likeness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     caption = (
         "How many new clients lie further from the seen ones than certified clients do, by their "
         "inputs alone: p is the rank of a new client's distance among the certified clients' "
-        "distances. Of clients like those certified, on average at most one in twenty has a p of .05 or less. "
-        "A small p says that certificates were not made on such clients, not that they are served "
-        "badly; labels that differ where inputs do not leave no trace here."
+        "distances. Of clients like those certified, on average at most one in twenty has a p of "
+        ".05 or less. A small p says that certificates were not made on such clients, not that "
+        "they are served badly; labels that differ where inputs do not leave no trace here."
     )
     if (frame["least_p"] > ALARM).any():
         caption += " Where fewer than 19 clients were certified, no p can be .05 or less."
