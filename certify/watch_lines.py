@@ -60,6 +60,11 @@ def _settled(plan: WatchPlan) -> str:
             f"threshold {plan.threshold:g} (alpha {plan.alpha:g}, run length {plan.run_length},"
             f" bets {bets})"
         )
+    if plan.sets is not None:
+        told.append(
+            f"sets of the labels with 1 - p <= {plan.sets:g} (a client's loss is the share of its"
+            " points whose set misses the true label)"
+        )
     if plan.trained_on:
         told.append(f"trained on {plan.trained_on}")
     return ", ".join(told)

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from os import PathLike
 from typing import Any
 
+from latecomer.certify.arriving_points import missed_in_order
 from latecomer.certify.result import Shown
 from latecomer.certify.table import Source, read_in_order
 from latecomer.certify.voided import Voided, told_of
@@ -16,6 +18,7 @@ from latecomer.certify.watching import (
     voided_in,
     watch_plan,
 )
+from latecomer.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any)
     Parameters
     ----------
     losses : path, DataFrame, mapping or sequence
-        One loss per client, in the order of arrival.
+        One loss per client, in the order of arrival; with ``sets`` a path or bytes of points with
+        the probabilities of all labels, each client's together.
     plan : WatchPlan, optional
         What was settled before the first loss.
     **settings
@@ -88,5 +92,10 @@ def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any)
     [0.916, 0.724]
     """
     settled = watch_plan(**settings) if plan is None else plan
-    arrivals = read_in_order(losses, loss_max=settled.loss_max)
+    if settled.sets is None:
+        arrivals = read_in_order(losses, loss_max=settled.loss_max)
+    elif isinstance(losses, str | bytes | PathLike):
+        arrivals = missed_in_order(losses, settled.sets)
+    else:
+        raise InputError(f"sets need a file of points, or its bytes, got {type(losses).__name__}")
     return Watched(settled, moments_after(settled, (), arrivals))

@@ -59,6 +59,9 @@ class WatchPlan:
         What the alarms stake on each client.
     trained_on : str
         What the model that is scored was trained on, in the user's words.
+    sets : float or None
+        Threshold of 1 - p: points arrive in place of losses, and a client's loss is the share of
+        its points whose set of labels misses the true one.  None: losses arrive.
     """
 
     rule: str = DEFAULT_PATH_RULE
@@ -69,10 +72,14 @@ class WatchPlan:
     run_length: int = 1000
     bets: tuple[float, ...] = BETS
     trained_on: str = ""
+    sets: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists, ready for JSON."""
-        return asdict(self) | {"bets": list(self.bets)}
+        told = asdict(self) | {"bets": list(self.bets)}
+        if self.sets is None:  # a plan of losses is written as it always was
+            del told["sets"]
+        return told
 
 
 @dataclass(frozen=True)
@@ -171,6 +178,10 @@ def watch_plan(**settings: Any) -> WatchPlan:
         raise InputError(f"bets must list one number or more in (0, 1], got {asked.bets!r}")
     if not isinstance(asked.trained_on, str):
         raise InputError(f"trained_on must be text, got {asked.trained_on!r}")
+    if asked.sets is not None and loss_max != 1.0:
+        raise InputError(
+            f"loss_max must be 1 with sets, whose loss is a share of points, got {loss_max:g}"
+        )
     return WatchPlan(
         rule=asked.rule,
         delta=fraction("delta", asked.delta, above=True),
@@ -180,6 +191,7 @@ def watch_plan(**settings: Any) -> WatchPlan:
         run_length=whole("run_length", asked.run_length, 1),
         bets=tuple(number_in("bets", bet, 1e-6, 1.0) for bet in asked.bets),
         trained_on=asked.trained_on,
+        sets=None if asked.sets is None else number_in("sets", asked.sets, 0.0, 1.0),
     )
 
 
@@ -292,8 +304,11 @@ def arrivals_of(
     loss_max: float,
     once: bool,
     wait: Callable[[float], None] = time.sleep,
+    read: Callable[..., tuple[Arrival, ...]] = read_arrivals,
 ) -> Iterator[tuple[Arrival, ...]]:
     """Yield all clients so far, now and whenever the file has grown; with ``once``, only now.
+
+    ``read`` maps the file, ``loss_max`` and whether it is ``whole`` to its clients.
 
     Raises
     ------
@@ -303,7 +318,7 @@ def arrivals_of(
     before: tuple[Arrival, ...] = ()
     stamp: tuple[int, int] | None = None
     while True:
-        arrivals = read_arrivals(path, loss_max=loss_max, whole=once)
+        arrivals = read(path, loss_max=loss_max, whole=once)
         if arrivals[: len(before)] != before:
             raise InputError(f"{path}: lines that were read before have changed; it may only grow")
         if arrivals != before or stamp is None:

@@ -9,7 +9,7 @@ from latecomer.checks import output_file
 from latecomer.commands.arguments import Json, real_option, whole_option
 from latecomer.errors import InputError
 
-_SETTLED = ("rule", "delta", "loss_max", "threshold", "alpha", "run_length")
+_SETTLED = ("rule", "delta", "loss_max", "threshold", "alpha", "run_length", "sets")
 
 
 def watch(
@@ -50,6 +50,13 @@ def watch(
         whole_option(
             "--run-length",
             "Mean clients to the restarted alarm's first false ring, at least; 1000.",
+        ),
+    ] = None,
+    sets: Annotated[
+        float | None,
+        real_option(
+            "--sets",
+            "FILE holds points, a loss is the share missed by labels with 1 - p below this.",
         ),
     ] = None,
     as_json: Json = False,

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from latecomer.certify.arriving_points import reader_of
 from latecomer.certify.ledger import (
     IF_ONLY,
     Ledger,
@@ -70,8 +71,9 @@ def watch_file(
         if kept is not None and not kept.moments and not as_json:
             typer.echo(f"Plan's hash {kept.plan_hash}, to be given away before the first client")
         try:
-            for arrivals in arrivals_of(file, loss_max=plan.loss_max, once=once):
-                read = time_now()
+            read = reader_of(plan.sets)
+            for arrivals in arrivals_of(file, loss_max=plan.loss_max, once=once, read=read):
+                at = time_now()
                 if kept is not None and not moments:
                     _check_same(file, kept.moments, arrivals)
                     moments = list(kept.moments)
@@ -82,7 +84,7 @@ def watch_file(
                 new = moments_after(plan, moments, arrivals)
                 voids = voided_after(plan, arrivals, len(moments))
                 if kept is not None:
-                    kept = appended(handle, kept, *new, at=read)
+                    kept = appended(handle, kept, *new, at=at)
                 first = len(moments)
                 moments += new
                 rung = _show_rows(plan, first, list(zip(new, voids, strict=True)), rung, as_json)

@@ -51,7 +51,7 @@ FLOORS = {
         ("rule", "sources"),
         ("foretold", "sentence_parts", "table"),
         ("every_kind", "planned", "points", "sample", "sentences", "watching"),
-        ("ledger", "populations", "predicted_sets", "statements"),
+        ("arriving_points", "ledger", "populations", "predicted_sets", "statements"),
         ("further_statements", "predictor", "watch_lines"),
         ("answers", "watched"),
         ("together", "topics"),
