@@ -10,6 +10,18 @@ from latecomer.commands.arguments import Json, real_option, whole_option
 from latecomer.errors import InputError
 
 _SETTLED = ("rule", "delta", "loss_max", "threshold", "alpha", "run_length", "sets")
+RunLength = Annotated[
+    int | None,
+    whole_option(
+        "--run-length", "Mean clients to the restarted alarm's first false ring, at least; 1000."
+    ),
+]
+SetsBelow = Annotated[
+    float | None,
+    real_option(
+        "--sets", "FILE holds points; a loss is the share that labels with 1 - p up to this miss."
+    ),
+]
 
 
 def watch(
@@ -45,20 +57,8 @@ def watch(
     alpha: Annotated[
         float | None, real_option("--alpha", "Probability that the alarm ever rings falsely; .05.")
     ] = None,
-    run_length: Annotated[
-        int | None,
-        whole_option(
-            "--run-length",
-            "Mean clients to the restarted alarm's first false ring, at least; 1000.",
-        ),
-    ] = None,
-    sets: Annotated[
-        float | None,
-        real_option(
-            "--sets",
-            "FILE holds points, a loss is the share missed by labels with 1 - p below this.",
-        ),
-    ] = None,
+    run_length: RunLength = None,
+    sets: SetsBelow = None,
     as_json: Json = False,
 ) -> None:
     """Certify clients that keep arriving, after every one of them.
