@@ -72,13 +72,18 @@ def test_sets_hold_what_they_promise(kind, k):
 
 @pytest.mark.parametrize("k", [9, 20, 57])
 def test_clients_of_one_point_get_the_threshold_of_split_conformal_prediction(k):
-    """Numpy's ``higher`` quantile at ceil((n + 1)(1 - alpha)) / n, as published and in peers."""
+    """The ceil((n + 1)(1 - alpha))-th smallest score, as published.
+
+    Numpy's quantile ``higher`` at that rank over n, which peers take, is the same or one rank up.
+    """
     rng = np.random.default_rng(k)
     chance = rng.random(k)
     points = [{"client": i, "label": 1, "p_0": 1 - p, "p_1": p} for i, p in enumerate(chance)]
-    level = min(1.0, np.ceil((k + 1) * 0.9) / k)
+    rank = int(np.ceil((k + 1) * 0.9))
     scores = 1 - np.array([p["p_1"] for p in points])
-    published = float(np.quantile(scores, level, method="higher"))
+    published = float(np.sort(scores)[rank - 1])
+    peer = float(np.quantile(scores, rank / k, method="higher"))
+    assert peer in np.sort(scores)[rank - 1 : rank + 1]
     assert label_sets(points, alpha=0.1).threshold == published
     both = LABEL_SCORES["probability"].of(np.stack([1 - chance, chance], axis=1))[:, 1]
     made = thresholds_of([[one] for one in both], score="probability", alpha=0.1, delta=0.05)
