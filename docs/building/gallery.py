@@ -65,13 +65,19 @@ def entry_list() -> str:
 
     Examples
     --------
-    >>> entry_list().count("](../../reports/reference/") == len(GALLERY)
+    >>> entry_list().count("](../../reports/reference/") == 2 * len(GALLERY)
     True
     """
     lines = []
     for one in map(shown_run, GALLERY):
         lines += [f"### {one.question}", "", one.answer, ""]
-        lines += [f"[`{one.name}`](../../reports/reference/{one.name})", ""]
+        run = f"../../reports/reference/{one.name}"
+        lines += [
+            f"[![{one.name}](thumbnails/{one.name}.png)]({run})",
+            "",
+            f"[`{one.name}`]({run})",
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -1,11 +1,14 @@
 """The gallery's reports, as the site has them: each opens without a network and says no error."""
 
 import importlib.util
+import io
 import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILDING = ROOT / "docs" / "building"
@@ -30,6 +33,30 @@ def test_every_entry_is_headed_by_a_question_and_its_answer():
     assert all(one.answer.endswith(".") for one in shown)
     text = gallery.entry_list()
     assert all(f"(../../reports/reference/{name})" in text for name in gallery.GALLERY)
+
+
+def test_every_entry_has_a_small_picture(building):
+    thumbnails = building("thumbnails")
+    kept = sorted(thumbnails.FOLDER.glob("*"))
+    assert [file.name for file in kept] == sorted(f"{name}.png" for name in thumbnails.GALLERY)
+    for file in kept:
+        assert file.stat().st_size < 16_000
+        with Image.open(file) as picture:
+            assert picture.width == thumbnails.WIDTH
+            assert picture.height <= thumbnails.HEIGHT
+    page = (thumbnails.FOLDER.parent / "gallery.md").read_text("utf-8")
+    assert page.count("](thumbnails/") == len(kept)
+
+
+@pytest.mark.slow
+def test_a_picture_is_drawn_from_the_kept_rows(building):
+    thumbnails = building("thumbnails")
+    drawn = Image.open(io.BytesIO(thumbnails.thumbnail("households"))).convert("L")
+    with Image.open(thumbnails.FOLDER / "households.png") as picture:
+        kept = picture.convert("L")
+    assert drawn.size == kept.size
+    # Letters are drawn a little differently by other versions of what draws them.
+    assert np.abs(np.asarray(drawn, float) - np.asarray(kept, float)).mean() < 8
 
 
 @pytest.fixture(scope="module")
