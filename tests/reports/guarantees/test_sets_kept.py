@@ -1,0 +1,45 @@
+"""Sets of labels on a real federation, of a kept run: seven methods, three seeds."""
+
+from pathlib import Path
+
+import pytest
+
+from latecomer.eval.results.rows import load_run
+from latecomer.reports.display.section import Material
+from latecomer.reports.guarantees.sets import client_sets_frame, sets_frame
+from latecomer.reports.guarantees.sets_answer import answer_sets
+
+KEPT = Path(__file__).parents[3] / "reports" / "reference" / "people-sets"
+
+
+@pytest.fixture(scope="module")
+def material():
+    return Material.of(load_run(KEPT))
+
+
+def test_every_method_is_there_with_every_seed_and_holds_what_it_promises(material):
+    frame = sets_frame(material.rows)
+    plain = frame[(frame["shift"] == "none") & (frame["form"] == "")]
+    assert plain["label"].nunique() == 7
+    assert set(plain["n_seeds"]) == {3}
+    clients = client_sets_frame(material.rows)
+    for (label, score), own in clients.groupby(["label", "score"]):
+        row = plain[(plain["label"] == label) & (plain["score"] == score)].iloc[0]
+        # The promise is over certified clients too: new ones alone vary about it.
+        assert row["coverage"] >= 0.9 - 2 * own["coverage"].sem()
+        assert row["coverage"] == pytest.approx(own["coverage"].mean())
+        assert row["set_size"] == pytest.approx(own["set_size"].mean())
+
+
+def test_errors_that_are_alike_need_sets_that_are_not(material):
+    answer = answer_sets(material)
+    assert answer.sentence.startswith("Sets that are to hold the true label of 90% of new clients'")
+    assert any(one.startswith("Error does not tell: ") for one in answer.more)
+    assert 1 < answer.numbers["size_least"] < answer.numbers["size_most"] < 3
+
+
+def test_a_population_that_nobody_certified_is_measured_and_promised_nothing(material):
+    frame = sets_frame(material.rows)
+    men = frame[frame["shift"] == "Gender M"]
+    assert len(men)
+    assert not men["promised"].any()
