@@ -425,6 +425,7 @@ def losses(
     seed: int | None = None,
     order: Order | None = None,
     best_of: Sequence[str] = (),
+    trust: bool = False,
 ) -> Losses:
     """Read the losses of clients that took no part in training, to prove statements one by one.
 
@@ -437,6 +438,8 @@ def losses(
         Failure probability of each statement.
     rule, pool_size, loss_max, seed, order, best_of
         As for :func:`latecomer.certify.statements.certify_losses`.
+    trust : bool
+        Whether a rule of one's own (``rule="mine.py:r"``) is used without simulating its coverage.
 
     Returns
     -------
@@ -457,7 +460,7 @@ def losses(
     >>> scored.within("kl", [0.1]).certificate.value.round(3).tolist()
     [0.305]
     """
-    return _read(source, delta, rule, pool_size, loss_max, seed, order, best_of)
+    return _read(source, delta, rule, pool_size, loss_max, seed, order, best_of, trust=trust)
 
 
 def _read(
@@ -472,6 +475,7 @@ def _read(
     *,
     by: str | None = None,
     alpha: float = 0.1,
+    trust: bool = False,
 ) -> Losses:
     """Check what is asked, then read; one draw of orders serves all that is asked of the losses."""
     ordered = order is not None
@@ -484,6 +488,7 @@ def _read(
         seed=seed,
         alpha=alpha,
         ordered=ordered,
+        trust=trust,
     )
     table = read_losses(source, loss_max=float(loss_max), by=by, order=order)
     one_draw = drawn_seed(seed, ordered=ordered)
@@ -495,6 +500,7 @@ def _read(
         pool_size=pool_size,
         loss_max=loss_max,
         seed=one_draw,
+        trust=trust,
     )
     return Losses(sample, float(delta), tuple(best_of), table, source)
 
@@ -518,6 +524,7 @@ def certify_losses(
     against: Source | None = None,
     independent: bool = False,
     joint: bool = False,
+    trust: bool = False,
 ) -> CertifiedLosses:
     """Certify the mean loss of clients like these, the next client's loss, and what else is asked.
 
@@ -536,8 +543,9 @@ def certify_losses(
         Thresholds that a client's loss should not exceed; whether to bound all shares at once.
     by, against : str, path or DataFrame or mapping, optional
         Column of each client's group, its own and settled beforehand; another model's losses.
-    independent, joint : bool
-        That clients are of no finite set; that all statements share ``delta``, to hold together.
+    independent, joint, trust : bool
+        That clients are of no finite set; that all statements share ``delta``, to hold together;
+        that a rule of one's own (``rule="mine.py:r"``) is used without simulating its coverage.
 
     Raises
     ------
@@ -552,7 +560,8 @@ def certify_losses(
     """
     _check_together(pool_size, alpha, independent=independent, joint=joint)
     balls, level = asked_balls(shifts, target), 0.1 if alpha is None else alpha
-    one = _read(losses, delta, rule, pool_size, loss_max, seed, order, best_of, by=by, alpha=level)
+    read = (losses, delta, rule, pool_size, loss_max, seed, order, best_of)
+    one = _read(*read, by=by, alpha=level, trust=trust)
     if joint:
         one = _sharing(one, balls, above, curve, by, against)
     found = _all_of(one, one.delta if joint else level, balls, target, above, curve, by, against)

@@ -1,12 +1,14 @@
 """The rules that certificates are issued by, and how clients must have been drawn for each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.rules.declaration import Asked, Rule
+from latecomer.certify.rules.own import is_own, own_rule
 from latecomer.declared import declared
+from latecomer.errors import InputError
 
 __all__ = [
     "BEST_OF",
@@ -29,8 +31,35 @@ RULE_WITHOUT_ORDERS = "product_mixture"
 """The same where no order of the clients is known to be random, or where it is not enough."""
 # If nearly all of a pool is certified, a certificate says next to nothing about new clients.
 LEAST_OUTSIDE = 10
-RULES: Mapping[str, Rule] = declared("latecomer.certify.rules", "RULES")
-"""Every rule that a module of ``rules`` declares."""
+
+
+class _Rules(Mapping[str, Rule]):
+    """The rules that modules of ``rules`` declare; one's own are found by their place too."""
+
+    def __init__(self) -> None:
+        self._declared: Mapping[str, Rule] = declared("latecomer.certify.rules", "RULES")
+
+    def __getitem__(self, name: str) -> Rule:
+        return own_rule(name) if is_own(name) else self._declared[name]
+
+    def __contains__(self, name: object) -> bool:
+        if not is_own(name):
+            return name in self._declared
+        try:
+            own_rule(str(name))
+        except InputError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+
+RULES: Mapping[str, Rule] = _Rules()
+"""Every rule that a module of ``rules`` declares, and by ``file.py:name`` one of anybody's."""
 
 
 def rules_for(door: str) -> Mapping[str, Rule]:

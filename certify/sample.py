@@ -13,6 +13,7 @@ from latecomer.bounds.certificate import Array, Certificate, scaled_up
 from latecomer.bounds.checks import count, failure_probability, positive
 from latecomer.bounds.held_out.orders import fresh_seed, orders_for
 from latecomer.certify.rule import BEST_OF, MEAN_RULES, RULES, Asked, Rule, best_of_rule, rules_for
+from latecomer.certify.rules.own import coverage_of, is_own
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.errors import InputError, nearest
 
@@ -113,11 +114,12 @@ def sample_of(
     loss_max: float,
     seed: int | None,
     order: Order | None = None,
+    trust: bool = False,
 ) -> Sample:
     """Read losses and check what is asked of them; without a seed orders are drawn afresh."""
     asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": seed}
     ordered = order is not None or (isinstance(losses, LossTable) and bool(losses.order))
-    chosen = check_options(rule, best_of, delta=delta, ordered=ordered, **asked)
+    chosen = check_options(rule, best_of, delta=delta, ordered=ordered, trust=trust, **asked)
     loss_max = float(loss_max)
     table = read_losses(losses, loss_max=loss_max, order=order)
     k = len(table.clients)
@@ -138,8 +140,17 @@ def sample_of(
         loss_max=loss_max,
         pool_size=None if pool_size is None else int(pool_size),
         seed=drawn_seed(seed, ordered=bool(table.order)),
-        notes=table.notes,
+        notes=(*table.notes, *_noted(chosen, trust=trust)),
     )
+
+
+def _noted(rule: Rule, *, trust: bool) -> tuple[str, ...]:
+    """Say of a rule of one's own what is known of it."""
+    if not is_own(rule.name):
+        return ()
+    if trust:
+        return (f"rule {rule.name}, whose proof is its author's, is taken on trust",)
+    return (coverage_of(rule).sentence(rule.name),)
 
 
 def drawn_seed(seed: int | None, *, ordered: bool) -> int:
@@ -162,9 +173,12 @@ def check_options(
     seed: int | None,
     alpha: float = 0.1,
     ordered: bool = False,
+    trust: bool = False,
 ) -> Rule:
     """Return the rule; refuse options that are illegal for any table, before one is read."""
     chosen = _rule_of(rule, best_of, pool_size, ordered)
+    if is_own(rule) and not trust:
+        coverage_of(chosen)
     checked(failure_probability, "delta", delta)
     checked(failure_probability, "alpha", alpha)
     checked(positive, "loss_max", loss_max)
@@ -178,7 +192,7 @@ def check_options(
 def _rule_of(rule: str, best_of: Sequence[str], pool_size: int | None, ordered: bool) -> Rule:
     """Return the rule that is asked for, if it covers how the clients were drawn."""
     legal = (*FILE_RULES, *rules_for("zero_one"), BEST_OF)
-    if rule not in legal:
+    if rule not in legal and not is_own(rule):
         raise InputError(
             f"rule must be one of {', '.join(legal)}, got {rule!r}{nearest(str(rule), legal)}"
         )

@@ -3,10 +3,14 @@
 What loads a lot is declared by its place, ``module:name``, and imported when it is used.
 """
 
+import hashlib
+import importlib.util
+import sys
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 
@@ -56,3 +60,44 @@ def imported(place: str) -> Any:
     """
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
+
+
+def module_at(place: str) -> ModuleType:
+    """Import ``package.module`` or ``folder/file.py``; a file is imported once per content.
+
+    Raises
+    ------
+    ValueError
+        There is no such module or file.
+    """
+    if place.endswith(".py"):
+        file = Path(place).expanduser()
+        if not file.is_file():
+            raise ValueError(f"there is no file {file}, looked for from {Path.cwd()}")
+        return _from_file(file.resolve())
+    try:
+        return import_module(place)
+    except ModuleNotFoundError as error:
+        absent = error.name or place
+        if place == absent or place.startswith(absent + "."):
+            raise ValueError(f"there is no module {place}") from None
+        raise
+
+
+def _from_file(file: Path) -> ModuleType:
+    """Import a file once, under a name made from its path and content."""
+    mark = hashlib.sha256(str(file).encode() + b"\0" + file.read_bytes()).hexdigest()[:16]
+    name = f"latecomer_outside_{file.stem}_{mark}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up while they are made
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

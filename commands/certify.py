@@ -90,6 +90,10 @@ Independent = Annotated[
 Joint = Annotated[
     bool, typer.Option("--joint", help="All that is printed shares delta and holds together.")
 ]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Use --rule file.py:name without simulating its coverage."),
+]
 Long = Annotated[bool, typer.Option("--long", help="Say every statement in a full sentence.")]
 Report = Annotated[str | None, typer.Option(metavar="FILE", help="Write a page, one HTML file.")]
 Score = Annotated[
@@ -148,6 +152,7 @@ def certify_file(
     log_sum: LogSum = None,
     clients: Clients = None,
     gamma: Gamma = None,
+    trust: Trust = False,
     long: Long = False,
     as_json: Json = False,
 ) -> None:
@@ -177,6 +182,7 @@ def certify_file(
         against=other,
         independent=independent,
         joint=joint,
+        trust=trust,
     )
     made = _label_sets(points, sets, delta, sets_for, sets_out)
     _show(certified, file, report, made, long=long, as_json=as_json)

@@ -199,6 +199,7 @@ class RulesInHelp(TyperCommand):
             ([r.name for r in fitting if r.states == "next"], " for the next client alone"),
             (list(rules_for("zero_one")), " for losses that are all 0 or the largest"),
             ([BEST_OF], " for the tightest of several, at its price"),
+            (["file.py:name"], " for one of your own"),
         )
         listed = "; ".join(", ".join(names) + whom for names, whom in told)
         for option in self.params:

@@ -7,10 +7,7 @@ Finding one imports its module, that is, runs its code.
 """
 
 import hashlib
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from difflib import get_close_matches
@@ -19,6 +16,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args
+
+from latecomer.declared import module_at
 
 if TYPE_CHECKING:
     from latecomer.models.engine.method import Method
@@ -234,47 +233,6 @@ def check_said(name: str, cls: "type[Method]", said: Any) -> None:
             f"needs_training: false is for systems trained elsewhere, and {name} is a method that "
             "trains"
         )
-
-
-def module_at(place: str) -> ModuleType:
-    """Import ``package.module`` or ``folder/file.py``; a file is imported once per content.
-
-    Raises
-    ------
-    ValueError
-        There is no such module or file.
-    """
-    if place.endswith(".py"):
-        file = Path(place).expanduser()
-        if not file.is_file():
-            raise ValueError(f"there is no file {file}, looked for from {Path.cwd()}")
-        return _from_file(file.resolve())
-    try:
-        return importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        absent = error.name or place
-        if place == absent or place.startswith(absent + "."):
-            raise ValueError(f"there is no module {place}") from None
-        raise
-
-
-def _from_file(file: Path) -> ModuleType:
-    """Import a file once, under a name made from its path and content."""
-    mark = hashlib.sha256(str(file).encode() + b"\0" + file.read_bytes()).hexdigest()[:16]
-    name = f"latecomer_outside_{file.stem}_{mark}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up while they are made
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def _found(module: ModuleType, name: str, called: str) -> "type[Method]":

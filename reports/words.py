@@ -130,6 +130,8 @@ def _called(bound: str) -> str:
         return ""
     if rule in route.bound_names:
         return route.bound_names[rule]
+    if ":" in rule:  # one of somebody's own, told without its folder
+        return route.rule_words.format(f"rule {rule.rpartition('/')[2]}")
     known = rule in {**rules_for(name), **rules_for("zero_one")}
     return route.rule_words.format(RULES[rule].words) if known else ""
 

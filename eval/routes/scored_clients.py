@@ -48,6 +48,7 @@ from latecomer.certify.rule import (
     best_of_rule,
     rules_for,
 )
+from latecomer.certify.rules.own import is_own
 from latecomer.errors import InputError, nearest
 from latecomer.eval.scoring.scores import ClientScore
 
@@ -232,7 +233,7 @@ def certify_scores(scored: Scored, *, rule: str, level: float) -> Certificate:
     known = {**rules_for("r0"), **rules_for("zero_one")}
     legal = [name for name, one in known.items() if one.bound is not None]
     chosen = RULES.get(rule)
-    if chosen is None or chosen.bound is None or rule not in legal:
+    if chosen is None or chosen.bound is None or (rule not in legal and not is_own(rule)):
         raise InputError(
             f"rule must be one of {', '.join(legal)}, got rule={rule}{nearest(rule, legal)}"
         )

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.declared import module_at
 from latecomer.errors import InputError
 from latecomer.eval.shifts.transforms import unit_floats
-from latecomer.models.outside import module_at
 
 OwnShift = Callable[[NDArray[np.float32], float, np.random.Generator], Any]
 

@@ -85,7 +85,7 @@ def _entries(raw: Mapping[str, Any]) -> list[Any]:
 def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     """Write out the full paths of files that lie beside the study file.
 
-    They are those of methods, their checkpoints, networks of one's own and their weights.
+    They are those of methods, their checkpoints, rules and networks of one's own and weights.
     """
     from latecomer.models.outside import beside
 
@@ -97,6 +97,10 @@ def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     if isinstance(model.get("weights"), str):
         here = (folder / Path(model["weights"]).expanduser()).resolve()
         model["weights"] = str(here) if here.is_file() else model["weights"]
+    certificates = raw.get("certificates")
+    for entry in certificates if isinstance(certificates, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("rule"), str):
+            entry["rule"] = beside(entry["rule"], folder)
     for entry in raw.get("methods") or ():
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             continue

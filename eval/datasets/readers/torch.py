@@ -3,11 +3,11 @@
 from types import ModuleType
 from typing import Any
 
+from latecomer.declared import module_at
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.reader import Reader
 from latecomer.eval.datasets.samples import from_samples
-from latecomer.models.outside import module_at
 
 
 def read_torch(*, path: str, layout: str | None = None, tokens: bool = False) -> Dataset:

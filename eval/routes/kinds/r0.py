@@ -17,6 +17,7 @@ from latecomer.certify.rule import (
     level_of,
     rules_for,
 )
+from latecomer.certify.rules.own import coverage_of, is_own, own_rule
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.asked_shifts import AskedShifts, names_of, shifts_asked
 from latecomer.eval.routes.kinds.declaration import Route
@@ -24,6 +25,7 @@ from latecomer.eval.routes.scored_populations import BETS
 from latecomer.eval.schema import Count, Number, Probability, Seed, one_of, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.splits.registry import check_outside, sampling_of
+from latecomer.models.outside import file_hash
 
 _DELTA = 0.05
 _ALPHA = 0.1
@@ -36,10 +38,17 @@ def _with_an_order(value: Any) -> Any:
     return value
 
 
+_NAMED = one_of([*rules_for("r0"), *rules_for("zero_one"), BEST_OF])
+
+
+def _named_or_own(value: Any) -> Any:
+    return value if is_own(value) else _NAMED(value)
+
+
 MeanRule = Annotated[str, BeforeValidator(one_of(MEAN_RULES)), BeforeValidator(_with_an_order)]
 RuleName = Annotated[
     str,
-    BeforeValidator(one_of([*rules_for("r0"), *rules_for("zero_one"), BEST_OF])),
+    BeforeValidator(_named_or_own),
     BeforeValidator(_with_an_order),
 ]
 Threshold = Annotated[Number, Field(ge=0, lt=1)]
@@ -66,9 +75,10 @@ class HeldOut(RouteSettings):
     Attributes
     ----------
     rule : str
-        One of the rules for ``r0``, or ``best_of``.  Unless given, ``blend``; in a pool, where a
-        predictor is gibbs and ``realised`` is not true, ``product_mixture``, which is about
-        expected errors.
+        One of the rules for ``r0``, ``best_of``, or ``file.py:name`` of one's own, which is refused
+        where its simulated coverage fails, unless ``trust`` is true.  Unless given, ``blend``; in a
+        pool, where a predictor is gibbs and ``realised`` is not true, ``product_mixture``, which is
+        about expected errors.
     best_of : tuple of str
         Rules of the mean; the smallest bound is taken, each at its part of ``delta``.
     delta : float
@@ -103,6 +113,10 @@ class HeldOut(RouteSettings):
         Some rules for pools are about scores as measured: for a randomised predictor (gibbs) they
         certify the draws that were made, not its expected error, and are refused unless this is
         true.
+    trust : bool
+        Whether a rule of one's own is used without simulating its coverage.
+    rule_source : str
+        Hash of its file, filled in: with another file the cell is another.
     """
 
     needs_certification: ClassVar[bool] = True
@@ -128,6 +142,8 @@ class HeldOut(RouteSettings):
     shifts: AskedShifts = False
     orders_seed: Seed | None = None
     realised: bool | None = None
+    trust: bool | None = None
+    rule_source: str | None = None
 
     @property
     def level(self) -> float:
@@ -147,6 +163,7 @@ class HeldOut(RouteSettings):
     def completed(self, key: str, study: StudyLike) -> Self:
         """Fill in rule, level, orders and shifts; refuse what the rule cannot certify."""
         rule = self._rule(key, study)
+        self._check_own(key, rule)
         rules = self.best_of or (rule,)
         level = level_of(rule)
         unused = "alpha" if level == "delta" else "delta"
@@ -177,6 +194,7 @@ class HeldOut(RouteSettings):
         return self.model_copy(
             update={
                 "rule": rule,
+                "rule_source": file_hash(rule) if is_own(rule) else None,
                 level: getattr(self, level) or default,
                 "orders_seed": self.orders_seed or 0 if averaged else None,
                 "bets": self.bets or BETS[0] if rule in _BALLS else None,
@@ -213,6 +231,19 @@ class HeldOut(RouteSettings):
                     "expected errors of a gibbs predictor: say realised: true, or use "
                     f"{RULE_WITHOUT_ORDERS}"
                 )
+
+    def _check_own(self, key: str, rule: str) -> None:
+        """Simulate the coverage of a rule of one's own, unless it is trusted."""
+        if not is_own(rule):
+            if self.trust is not None:
+                raise InputError(f"{key}.trust is about rules of one's own, got rule {rule}")
+            return
+        try:
+            one = own_rule(rule)
+            if not self.trust:
+                coverage_of(one)
+        except InputError as error:
+            raise InputError(f"{key}.{error}") from error
 
     def _check_given(self, key: str, rule: str) -> None:
         """Refuse settings of other rules, missing settings of the rule, and illegal radii."""

@@ -1,0 +1,129 @@
+"""Rules of somebody's own, by file.py:name: simulated on the spot, or taken on trust."""
+
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import latecomer
+from latecomer.certify.rule import RULES
+from latecomer.certify.rules.own import DRAWS, coverage_of, own_rule
+from latecomer.commands.app import app
+from latecomer.errors import InputError
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "own_rule" / "hoeffding.py"
+LOSSES = [0.01 * (i % 30) for i in range(60)]
+MINE = """
+from latecomer.bounds import product
+from latecomer.certify.rules.declaration import Rule
+
+
+def first(losses, delta):
+    return losses[0] + 1
+
+
+def broken(losses, delta):
+    return losses.mean()
+
+
+def nothing(losses, delta):
+    return float("nan")
+
+
+number = 3
+given = Rule(name="given", words="my product", least=5,
+             bound=lambda a: product(losses=a.losses, delta=a.level))
+orders = Rule(name="orders", words="orders", orders=True, bound=given.bound)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(MINE)
+    rows = "".join(f"c{i},{loss}\n" for i, loss in enumerate(LOSSES))
+    Path("losses.csv").write_text(f"client,loss\n{rows}")
+    Path("hoeffding.py").write_text(EXAMPLE.read_text("utf-8"))
+    return tmp_path
+
+
+def certify(*arguments):
+    done = CliRunner().invoke(app, ["certify", "losses.csv", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_rule_of_ones_own_certifies_and_says_what_is_known_of_it(folder):
+    found = latecomer.certify_losses(LOSSES, rule="hoeffding.py:bound", delta=0.05)
+    mean = sum(LOSSES) / 60
+    assert float(found.certificate) == pytest.approx(mean + math.sqrt(math.log(20) / 120))
+    assert not found.certificate.rigorous
+    (note,) = found.notes
+    assert f"of {DRAWS} simulated samples (seed 0;" in note
+    code, out, err = certify("--rule", "hoeffding.py:bound")
+    assert (code, err) == (0, "")
+    assert " ".join(note.split()) in " ".join(out.split())
+    told = certify("--rule", "hoeffding.py:bound", "--long")[1]
+    assert "the proof of rule hoeffding.py:bound is its author's" in told
+    scaled = latecomer.certify_losses(
+        [2 * x for x in LOSSES], rule="hoeffding.py:bound", loss_max=2
+    )
+    assert float(scaled.certificate) == pytest.approx(2 * float(found.certificate))
+
+
+def test_a_rule_that_promises_too_much_is_refused_with_the_figures(folder):
+    rule = "hoeffding.py:mean_of_the_better_half"
+    code, out, err = certify("--rule", rule)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"rule {rule} failed in " in err
+    assert f" of {DRAWS} simulated samples of 12 clients (" in err
+    assert "where level 0.1 allows at most " in err
+    assert "--trust" in err
+    with pytest.raises(InputError, match="simulated samples"):
+        latecomer.losses(LOSSES, rule=rule)
+    code, out, _ = certify("--rule", rule, "--trust")
+    assert code == 0
+    assert "whose proof is its author's, is taken on trust" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("mine.py:first", "hangs on the order of the losses"),
+        ("mine.py:broken", "failed: AttributeError"),
+        ("mine.py:nothing", "must return a bound of at least 0, got nan"),
+        ("mine.py:number", "mine.py has no function or Rule number"),
+        ("mine.py:absent", "mine.py has no function or Rule absent"),
+        ("mine.py:orders", "must bound the mean, by losses in any order"),
+        ("absent.py:rule", "there is no file absent.py"),
+        ("no_such_module:rule", "there is no module no_such_module"),
+        ("mine.py:", "rule must be a name, file.py:name or module:name, got 'mine.py:'"),
+    ],
+)
+def test_what_is_no_rule_is_one_line(folder, rule, says):
+    code, out, err = certify("--rule", rule)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+
+
+def test_a_pool_needs_a_rule_that_covers_it(folder):
+    code, _, err = certify("--rule", "hoeffding.py:bound", "--pool-size", "90")
+    assert code == 2
+    assert "needs clients drawn independently" in err
+    pooled = latecomer.certify_losses(LOSSES, rule="mine.py:given", pool_size=90)
+    usual = latecomer.certify_losses(LOSSES, rule="product", pool_size=90)
+    assert float(pooled.certificate) == float(usual.certificate)
+    assert pooled.certificate.rigorous
+
+
+def test_the_rules_of_the_package_are_not_simulated_and_keep_their_names(folder):
+    assert "mine.py:given" in RULES
+    assert "mine.py:absent" not in RULES
+    assert "mine.py:given" not in list(RULES)
+    assert own_rule("mine.py:given") is own_rule("mine.py:given")
+    assert own_rule("mine.py:given").least == 5
+
+
+@pytest.mark.parametrize("name", ["product", "chernoff_kl", "product_mixture"])
+def test_rules_that_are_proved_pass(name):
+    assert coverage_of(RULES[name]).failed <= 0.1 * DRAWS + 20
