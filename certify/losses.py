@@ -460,7 +460,7 @@ def losses(
     >>> scored.within("kl", [0.1]).certificate.value.round(3).tolist()
     [0.305]
     """
-    return _read(source, delta, rule, pool_size, loss_max, seed, order, best_of, trust=trust)
+    return _read(source, delta, rule, pool_size, loss_max, seed, order, best_of, trust)
 
 
 def _read(
@@ -472,10 +472,9 @@ def _read(
     seed: int | None,
     order: Order | None,
     best_of: Sequence[str],
-    *,
+    trust: bool,
     by: str | None = None,
     alpha: float = 0.1,
-    trust: bool = False,
 ) -> Losses:
     """Check what is asked, then read; one draw of orders serves all that is asked of the losses."""
     ordered = order is not None
@@ -530,7 +529,7 @@ def certify_losses(
 
     Parameters
     ----------
-    losses, delta, rule, pool_size, loss_max, seed, order, best_of
+    losses, delta, rule, pool_size, loss_max, seed, order, best_of, trust
         As for `latecomer.losses`; each further statement is separate, at the same ``delta``.
     alpha : float, optional
         Failure probability of the next client's bound; 0.1 unless given.
@@ -543,9 +542,8 @@ def certify_losses(
         Thresholds that a client's loss should not exceed; whether to bound all shares at once.
     by, against : str, path or DataFrame or mapping, optional
         Column of each client's group, its own and settled beforehand; another model's losses.
-    independent, joint, trust : bool
-        That clients are of no finite set; that all statements share ``delta``, to hold together;
-        that a rule of one's own (``rule="mine.py:r"``) is used without simulating its coverage.
+    independent, joint : bool
+        That clients are of no finite set; that all statements share ``delta``, to hold together.
 
     Raises
     ------
@@ -560,14 +558,16 @@ def certify_losses(
     """
     _check_together(pool_size, alpha, independent=independent, joint=joint)
     balls, level = asked_balls(shifts, target), 0.1 if alpha is None else alpha
-    read = (losses, delta, rule, pool_size, loss_max, seed, order, best_of)
-    one = _read(*read, by=by, alpha=level, trust=trust)
+    one = _read(losses, delta, rule, pool_size, loss_max, seed, order, best_of, trust, by, level)
     if joint:
         one = _sharing(one, balls, above, curve, by, against)
     found = _all_of(one, one.delta if joint else level, balls, target, above, curve, by, against)
-    named = order if isinstance(order, str) else "" if order is None else "order"
     files = tuple(str(fspath(at)) for at in (losses, against) if isinstance(at, str | PathLike))
-    return replace(found, independent=independent, order=named, sources=files)
+    return replace(found, independent=independent, order=_named(order), sources=files)
+
+
+def _named(order: Order | None) -> str:
+    return order if isinstance(order, str) else "" if order is None else "order"
 
 
 def _sharing(

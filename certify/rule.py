@@ -5,8 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.certify.rules.declaration import Asked, Rule
-from latecomer.certify.rules.own import is_own, own_rule
+from latecomer.certify.rules.declaration import Asked, Rule, is_own
 from latecomer.declared import declared
 from latecomer.errors import InputError
 
@@ -40,13 +39,17 @@ class _Rules(Mapping[str, Rule]):
         self._declared: Mapping[str, Rule] = declared("latecomer.certify.rules", "RULES")
 
     def __getitem__(self, name: str) -> Rule:
-        return own_rule(name) if is_own(name) else self._declared[name]
+        if not is_own(name):
+            return self._declared[name]
+        from latecomer.certify.rules.own import own_rule
+
+        return own_rule(name)
 
     def __contains__(self, name: object) -> bool:
         if not is_own(name):
             return name in self._declared
         try:
-            own_rule(str(name))
+            self[str(name)]
         except InputError:
             return False
         return True

@@ -13,7 +13,7 @@ from latecomer.bounds.certificate import Array, Certificate, scaled_up
 from latecomer.bounds.checks import count, failure_probability, positive
 from latecomer.bounds.held_out.orders import fresh_seed, orders_for
 from latecomer.certify.rule import BEST_OF, MEAN_RULES, RULES, Asked, Rule, best_of_rule, rules_for
-from latecomer.certify.rules.own import coverage_of, is_own
+from latecomer.certify.rules.declaration import is_own
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.errors import InputError, nearest
 
@@ -150,6 +150,8 @@ def _noted(rule: Rule, *, trust: bool) -> tuple[str, ...]:
         return ()
     if trust:
         return (f"rule {rule.name}, whose proof is its author's, is taken on trust",)
+    from latecomer.certify.rules.own import coverage_of
+
     return (coverage_of(rule).sentence(rule.name),)
 
 
@@ -178,6 +180,8 @@ def check_options(
     """Return the rule; refuse options that are illegal for any table, before one is read."""
     chosen = _rule_of(rule, best_of, pool_size, ordered)
     if is_own(rule) and not trust:
+        from latecomer.certify.rules.own import coverage_of
+
         coverage_of(chosen)
     checked(failure_probability, "delta", delta)
     checked(failure_probability, "alpha", alpha)

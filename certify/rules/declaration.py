@@ -100,3 +100,12 @@ class Rule:
     population: str = "unseen-client"
     least: int = 1
     ends_at_largest: bool = False
+
+
+def is_own(name: object) -> bool:
+    """Tell the place of a rule from a rule's name.
+
+    >>> is_own("mine.py:r"), is_own("product")
+    (True, False)
+    """
+    return isinstance(name, str) and ":" in name

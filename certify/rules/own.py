@@ -21,12 +21,12 @@ from latecomer.certify.rules.declaration import Asked, Rule
 from latecomer.declared import module_at
 from latecomer.errors import InputError
 
-__all__ = ["Coverage", "coverage_of", "is_own", "own_rule"]
+__all__ = ["Coverage", "coverage_of", "own_rule"]
 
 LEVEL, DRAWS, SEED = 0.1, 300, 0
 _SURELY = 1e-6
 """A rule that keeps its promise exactly is refused by a law with at most this probability."""
-_Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
+_Draw = Callable[[np.random.Generator, int], NDArray[np.floating[Any]]]
 LAWS: Mapping[str, tuple[float, _Draw]] = MappingProxyType(
     {
         "all .3": (0.3, lambda rng, n: np.full(n, 0.3)),
@@ -66,7 +66,7 @@ class Coverage:
     def sentence(self, rule: str) -> str:
         """Say it of a rule.
 
-        >>> Coverage(9, 300, "uniform", 12).sentence("mine.py:r")[-61:]
+        >>> Coverage(9, 300, "uniform", 12).sentence("mine.py:r")[-56:]
         '9 of 300 simulated samples (seed 0; 12 clients, uniform)'
         """
         return (
@@ -74,15 +74,6 @@ class Coverage:
             f" {self.failed} of {self.draws} simulated samples (seed {SEED}; {self.clients}"
             f" clients, {self.law})"
         )
-
-
-def is_own(name: object) -> bool:
-    """Tell the place of a rule from a rule's name.
-
-    >>> is_own("mine.py:r"), is_own("product")
-    (True, False)
-    """
-    return isinstance(name, str) and ":" in name
 
 
 def own_rule(path: str) -> Rule:
@@ -203,13 +194,13 @@ def _simulated(rule: Rule) -> Iterator[tuple[str, int, int]]:
                 yield f"{law}; half of a pool", k, sum(low)
 
 
-def _bound(rule: Rule, losses: NDArray[np.float64], pool: int | None) -> float:
+def _bound(rule: Rule, losses: NDArray[np.floating[Any]], pool: int | None) -> float:
     if rule.bound is None:
         raise ValueError(f"rule {rule.name} bounds no mean")
     return float(rule.bound(Asked(losses.tolist(), LEVEL, pool, in_order=False)))
 
 
-def _refuse_order(rule: Rule, losses: NDArray[np.float64]) -> None:
+def _refuse_order(rule: Rule, losses: NDArray[np.floating[Any]]) -> None:
     there, back = _bound(rule, np.sort(losses), None), _bound(rule, np.sort(losses)[::-1], None)
     if abs(there - back) > 1e-9 * max(1.0, abs(there)):
         raise InputError(

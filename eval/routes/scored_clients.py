@@ -48,7 +48,7 @@ from latecomer.certify.rule import (
     best_of_rule,
     rules_for,
 )
-from latecomer.certify.rules.own import is_own
+from latecomer.certify.rules.declaration import is_own
 from latecomer.errors import InputError, nearest
 from latecomer.eval.scoring.scores import ClientScore
 

@@ -17,7 +17,8 @@ from latecomer.certify.rule import (
     level_of,
     rules_for,
 )
-from latecomer.certify.rules.own import coverage_of, is_own, own_rule
+from latecomer.certify.rules.declaration import is_own
+from latecomer.certify.rules.own import coverage_of, own_rule
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.asked_shifts import AskedShifts, names_of, shifts_asked
 from latecomer.eval.routes.kinds.declaration import Route
