@@ -41,7 +41,7 @@ class _Rules(Mapping[str, Rule]):
     def __getitem__(self, name: str) -> Rule:
         if not is_own(name):
             return self._declared[name]
-        from latecomer.certify.rules.own import own_rule
+        from latecomer.certify.own_rule import own_rule
 
         return own_rule(name)
 

@@ -150,7 +150,7 @@ def _noted(rule: Rule, *, trust: bool) -> tuple[str, ...]:
         return ()
     if trust:
         return (f"rule {rule.name}, whose proof is its author's, is taken on trust",)
-    from latecomer.certify.rules.own import coverage_of
+    from latecomer.certify.own_rule import coverage_of
 
     return (coverage_of(rule).sentence(rule.name),)
 
@@ -180,7 +180,7 @@ def check_options(
     """Return the rule; refuse options that are illegal for any table, before one is read."""
     chosen = _rule_of(rule, best_of, pool_size, ordered)
     if is_own(rule) and not trust:
-        from latecomer.certify.rules.own import coverage_of
+        from latecomer.certify.own_rule import coverage_of
 
         coverage_of(chosen)
     checked(failure_probability, "delta", delta)

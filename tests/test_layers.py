@@ -48,6 +48,7 @@ FLOORS = {
             "voided",
             "words",
         ),
+        ("own_rule",),
         ("rule", "sources"),
         ("foretold", "sentence_parts", "table"),
         ("every_kind", "planned", "points", "sample", "sentences", "watching"),

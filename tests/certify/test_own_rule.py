@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 import latecomer
+from latecomer.certify.own_rule import DRAWS, coverage_of, own_rule
 from latecomer.certify.rule import RULES
-from latecomer.certify.rules.own import DRAWS, coverage_of, own_rule
 from latecomer.commands.app import app
 from latecomer.errors import InputError
 

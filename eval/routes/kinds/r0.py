@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from latecomer.certify.bands import BANDS
+from latecomer.certify.own_rule import coverage_of, own_rule
 from latecomer.certify.page.svg import CERTIFIED
 from latecomer.certify.rule import (
     BEST_OF,
@@ -18,7 +19,6 @@ from latecomer.certify.rule import (
     rules_for,
 )
 from latecomer.certify.rules.declaration import is_own
-from latecomer.certify.rules.own import coverage_of, own_rule
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.asked_shifts import AskedShifts, names_of, shifts_asked
 from latecomer.eval.routes.kinds.declaration import Route
