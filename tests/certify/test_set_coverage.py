@@ -74,7 +74,7 @@ def test_sets_hold_what_they_promise(kind, k):
 def test_clients_of_one_point_get_the_threshold_of_split_conformal_prediction(k):
     """The ceil((n + 1)(1 - alpha))-th smallest score, as published.
 
-    Numpy's quantile ``higher`` at that rank over n, which peers take, is the same or one rank up.
+    Numpy's quantile ``higher`` at that rank over n is the same or one rank up.
     """
     rng = np.random.default_rng(k)
     chance = rng.random(k)
@@ -82,8 +82,8 @@ def test_clients_of_one_point_get_the_threshold_of_split_conformal_prediction(k)
     rank = int(np.ceil((k + 1) * 0.9))
     scores = 1 - np.array([p["p_1"] for p in points])
     published = float(np.sort(scores)[rank - 1])
-    peer = float(np.quantile(scores, rank / k, method="higher"))
-    assert peer in np.sort(scores)[rank - 1 : rank + 1]
+    higher = float(np.quantile(scores, rank / k, method="higher"))
+    assert higher in np.sort(scores)[rank - 1 : rank + 1]
     assert label_sets(points, alpha=0.1).threshold == published
     both = LABEL_SCORES["probability"].of(np.stack([1 - chance, chance], axis=1))[:, 1]
     made = thresholds_of([[one] for one in both], score="probability", alpha=0.1, delta=0.05)
