@@ -29,12 +29,16 @@ def shipped_studies() -> tuple[ShippedStudy, ...]:
     >>> "quickstart" in [study.name for study in shipped_studies()]
     True
     """
-    return tuple(shipped_study(path.stem) for path in sorted(_files(), key=lambda one: one.stem))
+    return tuple(_described(path) for path in sorted(_files(), key=lambda one: one.stem))
 
 
 def shipped_study(name: str) -> ShippedStudy:
     """Describe one of them by name."""
-    file = next(path for path in _files() if path.stem == name)
+    return _described(next(path for path in _files() if path.stem == name))
+
+
+def _described(file: Path) -> ShippedStudy:
+    name = file.stem
     raw = read_yaml(file.read_text("utf-8"), f"study {name}")
     variants, scales = offered(raw)
     return ShippedStudy(
