@@ -23,7 +23,7 @@ from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.asked_shifts import AskedShifts, names_of, shifts_asked
 from latecomer.eval.routes.kinds.declaration import Route
 from latecomer.eval.routes.scored_populations import BETS
-from latecomer.eval.schema import Count, Number, Probability, Seed, one_of, sequence
+from latecomer.eval.schema import Count, Legal, Number, Probability, Seed, one_of, sequence
 from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.splits.registry import check_outside, sampling_of
 from latecomer.models.outside import file_hash
@@ -51,6 +51,7 @@ RuleName = Annotated[
     str,
     BeforeValidator(_named_or_own),
     BeforeValidator(_with_an_order),
+    Legal(", ".join(f"`{name}`" for name in (*_NAMED.names, "file.py:name"))),
 ]
 Threshold = Annotated[Number, Field(ge=0, lt=1)]
 Radius = Annotated[Number, Field(ge=0)]
