@@ -161,13 +161,16 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
         axes.grid()
     for axes in panels[len(names) :]:
         axes.set_visible(False)
+    # A panel above a place without one has numbers of its own.
+    for axes in panels[max(len(names) - columns, 0) : len(names)]:
+        axes.tick_params(labelbottom=True)
     figure.supxlabel("labels in a set", fontsize=8.5)
     figure.supylabel("points whose set holds their label (%)", fontsize=8.5)
     handles = [
         Line2D([], [], color=MUTED, linewidth=0.9, label="promised on average"),
         Line2D([], [], marker="+", color=INK, linestyle="none", label="mean over clients"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
     return figure
 
 
