@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from latecomer.bounds.next_client.client_sets import client_threshold
 from latecomer.certify.label_scores import (
     LABEL_SCORES,
     clients_needed,
@@ -64,3 +65,35 @@ def test_how_many_clients_a_level_takes(alpha, needed):
         f"certificates.0.alpha: sets at alpha={alpha:g} need at least {needed} clients, got "
         f"{needed - 1}; with {needed - 1} clients alpha is at least 1/{needed}"
     )
+
+
+def chances_by_formula(n: int, phase: float) -> np.ndarray:
+    raw = np.exp(2 * np.sin(0.7310585786 * np.arange(1, 3 * n + 1) + phase)).reshape(n, 3)
+    return raw / raw.sum(axis=1, keepdims=True)
+
+
+# Clients, alpha, and what MAPIE 1.6.0 made of them (SplitConformalClassifier, conformity score
+# "lac", prefit): its quantile, and the labels in its sets of 60 further points. Its adaptive score
+# draws at random what ours does not, so that the two are not comparable.
+OF_MAPIE = [
+    (9, 0.2, 0.9173224302272117, 154),
+    (9, 0.3, 0.8831560257031577, 144),
+    (19, 0.1, 0.9455646405663531, 173),
+    (19, 0.2, 0.8831560257031577, 144),
+    (19, 0.3, 0.818512574769443, 131),
+    (40, 0.1, 0.9348987590504163, 162),
+    (40, 0.2, 0.8831560257031577, 144),
+    (40, 0.3, 0.8127424389702365, 123),
+    (57, 0.1, 0.9391131547635261, 166),
+    (57, 0.2, 0.8926278934370723, 146),
+    (57, 0.3, 0.8127424389702365, 123),
+]
+
+
+@pytest.mark.parametrize(("n", "alpha", "quantile", "n_labels"), OF_MAPIE)
+def test_clients_of_one_point_have_split_conformal_predictions_sets(n, alpha, quantile, n_labels):
+    score, y = LABEL_SCORES["probability"].of, np.arange(n) * 7 // 3 % 3
+    told = of_truth(score(chances_by_formula(n, 0.1)), y)
+    threshold = client_threshold(scores=[[one] for one in told.tolist()], alpha=alpha).value
+    assert threshold == pytest.approx(quantile, abs=1e-15)
+    assert labels_kept(score(chances_by_formula(60, 0.9)), threshold).sum() == n_labels
