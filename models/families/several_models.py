@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from latecomer.models.engine.hyperparameters import count
 from latecomer.models.engine.newcomers import Messages
+from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, nest, part
@@ -61,6 +62,6 @@ def losses_of(task: Task, models: Sequence[Params], batch: Samples) -> Tensor:
     return torch.stack(each)
 
 
-def supports_of(clients: Clients, members: Tensor) -> list[Samples]:
-    """Return the own data of several clients."""
-    return [clients.support_of(member) for member in members.tolist()]
+def supports_of(clients: Clients, cohort: Cohort) -> list[Samples]:
+    """Return the own data of a cohort's clients."""
+    return [clients.support_of(member) for member in cohort.on_host()]

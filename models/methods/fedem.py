@@ -89,7 +89,7 @@ class FedEM(SeveralModels):
     ) -> Start:
         """Send all models; clients find the weights that they will have after the round."""
         models, before = part(state.server, "models"), state.clients["mixture"][cohort.members]
-        supports = supports_of(clients, cohort.members)
+        supports = supports_of(clients, cohort)
         judged = [self.judged(task, state, support) for support in supports]
         after = [
             responsibilities(losses, weights).mean(dim=0)

@@ -117,7 +117,7 @@ class PFedFDA(AveragedWeights):
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
         """Send body and Gaussians; every client's head is what they imply for its classes."""
-        supports, everyone = supports_of(clients, cohort.members), Gaussians.held_by(state)
+        supports, everyone = supports_of(clients, cohort), Gaussians.held_by(state)
         heads = [head_under(task, everyone, support) for support in supports]
         body = repeat(part(state.server, "body"), len(cohort))
         sent = nest("classes", everyone._asdict())

@@ -39,6 +39,7 @@ ON_HOST = {
     "fedma": "units are matched by the Hungarian algorithm",
     "flux": "clients are grouped once",
     "feroma": "which samples a client tells its profile of is drawn, and sent in a copy of its own",
+    "pfedfda": "the share of a client's own estimate is the best of several by value",
     "pefll-bound": "a bound and its derivatives are computed in float64",
 }
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
