@@ -56,6 +56,8 @@ if TYPE_CHECKING:
         error_distribution_frame as error_distribution_frame,
     )
     from latecomer.reports.guarantees.each_bound import anatomy_figure as anatomy_figure
+    from latecomer.reports.guarantees.sets import client_sets_figure as client_sets_figure
+    from latecomer.reports.guarantees.sets import client_sets_frame as client_sets_frame
     from latecomer.reports.guarantees.shares import curve_frame as curve_frame
     from latecomer.reports.guarantees.shares import fraction_frame as fraction_frame
     from latecomer.reports.guarantees.shares import price_frame as price_frame
