@@ -54,8 +54,8 @@ def test_one_file_opens_every_door(package):
 
 def test_the_command_line_lists_and_explains_it(package):
     package.write("eval/datasets/readers/wine.py", READER)
-    listed = package.run("-m", "latecomer", "data", "list")
+    listed = package.run("-m", "latecomer", "datasets", "--long")
     assert "178 wines of three growers" in listed
-    told = package.run("-m", "latecomer", "data", "info", "wine")
+    told = package.run("-m", "latecomer", "datasets", "wine", "--long")
     assert "https://archive.ics.uci.edu" in told
     assert "It comes with Python." in told
