@@ -22,7 +22,7 @@ def least(
     show_json({"least": price}) if as_json else typer.echo(f"{price:.3f}")
 '''
 IMPORT = "from latecomer.commands.listings import RulesInHelp\n"
-LINE = 'app.command("plan")(plan_hold_out)\n'
+LINE = 'app.command("plan", epilog=examples("plan"))(plan_hold_out)\n'
 REGISTERED = 'app.command("least")(least)\n'
 
 

@@ -95,7 +95,8 @@ def test_one_file_opens_every_door(package, quickstart_ids):
     assert ids == quickstart_ids, "a study that does not ask for it has the cells it had"
     assert asked == "0.1 {'method'}"
     assert wrong.endswith("certificates.0.delta: must be less than 1, got 2")
-    assert "certificates.0.route must be one of r0, r1, r2, r3, r4, r5, r9, got 'r8'" in unknown
+    known = "r0, r1, r2, r3, r4, r5, r9, sets"
+    assert f"certificates.0.route must be one of {known}, got 'r8'" in unknown
     assert names == "r9 Hoeffding's inequality (R9) #123456"
     assert said.startswith("With probability at least 95% over the choice of these 30 clients, the")
     assert len(package.written) == 1
