@@ -1,8 +1,6 @@
 """Newcomers whose classes are spread unlike the seen clients': their shares without labels."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -69,20 +67,16 @@ def shares_by_em(probabilities: Tensor, trained: Tensor) -> Tensor:
     return shares
 
 
-SHARES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType({"em": shares_by_em})
-"""Ways to a client's shares: from predictions ``[n, n_classes]`` and the shares in training."""
-
-
-def corrected(model: Predictor, support: Samples, trained: Tensor, prior: str) -> Predictor:
+def corrected(model: Predictor, support: Samples, trained: Tensor) -> Predictor:
     """Return a client's model under the client's own shares, found from its inputs alone.
 
     Of a model drawn among several, each has shares of its own.
     """
     if isinstance(model, DrawnModel):
         made = model.model
-        return replace(model, model=lambda one: corrected(made(one), support, trained, prior))
+        return replace(model, model=lambda one: corrected(made(one), support, trained))
     with torch.no_grad():
         likely = model(support.x).softmax(dim=1)
     before = trained.to(likely)
-    turn = SHARES[prior](likely, before).log() - before.log()
+    turn = shares_by_em(likely, before).log() - before.log()
     return lambda x: model(x) + turn

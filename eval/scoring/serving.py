@@ -61,7 +61,6 @@ def score_group(
     predictor: str,
     seed: int,
     measured_on: Literal["query", "support"] = "query",
-    prior: str = "",
     trained_shares: Tensor | None = None,
 ) -> list[ClientScore]:
     """Serve and score every client of a group: one after another on a CPU, side by side elsewhere.
@@ -81,19 +80,16 @@ def score_group(
         Training seed; together with the client's id, fixes the randomness of serving.
     measured_on : {"query", "support"}
         ``support`` gives the empirical risk that generalization bounds start from.
-    prior : str
-        One of :data:`~latecomer.eval.scoring.label_shift.SHARES`: clients that are not seen are
-        served models corrected for the shares of their classes. Empty: as they are.
     trained_shares : Tensor, optional
-        Shares of the classes in training, ``[n_classes]``; needed with ``prior``.
+        Shares of the classes in training, ``[n_classes]``: clients that are not seen are served
+        models corrected for the shares of their own. If left out, models as they are.
 
     Returns
     -------
     list of ClientScore
         In the order of the group's clients.
     """
-    how = predictor, seed, prior, trained_shares
-    serve = _serving(method, task, state, group, *how)
+    serve = _serving(method, task, state, group, predictor, seed, trained_shares)
     on_cpu = group.clients.device.type == "cpu"
     score = score_one_after_another if on_cpu else score_side_by_side
     return score(task, group.clients, serve, MASKS[classes], on_support=measured_on == "support")
@@ -106,7 +102,6 @@ def _serving(
     group: Group,
     predictor: str,
     seed: int,
-    prior: str,
     trained_shares: Tensor | None,
 ) -> Serve:
     """Return what serves a group's clients, each with random draws of its own."""
@@ -120,7 +115,7 @@ def _serving(
         if seen or trained_shares is None:
             return models
         pairs = zip(models, supports, strict=True)
-        return (corrected(model, own, trained_shares, prior) for model, own in pairs)
+        return (corrected(model, own, trained_shares) for model, own in pairs)
 
     return serve
 
@@ -158,14 +153,13 @@ def served_points(
     classes: str,
     predictor: str,
     seed: int,
-    prior: str = "",
     trained_shares: Tensor | None = None,
 ) -> list[ServedPoints]:
     """Serve every client of a group as `score_group` does; return its points' probabilities.
 
     Parameters
     ----------
-    method, task, state, group, classes, predictor, seed, prior, trained_shares
+    method, task, state, group, classes, predictor, seed, trained_shares
         As for :func:`score_group`: the same models, and the same treatment of absent classes.
 
     Returns
@@ -173,8 +167,7 @@ def served_points(
     list of ServedPoints
         In the order of the group's clients.
     """
-    how = predictor, seed, prior, trained_shares
-    serve = _serving(method, task, state, group, *how)
+    serve = _serving(method, task, state, group, predictor, seed, trained_shares)
     clients, mask, each = group.clients, MASKS[classes], []
     for model, (place, rows) in served(task, clients, serve):
         known = known_classes(task, clients.support_of(place)).expand(len(rows), -1)

@@ -122,8 +122,8 @@ class Setup:
         How logits of classes absent from a client are treated, see :func:`score_group`.
     path : str
         ``serial``, ``vectorised`` or ``auto``, for cohorts and for newcomers that train.
-    prior : str
-        How a new client's shares of the classes are found, see :data:`SHARES`; empty: not at all.
+    reweighed : bool
+        Whether models of new clients are corrected for the shares of their classes.
     """
 
     federation: Federation
@@ -133,19 +133,19 @@ class Setup:
     seed: int
     classes: str
     path: str
-    prior: str = ""
+    reweighed: bool = False
 
     @cached_property
     def trained_shares(self) -> Tensor | None:
         """Shares of the classes among the seen clients' samples; None if they are not needed."""
-        if not self.prior:
+        if not self.reweighed:
             return None
         return pooled_shares(self.federation.seen.clients, self.task.n_classes)
 
     @property
     def personalization(self) -> str:
         """How a client that never trained is served."""
-        return "unlabelled" if self.prior else self.method.personalization
+        return "unlabelled" if self.reweighed else self.method.personalization
 
     @property
     def judged(self) -> str:
@@ -193,7 +193,6 @@ class Setup:
             predictor=predictor or self.judged,
             seed=self.seed,
             measured_on=measured_on,
-            prior=self.prior,
             trained_shares=self.trained_shares,
         )
 
@@ -207,7 +206,6 @@ class Setup:
             classes=self.classes,
             predictor=predictor,
             seed=self.seed,
-            prior=self.prior,
             trained_shares=self.trained_shares,
         )
 
@@ -302,5 +300,5 @@ def setup_of(cell: TrainingCell) -> Setup:
         seed=cell.seed,
         classes=cell.evaluation.classes,
         path=cell.train.path,
-        prior=cell.method.serving.prior if cell.method.serving else "",
+        reweighed=cell.method.serving is not None,
     )

@@ -13,9 +13,8 @@ from torch.nn import functional as F
 
 from latecomer.models.engine.hyperparameters import count
 from latecomer.models.engine.newcomers import Messages
-from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
-from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State, nest, part
 from latecomer.models.task.task import Task
 
@@ -60,8 +59,3 @@ def losses_of(task: Task, models: Sequence[Params], batch: Samples) -> Tensor:
     y = batch.labels()
     each = [F.cross_entropy(task.logits(one, batch.x), y, reduction="none") for one in models]
     return torch.stack(each)
-
-
-def supports_of(clients: Clients, cohort: Cohort) -> list[Samples]:
-    """Return the own data of a cohort's clients."""
-    return [clients.support_of(member) for member in cohort.on_host()]

@@ -10,7 +10,7 @@ from latecomer.models.engine.hyperparameters import count
 from latecomer.models.engine.method import Context, Finish, Personalization, Predictor, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.several_models import SeveralModels, losses_of, supports_of
+from latecomer.models.families.several_models import SeveralModels, losses_of
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, add, nest, part, repeat, weighted_mean
 from latecomer.models.task.task import Task
@@ -89,7 +89,7 @@ class FedEM(SeveralModels):
     ) -> Start:
         """Send all models; clients find the weights that they will have after the round."""
         models, before = part(state.server, "models"), state.clients["mixture"][cohort.members]
-        supports = supports_of(clients, cohort)
+        supports = [clients.support_of(member) for member in cohort.on_host()]
         judged = [self.judged(task, state, support) for support in supports]
         after = [
             responsibilities(losses, weights).mean(dim=0)

@@ -15,7 +15,7 @@ from latecomer.models.engine.method import (
 )
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.several_models import SeveralModels, supports_of
+from latecomer.models.families.several_models import SeveralModels
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, gather, nest, part, stack, subtract
 from latecomer.models.task.task import Task
@@ -73,9 +73,9 @@ class IFCA(SeveralModels):
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
         """Send all models; every client starts from the one it picks."""
-        models, supports = self.models(state), supports_of(clients, cohort)
+        supports = [clients.support_of(member) for member in cohort.on_host()]
         picked = torch.stack([self._picked(task, state, support) for support in supports])
-        begun = gather(stack(models), picked)
+        begun = gather(stack(self.models(state)), picked)
         return Start(begun, shared=part(state.server, "models"), memory=picked)
 
     def finish(

@@ -24,7 +24,6 @@ from latecomer.models.families.feature_gaussians import (
     body_features,
     head_under,
 )
-from latecomer.models.families.several_models import supports_of
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import body_names, join
 from latecomer.models.task.state import (
@@ -117,7 +116,8 @@ class PFedFDA(AveragedWeights):
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
         """Send body and Gaussians; every client's head is what they imply for its classes."""
-        supports, everyone = supports_of(clients, cohort), Gaussians.held_by(state)
+        supports = [clients.support_of(member) for member in cohort.on_host()]
+        everyone = Gaussians.held_by(state)
         heads = [head_under(task, everyone, support) for support in supports]
         body = repeat(part(state.server, "body"), len(cohort))
         sent = nest("classes", everyone._asdict())

@@ -52,7 +52,7 @@ def test_a_newcomers_shares_are_found_and_lower_its_error() -> None:
     found = shares_by_em(logits(support).softmax(dim=1), TRAINED)
     assert found.tolist() == pytest.approx([0.05, 0.9, 0.05], abs=0.07)
     x, y = drawn([0.05, 0.9, 0.05], 4000, seed=2)
-    model = corrected(logits, Samples(support, None), TRAINED, "em")
+    model = corrected(logits, Samples(support, None), TRAINED)
     before, after = ((one(x).argmax(dim=1) != y).double().mean() for one in (logits, model))
     assert after < 0.5 * before
 
@@ -61,7 +61,7 @@ def test_shares_as_in_training_and_no_inputs_change_nothing() -> None:
     none = torch.zeros(0, 3, dtype=torch.float64)
     assert torch.equal(shares_by_em(none, TRAINED), TRAINED)
     x = torch.zeros(0, 2, dtype=torch.float64)
-    model = corrected(logits, Samples(x, None), TRAINED, "em")
+    model = corrected(logits, Samples(x, None), TRAINED)
     some, _ = drawn([0.2, 0.3, 0.5], 9, seed=3)
     torch.testing.assert_close(model(some), logits(some))
 
@@ -73,9 +73,9 @@ def test_each_of_several_drawn_models_has_shares_of_its_own() -> None:
         return logits(x) + torch.tensor([1.0, 0.0, 0.0])
 
     several = DrawnModel(2, 1, lambda number: (logits, other)[number])
-    model = corrected(several, Samples(support, None), TRAINED, "em")
+    model = corrected(several, Samples(support, None), TRAINED)
     assert isinstance(model, DrawnModel)
-    alone = [corrected(one, Samples(support, None), TRAINED, "em") for one in (logits, other)]
+    alone = [corrected(one, Samples(support, None), TRAINED) for one in (logits, other)]
     for number in (0, 1):
         assert torch.equal(model.model(number)(support), alone[number](support))
 
