@@ -1,25 +1,34 @@
-"""What the checks of a run say of themselves: a list of them, and a section each."""
+"""What the checks of a run say of themselves: a list of them, and a page each."""
 
 from latecomer.reports.checks import CHECKS
 
-__all__ = ["check_list"]
+__all__ = ["check_list", "check_page"]
 
 
 def check_list() -> str:
-    """Return the checks as Markdown: a table of all, then why each matters and how to clear it.
+    """Return all checks as a table, each with a link to its page.
 
     Examples
     --------
     >>> check_list().splitlines()[2]
-    '| [LC001](#LC001) | Too few held-out clients |'
+    '| [LC001](/checks/LC001.md) | Too few held-out clients |'
     """
-    lines, sections = ["| code | what it finds |", "|---|---|"], []
-    for code, check in CHECKS.items():
-        lines.append(f"| [{code}](#{code}) | {check.title} |")
-        sections.append(
-            f'<a id="{code}"></a>\n\n## {code}: {check.title}\n\n'
-            f"**Why it matters.** {check.why}\n\n**How to clear it.** {check.clear}\n\n"
-            f"**When to ignore it.** {check.ignore} "
-            f"Then say so in the study: `evaluation: {{ignore: [{code}]}}`."
-        )
-    return "\n\n".join(["\n".join(lines), *sections])
+    lines = ["| code | what it finds |", "|---|---|"]
+    lines += [f"| [{code}](/checks/{code}.md) | {one.title} |" for code, one in CHECKS.items()]
+    return "\n".join(lines)
+
+
+def check_page(code: str) -> str:
+    """Return what a check finds, why it matters, how to clear it and when to ignore it.
+
+    Examples
+    --------
+    >>> check_page("LC001").splitlines()[0]
+    '# LC001: Too few held-out clients'
+    """
+    check = CHECKS[code]
+    return (
+        f"# {code}: {check.title}\n\n## Why it matters\n\n{check.why}\n\n## How to clear it\n\n"
+        f"{check.clear}\n\n## When to ignore it\n\n{check.ignore} "
+        f"Then say so in the study: `evaluation: {{ignore: [{code}]}}`."
+    )

@@ -13,7 +13,7 @@ from os.path import relpath
 from pathlib import Path
 
 from as_clients_grow import growth_table
-from checks import check_list
+from checks import check_list, check_page
 from choices import (
     bound_tables,
     column_table,
@@ -49,6 +49,7 @@ CHOICES: Mapping[str, Callable[[], str]] = {
 }
 MAKERS: Mapping[str, Callable[[str], str]] = {
     "all": lambda what: CHOICES[what](),
+    "check": check_page,
     "deviations": deviation_table,
     "facts": lambda names: fact_table(names.split()),
     "file": shown_file,

@@ -26,6 +26,7 @@ from latecomer.models.generators.encoders import ENCODERS
 from latecomer.models.generators.unlabelled_encoders import SET_ENCODERS
 from latecomer.models.methods import METHODS
 from latecomer.models.task.targets import TARGETS
+from latecomer.reports.checks import CHECKS
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "pages"
 
@@ -140,6 +141,14 @@ def test_every_rule_and_bound():
     # Which one comes before each of them.
     assert text.index("| to be bounded |") < text.index("| rule |")
     assert text.index("| question | use |") < text.index("| bound | claim |")
+
+
+def test_every_check_has_its_page():
+    pages = {path.stem: path.read_text("utf-8") for path in (PAGES / "checks").glob("*.md")}
+    assert set(pages) == set(CHECKS)
+    for code, check in CHECKS.items():
+        assert f"# {code}: {check.title}" in pages[code].splitlines()
+        assert f"checks/{code}.md" in (PAGES / "checks.md").read_text("utf-8")
 
 
 def test_every_column_and_every_frame():
