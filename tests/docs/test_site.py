@@ -22,9 +22,12 @@ def named(nav):
                 yield from named(target)
 
 
-def test_nav_names_every_page_once():
-    pages = sorted(named(CONFIG["nav"]))
-    assert pages == sorted(path.relative_to(PAGES).as_posix() for path in PAGES.rglob("*.md"))
+def test_nav_names_every_page_once_but_those_that_a_list_leads_to():
+    pages = {path.relative_to(PAGES).as_posix() for path in PAGES.rglob("*.md")}
+    led_to = {page for page in pages if f"/{page}".startswith(CONFIG["not_in_nav"].strip())}
+    assert led_to
+    assert sorted(named(CONFIG["nav"])) == sorted(pages - led_to)
+    assert all(f"({page})" in (PAGES / "checks.md").read_text("utf-8") for page in led_to)
 
 
 def test_the_files_it_is_built_with_exist():
