@@ -42,19 +42,22 @@ class LabelScore:
     ----------
     words : str
         What it is.
+    shown : str
+        What it is called where there is little room.
     of : callable
         From probabilities to scores, both ``[points, labels]``.
     """
 
     words: str
+    shown: str
     of: Callable[[Array], Array]
 
 
 LABEL_SCORES: Mapping[str, LabelScore] = MappingProxyType(
     {
-        "probability": LabelScore("1 - p(label)", _complement),
+        "probability": LabelScore("1 - p(label)", "1 - p", _complement),
         # Romano, Sesia and Candes 2020 without their random number, ties counted in.
-        "adaptive": LabelScore("the probability of all labels at least as likely", _mass),
+        "adaptive": LabelScore("the probability of all labels at least as likely", "mass", _mass),
     }
 )
 """Scores by name; 1 - p gives the smallest sets, the adaptive one sets that follow a point."""

@@ -20,21 +20,22 @@ from latecomer.certify.table import Source
 from latecomer.errors import InputError
 from latecomer.files import write_atomic
 
-_SCORE = LABEL_SCORES["probability"].of
 _COLUMNS = ("client", "labels", "size", "holds_label")
 
 
 @dataclass(frozen=True, eq=False)
 class LabelSets:
-    """A threshold of 1 - p, and the sets that it leaves of some points.
+    """A threshold of a score of labels, and the sets that it leaves of some points.
 
     Attributes
     ----------
     alpha, delta : float
         Miss rate that new clients' points have on average; failure probability of ``confident``.
+    score : str
+        One of ``LABEL_SCORES``.
     threshold : float
-        Labels of probability at least 1 minus it are in a set: the miss rate holds over the
-        certified clients and the new one together.
+        Labels that score at most this are in a set: the miss rate holds over the certified clients
+        and the new one together.
     confident : float
         The same with confidence 1 - delta over the certified clients; infinite where nothing is
         proved, which leaves all labels.
@@ -52,6 +53,7 @@ class LabelSets:
 
     alpha: float
     delta: float
+    score: str
     threshold: float
     confident: float
     n_clients: int
@@ -68,12 +70,14 @@ class LabelSets:
 
     def lines(self) -> list[str]:
         """Return what the terminal shows of them."""
-        sizes = self.sizes
+        sizes, score = self.sizes, LABEL_SCORES[self.score]
+        within, surely = _shown(self.threshold), _shown(self.confident)
+        named = "" if score.shown in score.words else f" by {score.shown}: {score.words}"
         return [
-            "Sets of labels",
-            f"  labels with 1 - p <= {_shown(self.threshold):<12}   hold the true label of a new"
+            f"Sets of labels{named}",
+            f"  labels with {score.shown} <= {within:<12}   hold the true label of a new"
             f" client's point with probability at least {1 - self.alpha:g}",
-            f"  labels with 1 - p <= {_shown(self.confident):<12}   miss at most {self.alpha:g} of"
+            f"  labels with {score.shown} <= {surely:<12}   miss at most {self.alpha:g} of"
             f" clients' points on average, with {1 - self.delta:.0%} confidence",
             f"  {len(sizes)} sets by the first line: {sizes.mean():.3g} labels on average,"
             f" {(sizes == 1).mean():.0%} of them a single one",
@@ -90,6 +94,7 @@ class LabelSets:
         return {
             "alpha": self.alpha,
             "delta": self.delta,
+            "score": self.score,
             "threshold": _finite(self.threshold),
             "confident_threshold": _finite(self.confident),
             "n_clients": self.n_clients,
@@ -130,7 +135,12 @@ def _finite(threshold: float) -> float | None:
 
 
 def label_sets(
-    source: Source | PointRows, *, alpha: float, delta: float = 0.05, serve: Source | None = None
+    source: Source | PointRows,
+    *,
+    alpha: float,
+    delta: float = 0.05,
+    score: str = "probability",
+    serve: Source | None = None,
 ) -> LabelSets:
     """Make sets of labels that hold the true one of new clients' points with probability 1 - alpha.
 
@@ -143,13 +153,17 @@ def label_sets(
         Probability that a set misses; needs ``1 / alpha - 1`` clients.
     delta : float, in (0, 1)
         Failure probability of the threshold that holds with confidence over the certified clients.
+    score : str, one of ``LABEL_SCORES``
+        What labels are ruled out by: ``probability``, 1 - p, gives the smallest sets, ``adaptive``,
+        the probability of all labels at least as likely, sets that are larger where a point is
+        harder.
     serve : path, bytes or DataFrame, optional
         Points to make sets for, whose labels may be left out; else those of ``source``.
 
     Returns
     -------
     LabelSets
-        Its threshold is that of ``latecomer.bounds.client_threshold``, on scores 1 - p(true label).
+        Its threshold is that of ``latecomer.bounds.client_threshold``, on true labels' scores.
 
     Raises
     ------
@@ -168,31 +182,37 @@ def label_sets(
     """
     if not 0 < alpha < 1:
         raise InputError(f"alpha of sets must lie strictly between 0 and 1, got {alpha}")
+    if score not in LABEL_SCORES:
+        raise InputError(f"score of sets must be one of {', '.join(LABEL_SCORES)}, got {score!r}")
     rows = read_points(source)
+    served = rows if serve is None else read_points(serve, labelled=False)
+    return _sets(rows, served, alpha, delta, score)
+
+
+def _sets(rows: PointRows, served: PointRows, alpha: float, delta: float, score: str) -> LabelSets:
+    of_labels = LABEL_SCORES[score].of
     chances, points = _chances(rows), rows.points()
-    served, served_chances = rows, chances
-    if serve is not None:
-        served = read_points(serve, labelled=False)
-        served_chances = _chances(served, rows.classes)
-    scores = _scores(rows.called, points, chances, alpha)
+    served_chances = chances if served is rows else _chances(served, rows.classes)
+    scores = _scores(rows.called, points, of_labels(chances), alpha)
     threshold = float(client_threshold(scores=scores, alpha=alpha))
     names = list(served.numbers)
     return LabelSets(
         alpha=alpha,
         delta=delta,
+        score=score,
         threshold=threshold,
         confident=float(confident_threshold(scores=scores, alpha=alpha, delta=delta)),
         n_clients=len(scores),
         n_points=len(chances),
         labels=rows.classes,
         clients=tuple(names[owner] for owner in served.client),
-        held=labels_kept(_SCORE(served_chances), threshold),
-        truth=points.truth if serve is None else served.points().truth,
+        held=labels_kept(of_labels(served_chances), threshold),
+        truth=points.truth if served is rows else served.points().truth,
     )
 
 
-def _scores(called: str, points: Points, chances: Array, alpha: float) -> list[Array]:
-    """Return 1 - p(true label) of every client's points."""
+def _scores(called: str, points: Points, of_labels: Array, alpha: float) -> list[Array]:
+    """Return the scores of the true labels of every client's points."""
     if (points.weight != 1).any():
         raise InputError(
             f"{called}: sets count the points of a client equally, got a weight of"
@@ -200,7 +220,7 @@ def _scores(called: str, points: Points, chances: Array, alpha: float) -> list[A
         )
     k = int(points.client.max()) + 1
     refuse_too_few(k, alpha)
-    missed = of_truth(_SCORE(chances), points.truth)
+    missed = of_truth(of_labels, points.truth)
     return [missed[points.client == client] for client in range(k)]
 
 

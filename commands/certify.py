@@ -23,8 +23,9 @@ _BALLS = ("kl", "tv", "chi2")
 _NOT_OF_A_SUM = (
     *("order", "shift", "subgroup", "target", "above", "curve", "by", "against"),
     *("pool_size", "best_of", "report", "joint", "independent"),
-    *("score", "sets", "sets_for"),
+    *("score", "sets", "sets_score", "sets_for"),
 )
+_PATHS = ("file", "report", "against", "sets_for")
 File = Annotated[
     str | None,
     typer.Argument(
@@ -110,6 +111,15 @@ Sets = Annotated[
         "--sets", "Sets of labels that miss a new client's points so often; needs p_0, ..."
     ),
 ]
+SetsScore = Annotated[
+    str | None,
+    typer.Option(
+        "--sets-score",
+        metavar="SCORE",
+        help="What sets rule labels out by: probability (1 - p, the default) or adaptive (the"
+        " probability of all labels at least as likely).",
+    ),
+]
 SetsFor = Annotated[
     str | None,
     typer.Option("--sets-for", metavar="FILE", help="Points to make sets for; else FILE's own."),
@@ -148,6 +158,7 @@ def certify_file(
     report: Report = None,
     score: Score = None,
     sets: Sets = None,
+    sets_score: SetsScore = None,
     sets_for: SetsFor = None,
     log_sum: LogSum = None,
     clients: Clients = None,
@@ -162,7 +173,7 @@ def certify_file(
     """
     if _certified_sum(locals()):
         return
-    source, sets_out = _files(file, report, against, sets, sets_for, joint=joint)
+    source, sets_out = _files(locals())
     losses, other, points = _scored(source, against, score, sets, by, order)
     certified = latecomer.certify_losses(
         losses,
@@ -184,34 +195,28 @@ def certify_file(
         joint=joint,
         trust=trust,
     )
-    made = _label_sets(points, sets, delta, sets_for, sets_out)
-    _show(certified, file, report, made, long=long, as_json=as_json)
+    _show(certified, _label_sets(points, sets_out, locals()), locals())
 
 
-def _files(
-    file: str | None,
-    report: str | None,
-    against: str | None,
-    sets: float | None,
-    sets_for: str | None,
-    *,
-    joint: bool,
-) -> tuple[Any, str | None]:
+def _files(given: Mapping[str, Any]) -> tuple[Any, str | None]:
     """Return what is read, and the file that sets of labels are written to, if any."""
+    file, report, against, serve = (given[name] for name in _PATHS)
     if file is None:
         raise InputError("missing argument 'FILE'")
-    output_file("--report", report, [file, against, sets_for])
+    output_file("--report", report, [file, against, serve])
     source = sys.stdin.buffer.read() if file == "-" else file
-    if sets is None:
-        if sets_for is not None:
-            raise InputError(f"--sets-for goes with --sets, got --sets-for {sets_for} alone")
+    if given["sets"] is None:
+        for option in ("sets_score", "sets_for"):
+            if (value := given[option]) is not None:
+                called = f"--{option.replace('_', '-')}"
+                raise InputError(f"{called} goes with --sets, got {called} {value} alone")
         return source, None
-    if joint:
+    if given["joint"]:
         raise InputError("--joint cannot go with --sets, a statement at a level of its own")
     if file == "-":
         raise InputError("--sets needs FILE, beside which the sets are written, got -")
     sets_out = str(Path(file).with_suffix(".sets.csv"))
-    output_file("--sets", sets_out, [file, against, sets_for, report])
+    output_file("--sets", sets_out, [file, against, serve, report])
     return source, sets_out
 
 
@@ -235,29 +240,24 @@ def _scored(
 
 
 def _label_sets(
-    points: "PointRows | None", sets: float | None, delta: float, serve: str | None, out: str | None
+    points: "PointRows | None", out: str | None, given: Mapping[str, Any]
 ) -> "LabelSets | None":
-    if points is None or sets is None or out is None:
+    if points is None or out is None:
         return None
     from latecomer.certify.predicted_sets import label_sets
 
-    made = label_sets(points, alpha=sets, delta=delta, serve=serve)
+    score = given["sets_score"] or "probability"
+    alpha, delta, serve = given["sets"], given["delta"], given["sets_for"]
+    made = label_sets(points, alpha=alpha, delta=delta, score=score, serve=serve)
     made.write(out)
     return made
 
 
-def _show(
-    certified: "CertifiedLosses",
-    file: str | None,
-    report: str | None,
-    made: "LabelSets | None",
-    *,
-    long: bool,
-    as_json: bool,
-) -> None:
+def _show(certified: "CertifiedLosses", made: "LabelSets | None", given: Mapping[str, Any]) -> None:
+    file, report, long = given["file"], given["report"], given["long"]
     if report is not None:
         certified.report(report, source="standard input" if file == "-" else str(file))
-    if as_json:
+    if given["as_json"]:
         sets = {} if made is None else {"sets": made.to_dict()}
         typer.echo(json.dumps(certified.to_dict() | sets, indent=2, allow_nan=False))
         return

@@ -26,6 +26,7 @@ from choices import (
 from departures import deviation_table
 from facts import fact_table, statement_list, study_list
 from gallery import entry_list
+from label_sets import set_tables
 from newcomers import newcomer_table
 from published import published_table
 from python_names import front_door_table, homes, name_list
@@ -60,6 +61,7 @@ MAKERS: Mapping[str, Callable[[str], str]] = {
     "names": name_list,
     "newcomers": newcomer_table,
     "published": published_table,
+    "sets": set_tables,
     "statements": statement_list,
     "studies": study_list,
     "trained": bound_table,

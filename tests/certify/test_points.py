@@ -197,6 +197,25 @@ def test_sets_are_those_of_the_threshold_by_hand():
     )
 
 
+def test_adaptive_sets_hold_what_is_as_likely_as_the_last_label_kept():
+    frame = many(np.random.default_rng(1))
+    sets = label_sets(frame, alpha=0.1, score="adaptive")
+    chances = frame[["p_0", "p_1", "p_2"]].to_numpy()
+    mass = np.stack([(chances * (chances >= chances[:, [k]])).sum(axis=1) for k in range(3)], 1)
+    missed = pd.Series(mass[np.arange(len(frame)), frame["label"]])
+
+    def mean_missed(threshold):
+        return (missed > threshold).groupby(frame["client"]).mean().sum()
+
+    assert mean_missed(sets.threshold) <= 0.1 * 41 - 1 + 1e-9
+    assert mean_missed(missed[missed < sets.threshold - 1e-9].max()) > 0.1 * 41 - 1
+    held = mass <= sets.threshold + 1e-12
+    held[~held.any(axis=1), chances[~held.any(axis=1)].argmax(axis=1)] = True
+    assert (sets.held == held).all()
+    with pytest.raises(InputError, match="must be one of probability, adaptive, got 'aps'"):
+        label_sets(frame, alpha=0.1, score="aps")
+
+
 def test_new_clients_points_are_in_their_sets():
     """Clients differ; the mean miss rate of new ones is at most alpha and far from 0."""
     rng = np.random.default_rng(0)
@@ -222,6 +241,11 @@ def test_the_terminal_scores_points_and_writes_sets(tmp_path):
     assert "Sets of labels" in shown.output
     written = pd.read_csv(tmp_path / "predictions.sets.csv")
     assert len(written) == len(frame)
+    adaptive = CliRunner().invoke(app, [*asked, "--sets-score", "adaptive"])
+    assert "labels with mass <= 0.9" in adaptive.output
+    alone = CliRunner().invoke(app, ["certify", str(points), "--sets-score", "adaptive"])
+    assert alone.exit_code == 2
+    assert "--sets-score goes with --sets, got --sets-score adaptive alone" in alone.stderr
     further = ["--sets-for", str(new), "--json"]
     record = json.loads(CliRunner().invoke(app, [*asked, *further]).stdout)
     assert record["sets"]["n_sets"] == 3

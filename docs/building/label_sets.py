@@ -1,0 +1,80 @@
+"""What sets of labels hold on new clients, and how large they are, from the rows of a kept run."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+from published import REFERENCE
+
+from latecomer.certify.label_scores import LABEL_SCORES
+from latecomer.certify.words import percent, shift_name
+from latecomer.eval.results.rows import load_run
+from latecomer.reports.display.naming import model_names, model_of
+from latecomer.reports.display.section import Material
+from latecomer.reports.frames.errors import primary_predictor, records
+from latecomer.reports.guarantees.sets import CLIENTS, CONFIDENT, POOLED, sets_frame
+from latecomer.reports.guarantees.sets_answer import answer_sets
+
+__all__ = ["set_tables"]
+
+_FORMS = (CLIENTS, CONFIDENT, POOLED)
+_HEADS = (
+    *("method", "error", "held", "labels", "a single one"),
+    *("held, with confidence", "labels", "held, pooled", "labels"),
+)
+
+
+def set_tables(run: str) -> str:
+    """Return what a kept run's first screen says of sets, and a table a score.
+
+    Examples
+    --------
+    >>> "| GLMM | 24.0% | 91.2% | 1.40 |" in set_tables("people-sets")
+    True
+    """
+    material = Material.of(load_run(REFERENCE / run))
+    answer = answer_sets(material)
+    if answer is None:
+        raise ValueError(f"{run} holds no sets")
+    every = primary_predictor(material.ordered(sets_frame(material.rows)))
+    plain = every[every["shift"] == "none"]
+    one = plain.iloc[0]
+    lines = [
+        " ".join((answer.sentence, *answer.more)),
+        "",
+        f"{one['n_clients']} new clients of each of {one['n_seeds']} seeds (`{run}`).",
+    ]
+    for score, own in plain.groupby("score", sort=False):
+        words = LABEL_SCORES[str(score).partition(":")[2]].words
+        lines += ["", f"By {words}:", "", *_table(own)]
+    shifted = every[(every["shift"] != "none") & (every["score"] == one["score"])]
+    lines += _shifts(shifted[shifted["form"] == CLIENTS])
+    return "\n".join(lines)
+
+
+def _table(frame: pd.DataFrame) -> Iterator[str]:
+    yield f"| {' | '.join(_HEADS)} |"
+    yield f"|---|{'--:|' * (len(_HEADS) - 1)}"
+    names = model_names(frame)
+    told = records(frame)
+    for row in (one for one in told if one["form"] == CLIENTS):
+        forms = {one["form"]: one for one in told if model_of(one) == model_of(row)}
+        cells = [names[model_of(row)], percent(row["error"])]
+        for form in _FORMS:
+            cells += [percent(forms[form]["coverage"]), f"{forms[form]['set_size']:.2f}"]
+            cells += [percent(row["set_single"], 0)] if form == CLIENTS else []
+        yield f"| {' | '.join(cells)} |"
+
+
+def _shifts(frame: pd.DataFrame) -> Iterator[str]:
+    """Say what thresholds of unshifted clients hold where nothing is promised."""
+    if frame.empty:
+        return
+    yield from ("", "Under shift, where nothing is promised, by method:", "")
+    yield from ("| new clients | held | labels |", "|---|--:|--:|")
+    for _, own in frame.groupby(["shift", "severity"], sort=False, dropna=False):
+        row = records(own)[0]
+        spans = [
+            f"{show(own[of].min())} to {show(own[of].max())}"
+            for of, show in (("coverage", percent), ("set_size", "{:.2f}".format))
+        ]
+        yield f"| {shift_name(row['shift'], row['severity'])} | {' | '.join(spans)} |"
