@@ -154,7 +154,7 @@ class _Planned:
 
 def _planned(study: Study, folder: Path, evaluate: str, every: CheckpointEvery) -> _Planned:
     prepared = _prepare(study)
-    cells = study.cells(prepared.data_hash)
+    cells = study.cells(prepared.data_hash, prepared.ways)
     jobs = [Job(cell, folder / "cells" / cell.id, evaluate, every) for cell in cells]
     return _Planned(
         study,
@@ -255,6 +255,7 @@ class _Prepared:
     n_certification: int
     data: str
     copies: dict[str, int]
+    ways: dict[str, tuple[str, int | None]]
 
 
 def _delta_of(held: Sequence[RouteSettings]) -> float | None:
@@ -287,6 +288,21 @@ def _foresee(study: Study, federation: "Federation") -> None:
             foresee(federation, study.model, make_method(entry.name, **entry.hyper()))
         except ValueError as error:
             raise InputError(f"methods.{index}: {error}") from None
+
+
+def _ways(study: Study, federation: "Federation") -> dict[str, tuple[str, int | None]]:
+    """Say by a method's label which path its cells record, and that path's version."""
+    from latecomer.eval.training.setup import task_of
+    from latecomer.eval.training.ways import recorded_way
+    from latecomer.models.methods import make_method
+
+    train, found = study.train, {}
+    for entry in study.methods:
+        method = make_method(entry.name, **entry.hyper())
+        task = task_of(federation, study.model, method)
+        way = recorded_way(train.path, method, task, train.device, train.precision)
+        found[str(entry.label)] = way
+    return found
 
 
 def _prepare(study: Study) -> _Prepared:
@@ -334,5 +350,5 @@ def _prepare(study: Study) -> _Prepared:
             wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
     told = "\n".join([*federation.dataset.told(), *_clients_told(split, points, held)])
     copies = federation.dataset.copies()
-    held_out = len(split.certification)
-    return _Prepared(federation.data_hash, split.content_hash, held_out, told, copies)
+    held_out, ways = len(split.certification), _ways(study, federation)
+    return _Prepared(federation.data_hash, split.content_hash, held_out, told, copies, ways)

@@ -40,6 +40,10 @@ WAY_NUMBERS_VERSION: Mapping[str, Mapping[str, int]] = {
     "path": {"vectorised": 2},
 }
 
+Ways = Mapping[str, tuple[str, int | None]]
+"""By a method's label: the path that its cells record, and that path's version, if not as above."""
+NO_WAYS: Ways = MappingProxyType({})
+
 # The same for settings of a method.
 SETTING_NUMBERS_VERSION: Mapping[str, Mapping[str, int]] = {
     "training_objective": {"bound": 2, "bound_kl": 2},
@@ -102,7 +106,7 @@ def content_id(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
 
 
-def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
+def cells_of(resolved: Mapping[str, Any], data_hash: str, ways: Ways = NO_WAYS) -> tuple[Cell, ...]:
     """List the cells of a resolved study: one for the split, one per seed and method.
 
     The split's cell holds only what it depends on: another method or seed leaves it unchanged.  A
@@ -110,6 +114,8 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     methods it names, if any), and so has training with nobody held out (``given_up``); a system
     that was trained elsewhere has neither.  The simulation of ``denoising`` is a cell that depends
     on nothing else.
+
+    What ``path`` means hangs on the shapes of data and networks: ``ways`` says it.
     """
     shared = {name: resolved[name] for name in ("study", "data", "split", "shifts")}
     shared |= {"data_hash": data_hash, "rows_schema": ROWS_SCHEMA_VERSION}
@@ -123,7 +129,8 @@ def cells_of(resolved: Mapping[str, Any], data_hash: str) -> tuple[Cell, ...]:
     held = [entry for entry in certificates if not ROUTES[entry["route"]].trains_itself]
     routed = [entry for entry in certificates if ROUTES[entry["route"]].trains_itself]
     independent = resolved["split"]["kind"] in IID_SPLITS
-    models = list(_models({**shared, "evaluation": evaluation, "certificates": held}, resolved))
+    common = {**shared, "evaluation": evaluation, "certificates": held}
+    models = list(_models(common, resolved, ways))
     of_routes = _held_versions(held, independent)
     made = [
         *({**one, "numbers_version": {**one["numbers_version"], **of_routes}} for one in models),
@@ -153,7 +160,9 @@ def _split(shared: Mapping[str, Any], classifier: str) -> dict[str, Any]:
     }
 
 
-def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _models(
+    shared: Mapping[str, Any], resolved: Mapping[str, Any], ways: Ways
+) -> Iterator[dict[str, Any]]:
     """Yield the configuration of every seed and method, whatever is certified of it."""
     versions = _method_versions({method["name"] for method in resolved["methods"]})
     of_target = _target_version(resolved["model"])
@@ -163,6 +172,8 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
     for seed in resolved["seeds"]:
         for method in resolved["methods"]:
             train = _train_of(method, resolved["train"])
+            path, version = ways.get(method["label"], ("", None)) if "path" in train else ("", None)
+            train |= {"path": path} if path else {}
             yield {
                 **shared,
                 "kind": "method",
@@ -178,6 +189,7 @@ def _models(shared: Mapping[str, Any], resolved: Mapping[str, Any]) -> Iterator[
                     **of_target,
                     **of_measures,
                     **_versions_of(train, WAY_NUMBERS_VERSION),
+                    **({} if version is None else {"path": version}),
                     **_versions_of(method, SETTING_NUMBERS_VERSION),
                 },
             }

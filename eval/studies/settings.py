@@ -21,7 +21,7 @@ from latecomer.eval.settings.study_sections import (
     Train,
 )
 from latecomer.eval.splits.settings import SPLIT_SETTINGS, SplitSettings
-from latecomer.eval.studies.cells import Cell, cells_of
+from latecomer.eval.studies.cells import NO_WAYS, Cell, Ways, cells_of
 
 SPLIT_KINDS = tuple(SPLIT_SETTINGS)
 
@@ -158,9 +158,12 @@ class Study(Settings):
         ]
         return plain
 
-    def cells(self, data_hash: str = "") -> tuple[Cell, ...]:
-        """List the cells on data with this content hash: the split, then seeds x methods."""
-        return cells_of(self.resolved(), data_hash)
+    def cells(self, data_hash: str = "", ways: Ways = NO_WAYS) -> tuple[Cell, ...]:
+        """List the cells on data with this content hash: the split, then seeds x methods.
+
+        ``ways`` says of each method's label which path its cells record, and that path's version.
+        """
+        return cells_of(self.resolved(), data_hash, ways)
 
 
 def sections() -> Mapping[str, type[Settings]]:

@@ -20,6 +20,7 @@ from latecomer.eval.scoring.serving import (
 from latecomer.eval.settings.cell import FederationSettings, SplitCell, TrainingCell
 from latecomer.eval.settings.study_sections import ModelSettings, Train
 from latecomer.eval.training.checkpoint_slots import Slot
+from latecomer.eval.training.ways import trained_path
 from latecomer.models import outside
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.method import Method
@@ -290,7 +291,8 @@ def setup_of(cell: TrainingCell) -> Setup:
     task, device = task_of(federation, cell.model, method), federation.seen.clients.device
     if task.make is not None:
         constants_to(task.target, device)
-    if choose_path(cell.train.path, None, method, task, device)[0] == "vectorised":
+    path = trained_path(cell.train.path, device)
+    if choose_path(path, None, method, task, device)[0] == "vectorised":
         task = replace(task, together=True)
     return Setup(
         federation=federation,
@@ -299,6 +301,6 @@ def setup_of(cell: TrainingCell) -> Setup:
         budget=budget_of(cell.train),
         seed=cell.seed,
         classes=cell.evaluation.classes,
-        path=cell.train.path,
+        path=path,
         reweighed=cell.method.serving is not None,
     )

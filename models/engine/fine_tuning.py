@@ -7,6 +7,7 @@ a CPU. ``tests/benchmarks/bench_evaluation.py`` measures how much.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,9 +16,11 @@ from torch import Generator, Tensor
 from latecomer.models.engine.local_steps import LocalSGD, fine_tune
 from latecomer.models.engine.schedule import minibatches, units_kept
 from latecomer.models.engine.vectorised import cohort_sgd
+from latecomer.models.engine.written_out import has_written_slopes, slopes_sgd
 from latecomer.models.task import client_axis
 from latecomer.models.task.clients import Samples
-from latecomer.models.task.state import Params, rows, sent, stack
+from latecomer.models.task.dense_slopes import Weighted, each_once, losses_and_slopes
+from latecomer.models.task.state import Params, detached, leaves, rows, sent, stack
 from latecomer.models.task.task import Task
 
 BESIDE = 32
@@ -113,24 +116,73 @@ def _side_by_side(
 ) -> Params:
     """Train weights ``[c, ...]``, each client's on its own support."""
     x, y, places, kept = _drawn(task, supports, tuning, generators)
+    written, share = has_written_slopes(task, x.device), None
+    sizes = torch.tensor([len(support) for support in supports], device=x.device)
+    if written and kept is None and (most := int(sizes.max())) <= tuning.batch_size:
+        held = (sizes.cumsum(0) - sizes)[:, None] + torch.arange(most, device=x.device)
+        places, share = each_once(places, held, sizes, task.dtype)
+        x, y = x[places], y[places]
     moving = {k: v for k, v in start.items() if tuning.trained is None or k in tuning.trained}
 
-    def net(weights: Params) -> Params:
-        if tuning.applied is None:
-            return weights
-        made: Params = torch.func.vmap(tuning.applied)(weights)
-        return made
+    def drawn(step: int) -> tuple[Samples, Tensor | None]:
+        if share is not None:
+            return Weighted(x, y, share[:, step]), None
+        now = places[:, step]
+        return Samples(x[now], y[now]), None if kept is None else kept[:, step]
 
     def objective(p: Params, step: int) -> Tensor:
-        weights, now = {**start, **p}, places[:, step]
-        masks = None if kept is None else kept[:, step]
-        losses = client_axis.losses(task.target, net(weights), x[now], y[now], masks, task.narrow)
+        weights, (samples, masks) = {**start, **p}, drawn(step)
+        net, batch = _applied(tuning, weights), (samples.x, samples.labels())
+        losses = client_axis.losses(task.target, net, *batch, masks, task.narrow)
         penalty = tuning.penalty
         return losses if penalty is None else losses + torch.func.vmap(penalty)(weights)
 
-    if moving:
+    def slopes(p: Params, step: int, into: Params) -> tuple[Tensor, Params]:
+        return _slopes(task, tuning, start, p, *drawn(step), into)
+
+    if moving and written:
+        moving, _ = slopes_sgd(slopes, moving, n_steps=tuning.n_steps, rule=tuning.rule)
+    elif moving:
         moving, _ = cohort_sgd(objective, moving, n_steps=tuning.n_steps, rule=tuning.rule)
-    return net({**start, **moving})
+    return _applied(tuning, {**start, **moving})
+
+
+def _applied(tuning: Tuning, weights: Params) -> Params:
+    """Return the weights that clients' nets use, ``[c, ...]``."""
+    if tuning.applied is None:
+        return weights
+    made: Params = torch.func.vmap(tuning.applied)(weights)
+    return made
+
+
+def _slopes(
+    task: Task,
+    tuning: Tuning,
+    start: Params,
+    moving: Params,
+    samples: Samples,
+    masks: Tensor | None,
+    into: Params,
+) -> tuple[Tensor, Params]:
+    """Return each client's cross-entropy, and the gradient of what it minimises.
+
+    Only what becomes of the weights before the net, and the penalty, are left to autograd.
+    """
+    entropy = partial(losses_and_slopes, task.target, samples=samples, kept=masks)
+    if tuning.penalty is None and tuning.applied is None:
+        return entropy({**start, **moving}, wanted=[*moving], into=into)
+    point = leaves(moving)
+    with torch.enable_grad():
+        weights = {**start, **point}
+        net = _applied(tuning, weights)
+        moved = {name: value for name, value in net.items() if value.requires_grad}
+        losses, of_net = entropy(detached(net), wanted=[*moved])
+        reached, given = [*moved.values()], [of_net[name] for name in moved]
+        if tuning.penalty is not None:
+            reached.append(torch.func.vmap(tuning.penalty)(weights).sum())
+            given.append(torch.ones_like(reached[-1]))
+    found = torch.autograd.grad(reached, [*point.values()], given, materialize_grads=True)
+    return losses, dict(zip(point, found, strict=True))
 
 
 def _drawn(

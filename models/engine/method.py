@@ -26,6 +26,7 @@ from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.engine.phases import Phase
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.objectives import gradients
 from latecomer.models.task.state import Params, State, subtract
 from latecomer.models.task.task import Task
@@ -198,6 +199,16 @@ class Method(ABC):
         return type(self).objective is Method.objective
 
     @property
+    def written_out(self) -> bool:
+        """Whether `cohort_slopes` is the gradient of this class's `objective`."""
+        kinds = type(self).__mro__
+
+        def place(hook: str) -> int:
+            return next(at for at, kind in enumerate(kinds) if hook in vars(kind))
+
+        return self.minimises_cross_entropy or place("cohort_slopes") <= place("objective")
+
+    @property
     def batches_per_step(self) -> int:
         """Minibatches each local step draws."""
         return 1
@@ -248,6 +259,18 @@ class Method(ABC):
     ) -> Tensor:
         """Return a client's loss on the minibatches of one local step; by default cross-entropy."""
         return task.loss(params, batches[0].x, batches[0].labels())
+
+    def cohort_slopes(
+        self, params: Params, context: Context, batches: tuple[Samples, ...], entropy: Entropy
+    ) -> tuple[Tensor, Params]:
+        """Return the objective of every client of a cohort, ``[c]``, and its gradient.
+
+        Optional: a class that defines an :meth:`objective` may write its gradient out beside it,
+        for nets whose cross-entropy and gradient ``entropy`` gives; such a cohort then trains all
+        at once without automatic differentiation. Weights, ``context.own`` and samples have their
+        clients on axis 0. The default is for cross-entropy alone.
+        """
+        return entropy(params, batches[0])
 
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params

@@ -1,12 +1,14 @@
 """Local training of a whole cohort at once, over the client axis.
 
-Steps and minibatches are those of client-by-client training. Cross-entropy runs on nets written for
-the client axis, a method's own objective under ``torch.func.vmap``; either way one backward pass
-gives every client's gradient, because no client's loss depends on another's weights.
+Steps and minibatches are those of client-by-client training. On a CPU, dense nets' gradients are
+written out (`written_out`). Otherwise cross-entropy runs on nets written for the client axis, a
+method's own objective under ``torch.func.vmap``; either way one backward pass gives every client's
+gradient, because no client's loss depends on another's weights.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -17,10 +19,15 @@ from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Method, Start
 from latecomer.models.engine.phases import Phase, plan
 from latecomer.models.engine.schedule import Cohort
+from latecomer.models.engine.written_out import has_written_slopes, slopes_sgd
 from latecomer.models.task import client_axis
 from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.dense_slopes import Weighted, each_once, losses_and_slopes
 from latecomer.models.task.state import Params, nest, part
 from latecomer.models.task.task import Task
+
+A_CHUNK = 2**22
+"""Numbers in the minibatches of clients that train at once on a CPU, if that is not told: 16 MB."""
 
 
 def train_cohort(
@@ -33,7 +40,9 @@ def train_cohort(
     chunk_size: int | None = None,
     graphs: Graphs | None = None,
 ) -> tuple[Params, Tensor]:
-    """Train the cohort's clients side by side, ``chunk_size`` (None: all) of them at a time.
+    """Train the cohort's clients side by side, ``chunk_size`` of them at a time.
+
+    None: all of them, or where gradients are written out as many as `A_CHUNK` allows.
 
     On a GPU, steps that can be recorded are launched by the training's ``graphs``, if given.
 
@@ -44,6 +53,9 @@ def train_cohort(
         device may still be computing them.
     """
     size = chunk_size or len(cohort)
+    if chunk_size is None and _written(method, task, clients.device):
+        each = cohort.rows[0].numel() * clients.x[0].numel()
+        size = max(1, min(size, A_CHUNK // each))
     parts = [
         _train_chunk(method, task, clients, cohort, slice(at, at + size), start, phase, graphs)
         for at in range(0, len(cohort), size)
@@ -64,12 +76,18 @@ def _train_chunk(
 ) -> tuple[Params, Tensor]:
     """Train the clients at ``places`` at once; the weights reached, and the mean losses ``[c]``."""
     rows, kept = cohort.rows[places], cohort.kept_units(task, places)
+    drawn = {} if kept is None else {"kept": kept}
+    if _written(method, task, rows.device) and kept is None:
+        sizes = cohort.sizes[places]
+        if (most := int(sizes.max())) <= rows.shape[-1]:
+            held = clients.support[cohort.members[places], :most]
+            rows, drawn["share"] = each_once(rows, held, sizes, task.dtype)
     given = {
         **nest("params", {key: value[places] for key, value in start.params.items()}),
         **nest("own", {key: value[places] for key, value in start.own.items()}),
         **nest("shared", start.shared),
         **{"x": clients.inputs(rows), "y": clients.labels(rows)},
-        **({} if kept is None else {"kept": kept}),
+        **drawn,
     }
     work = partial(_local_steps, method, task, phase)
     if graphs is None or not capturable(method, task, rows.device):
@@ -81,25 +99,68 @@ def _train_chunk(
 
 def _local_steps(method: Method, task: Task, phase: Phase, given: Params) -> Params:
     """Return the weights reached from what clients are ``given``, and their mean losses."""
-    params, x, y, kept = part(given, "params"), given["x"], given["y"], given.get("kept")
+    params, taken = part(given, "params"), 0
     start = Start(params, part(given, "own"), part(given, "shared"))
-    n_steps, taken, total = x.shape[1], 0, x.new_zeros(len(x))
+    n_steps = given.get("share", given["x"]).shape[1]
+    total = given["x"].new_zeros(len(given["x"]))
     for trained, count in plan(phase.stages, list(params), n_steps):
-
-        def objective(
-            moving: Params, step: int, params: Params = params, at: int = taken
-        ) -> Tensor:
-            now = at + step
-            weights = {**params, **moving}
-            masks = None if kept is None else kept[:, now]
-            return cohort_losses(method, task, weights, start, x[:, now], y[:, now], now, masks)
-
+        steps = _Steps(method, task, start, params, taken, given)
         moving = {name: params[name] for name in trained}
-        reached, sums = cohort_sgd(objective, moving, n_steps=count, rule=method.local)
+        reached, sums = (
+            slopes_sgd(steps.slopes, moving, n_steps=count, rule=method.local)
+            if _written(method, task, total.device)
+            else cohort_sgd(steps.objective, moving, n_steps=count, rule=method.local)
+        )
         params = {**params, **reached}
         total = total + sums
         taken += count
     return {**nest("params", params), "losses": total / max(taken, 1)}
+
+
+def _written(method: Method, task: Task, device: torch.device) -> bool:
+    return method.written_out and has_written_slopes(task, device)
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """The local steps of a stage, after ``at`` earlier ones: the weights then, and what is given.
+
+    ``given`` has minibatches ``x``, ``y`` and masks ``kept``, steps on axis 1, as
+    :func:`cohort_losses` takes each; or, with ``share``, samples without steps.
+    """
+
+    method: Method
+    task: Task
+    start: Start
+    params: Params
+    at: int
+    given: Params
+
+    def objective(self, moving: Params, step: int) -> Tensor:
+        """Return every client's objective at the weights that move and those that do not."""
+        now, weights = self.at + step, {**self.params, **moving}
+        drawn = self.given["x"][:, now], self.given["y"][:, now], now, self._masks(now)
+        return cohort_losses(self.method, self.task, weights, self.start, *drawn)
+
+    def slopes(self, moving: Params, step: int, into: Params) -> tuple[Tensor, Params]:
+        """Return the same with its gradient, as the method writes it out."""
+        now, weights = self.at + step, {**self.params, **moving}
+        entropy = partial(losses_and_slopes, self.task.target, kept=self._masks(now))
+        if self.method.minimises_cross_entropy:
+            # Then its gradient is all, and what it does not move needs none.
+            entropy = partial(entropy, wanted=[*moving], into=into)
+        context = Context(self.start.own, self.start.shared)
+        return self.method.cohort_slopes(weights, context, self._batches(now), entropy)
+
+    def _masks(self, now: int) -> Tensor | None:
+        return self.given["kept"][:, now] if "kept" in self.given else None
+
+    def _batches(self, now: int) -> tuple[Samples, ...]:
+        x, y = self.given["x"], self.given["y"]
+        if "share" in self.given:
+            return tuple(Weighted(x, y, share) for share in self.given["share"][:, now].unbind(1))
+        both = x[:, now].unbind(1), y[:, now].unbind(1)
+        return tuple(Samples(*one) for one in zip(*both, strict=True))
 
 
 def cohort_losses(

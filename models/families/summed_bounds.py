@@ -14,6 +14,7 @@ from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.mixed_effects import Supports, bounds, sums, supports
 from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.state import Params, State, gather, repeat
 from latecomer.models.task.task import Task
 
@@ -92,6 +93,13 @@ class SummedBounds(Method, ABC):
         """Return the mean loss on all support, served; nothing moves it within the round."""
         still = 0 * (params["coefficients"].sum() + params["log_tau"].sum())
         return context.own["loss"] + still
+
+    def cohort_slopes(
+        self, params: Params, context: Context, batches: tuple[Samples, ...], entropy: Entropy
+    ) -> tuple[Tensor, Params]:
+        """Return the loss of every client; nothing moves it within the round."""
+        still = {name: torch.zeros_like(value) for name, value in params.items()}
+        return context.own["loss"], still
 
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -9,18 +10,14 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import choice, number
-from latecomer.models.engine.method import (
-    Context,
-    Finish,
-    Personalization,
-    Start,
-)
+from latecomer.models.engine.method import Context, Finish, Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
 from latecomer.models.task import client_axis
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import Params, State, detached, part, row
+from latecomer.models.task.dense_slopes import Entropy
+from latecomer.models.task.state import Params, State, detached, nest, part, row
 from latecomer.models.task.task import Task
 
 
@@ -120,6 +117,18 @@ class APFL(PersonalWeights):
         mixture = mixed(context.own["alpha"], part(params, OWN), detached(w))
         return task.loss(w, x, y) + task.loss(mixture, x, y)
 
+    def cohort_slopes(
+        self, params: Params, context: Context, batches: tuple[Samples, ...], entropy: Entropy
+    ) -> tuple[Tensor, Params]:
+        """Return the objective of every client, and its gradient."""
+        v, alpha = part(params, OWN), context.own["alpha"]
+        w = {name: params[name] for name in v}
+        at_w, of_w = entropy(w, batches[0])
+        at_mixture, slopes = entropy(mixed(alpha, v, w), batches[0])
+        # The mixture moves by alpha times what v moves.
+        of_v = {k: s * alpha.view(-1, *(1,) * (s.dim() - 1)) for k, s in slopes.items()}
+        return at_w + at_mixture, of_w | nest(OWN, of_v)
+
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
     ) -> Finish:
@@ -141,11 +150,8 @@ class APFL(PersonalWeights):
 
     def tuning(self, task: Task, state: State) -> Tuning:
         """Return the training of a ``v`` from the global weights, which it is mixed with."""
-        w, rule = part(state.server, "target"), self.local.at(self.novel_lr)
-
-        def mixture(v: Params) -> Params:
-            return mixed(self.alpha, v, w)
-
+        rule = self.local.at(self.novel_lr)
+        mixture = partial(mixed, self.alpha, w=part(state.server, "target"))
         return Tuning(rule, self.finetune_steps, self.finetune_batch_size, applied=mixture)
 
 

@@ -11,8 +11,9 @@ from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
 from latecomer.models.task.clients import Samples
-from latecomer.models.task.objectives import half_squared_distance
-from latecomer.models.task.state import Params, State, part
+from latecomer.models.task.dense_slopes import Entropy
+from latecomer.models.task.objectives import half_squared_distance, half_squared_distances
+from latecomer.models.task.state import Params, State, nest, part
 from latecomer.models.task.task import Task
 
 
@@ -72,6 +73,17 @@ class Ditto(PersonalWeights):
         w = {name: params[name] for name in task.shapes}
         tie = self.lam * half_squared_distance(v, context.shared)
         return task.loss(w, x, y) + task.loss(v, x, y) + tie
+
+    def cohort_slopes(
+        self, params: Params, context: Context, batches: tuple[Samples, ...], entropy: Entropy
+    ) -> tuple[Tensor, Params]:
+        """Return the objective of every client, and its gradient."""
+        v = part(params, OWN)
+        w = {name: params[name] for name in v}
+        (at_w, of_w), (at_v, of_v) = entropy(w, batches[0]), entropy(v, batches[0])
+        of_v = {k: slope + self.lam * (v[k] - context.shared[k]) for k, slope in of_v.items()}
+        tie = self.lam * half_squared_distances(v, context.shared)
+        return at_w + at_v + tie, of_w | nest(OWN, of_v)
 
     def served(self, task: Task, state: State, index: int) -> Params:
         """Return the client's ``v``."""

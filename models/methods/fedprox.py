@@ -10,8 +10,9 @@ from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.task.clients import Samples
-from latecomer.models.task.objectives import half_squared_distance
-from latecomer.models.task.state import Params
+from latecomer.models.task.dense_slopes import Entropy
+from latecomer.models.task.objectives import half_squared_distance, half_squared_distances
+from latecomer.models.task.state import Params, add
 from latecomer.models.task.task import Task
 
 
@@ -56,13 +57,17 @@ class FedProx(AveragedWeights):
     )
 
     def objective(
-        self,
-        task: Task,
-        params: Params,
-        context: Context,
-        batches: tuple[Samples, ...],
-        step: int,
+        self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
         """Return the loss on the minibatch, and the pull towards the weights that were sent."""
         loss = task.loss(params, batches[0].x, batches[0].labels())
         return loss + self.mu * half_squared_distance(params, context.shared)
+
+    def cohort_slopes(
+        self, params: Params, context: Context, batches: tuple[Samples, ...], entropy: Entropy
+    ) -> tuple[Tensor, Params]:
+        """Return the objective of every client, and its gradient."""
+        losses, slopes = entropy(params, batches[0])
+        pull = {key: self.mu * (value - context.shared[key]) for key, value in params.items()}
+        distances = half_squared_distances(params, context.shared)
+        return losses + self.mu * distances, add(slopes, pull)

@@ -1,5 +1,6 @@
 """Per-FedAvg: a global model that is good after a step of fine-tuning."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.averaged_weights import GlobalWeights
 from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.clients import Samples
+from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.state import Params, State, detached
 from latecomer.models.task.task import Task
 
@@ -93,43 +95,57 @@ class PerFedAvg(FineTuned, GlobalWeights):
         return LocalSGD(self.outer_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
 
     def objective(
-        self,
-        task: Task,
-        params: Params,
-        context: Context,
-        batches: tuple[Samples, ...],
-        step: int,
+        self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
         """Return the loss on the second batch after a step on the first (held constant).
 
         The Hessian-free term adds nothing to the value, only to the gradient.
         """
+
+        def gradient(at: Params, of: Samples) -> Params:
+            return context.gradients(lambda p: task.loss(p, of.x, of.labels()), at)
+
         inner, outer, *third = batches
         here = detached(params)
-        slopes = context.gradients(lambda p: task.loss(p, inner.x, inner.labels()), here)
+        slopes = gradient(here, inner)
         adapted = {key: value - self.inner_lr * slopes[key] for key, value in params.items()}
         loss = task.loss(adapted, outer.x, outer.labels())
         for batch in third:
-            curved = self._hessian_part(task, here, detached(adapted), context, outer, batch)
+            curved = self._hessian_part(here, gradient(detached(adapted), outer), batch, gradient)
             moves = [(curved[k] * (value - here[k])).sum() for k, value in params.items()]
             loss = loss - self.inner_lr * torch.stack(moves).sum()
         return loss
 
+    def cohort_slopes(
+        self, params: Params, context: Context, batches: tuple[Samples, ...], entropy: Entropy
+    ) -> tuple[Tensor, Params]:
+        """Return the loss of every client after the step, and its gradient."""
+
+        def gradient(at: Params, of: Samples) -> Params:
+            return entropy(at, of)[1]
+
+        inner, outer, *third = batches
+        first = gradient(params, inner)
+        adapted = {key: value - self.inner_lr * first[key] for key, value in params.items()}
+        losses, ahead = entropy(adapted, outer)
+        slopes = ahead
+        for batch in third:
+            curved = self._hessian_part(params, ahead, batch, gradient)
+            slopes = {key: value - self.inner_lr * curved[key] for key, value in slopes.items()}
+        return losses, slopes
+
     def _hessian_part(
         self,
-        task: Task,
         here: Params,
-        adapted: Params,
-        context: Context,
-        outer: Samples,
+        slopes: Params,
         third: Samples,
+        gradient: Callable[[Params, Samples], Params],
     ) -> Params:
-        """Return the Hessian at ``here`` times the gradient at ``adapted``, by a difference."""
-        slopes = context.gradients(lambda p: task.loss(p, outer.x, outer.labels()), adapted)
+        """Return the Hessian at ``here`` times ``slopes``, by a difference of gradients."""
 
         def beside(length: float) -> Params:
             point = {key: value + length * slopes[key] for key, value in here.items()}
-            return context.gradients(lambda p: task.loss(p, third.x, third.labels()), point)
+            return gradient(point, third)
 
         ahead, behind = beside(self.hf_delta), beside(-self.hf_delta)
         return {key: (ahead[key] - behind[key]) / (2 * self.hf_delta) for key in here}

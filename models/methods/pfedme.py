@@ -1,6 +1,8 @@
 """pFedMe: personal models tied to the global one by a Moreau envelope."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -15,12 +17,12 @@ from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import GlobalWeights
 from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.objectives import half_squared_distance
+from latecomer.models.task.dense_slopes import Entropy
+from latecomer.models.task.objectives import half_squared_distance, half_squared_distances
 from latecomer.models.task.state import Params, State, detached, nest, part, row, subtract
 from latecomer.models.task.task import Task
 
 _OWN = "theta_i"  # Section of a client's personal weights, beside those of its w.
-_UNCLIPPED = 1e30  # A norm that is never reached, and still a float32.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +36,8 @@ class PFedMe(FineTuned, GlobalWeights):
     Moreau envelope, ``w -= local_lr * lam * (w - theta)``. The server moves a share ``beta`` of
     the way to the cohort's mean ``w``; no step has momentum or clipping.
 
-    In the published code all clients train in every round, and only the mean is over those
-    selected: every ``theta`` is a round old at most. Here the cohort alone trains, and ``thetas``
-    says what a seen client is served. A newcomer is served the ``theta`` that SGD on its whole
-    support finds for the global weights.
+    The cohort alone trains (in the published code all clients do); ``thetas`` says what a seen
+    client is served, a newcomer the ``theta`` that SGD on its support finds for the global weights.
 
     Attributes
     ----------
@@ -46,12 +46,11 @@ class PFedMe(FineTuned, GlobalWeights):
     inner_steps, inner_lr, inner_weight_decay, local_lr : int, float, float, float
         Steps of ``theta``, and of ``w``; either rate times ``lam`` should stay below 1.
     thetas : str
-        ``kept`` serves a seen client the ``theta`` its last round ended with, tied to the weights
-        of that round; ``refit`` fits it to the present global weights, as a newcomer's is: nearer
-        to the published code, at ``finetune_steps`` steps a client and check.
+        ``kept`` serves a seen client the ``theta`` its last round ended with; ``refit`` fits it to
+        the present global weights, as a newcomer's is, which is nearer to the published code.
     novel_lr, finetune_steps, finetune_batch_size, clip_norm : float or None, int, int, float
-        Of fitting a ``theta`` by plain SGD when a client is served: rate (None: ``inner_lr``),
-        steps (published: 20 epochs, 260 for 100 clients of CIFAR-10), batch size and clipping.
+        Of fitting a ``theta`` when a client is served: rate (None: ``inner_lr``), steps (published:
+        20 epochs, 260 for 100 clients of CIFAR-10), batch size and clipping.
     """
 
     lam: float = number(15.0, above=0)
@@ -92,8 +91,8 @@ class PFedMe(FineTuned, GlobalWeights):
 
     @property
     def local(self) -> LocalSGD:
-        """The rule of a local step: ``w`` and ``theta`` move by the objective's gradients."""
-        return LocalSGD(self.local_lr, momentum=0.0, weight_decay=0.0, clip=_UNCLIPPED)
+        """The rule of a local step: ``w`` and ``theta`` move by the gradients, never clipped."""
+        return LocalSGD(self.local_lr, momentum=0.0, weight_decay=0.0, clip=1e30)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return random global weights, and clients that have no ``theta`` yet."""
@@ -112,18 +111,32 @@ class PFedMe(FineTuned, GlobalWeights):
         self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
         """Return the envelope at ``w``, plus a 0 whose gradient moves ``theta`` by its steps."""
-        x, y = batches[0].x, batches[0].labels()
-        w = {name: params[name] for name in task.shapes}
-        moving, centre = part(params, _OWN), detached(w)
-        theta = here = detached(moving)
-        for _ in range(self.inner_steps):
-            slopes = context.gradients(lambda p: task.loss(p, x, y), theta)
-            for k, v in theta.items():
-                slopes[k] = slopes[k] + self.lam * (v - centre[k]) + self.inner_weight_decay * v
-            theta = {k: v - self.inner_lr * slopes[k].detach() for k, v in theta.items()}
+        x, y, moving = batches[0].x, batches[0].labels(), part(params, _OWN)
+        w, here = {name: params[name] for name in moving}, detached(moving)
+        loss = partial(task.loss, x=x, y=y)
+        theta = self._inner_steps(here, detached(w), partial(context.gradients, loss))
         way = [((here[k] - theta[k]) * (v - here[k])).sum() for k, v in moving.items()]
         tie = self.lam * half_squared_distance(w, theta)
-        return task.loss(theta, x, y) + tie + torch.stack(way).sum() / self.local_lr
+        return loss(theta) + tie + torch.stack(way).sum() / self.local_lr
+
+    def cohort_slopes(
+        self, params: Params, context: Context, batches: tuple[Samples, ...], entropy: Entropy
+    ) -> tuple[Tensor, Params]:
+        """Return the envelope of every client at ``w``, and the way of ``theta`` as a gradient."""
+        here = part(params, _OWN)
+        w = {name: params[name] for name in here}
+        theta = self._inner_steps(here, w, lambda at: entropy(at, batches[0])[1])
+        losses = entropy(theta, batches[0])[0] + self.lam * half_squared_distances(w, theta)
+        way = {k: (here[k] - value) / self.local_lr for k, value in theta.items()}
+        return losses, {k: self.lam * (w[k] - theta[k]) for k in w} | nest(_OWN, way)
+
+    def _inner_steps(self, theta: Params, w: Params, of: Callable[[Params], Params]) -> Params:
+        """Return ``theta`` after steps on a loss, whose gradient is ``of``, with tie and decay."""
+        for _ in range(self.inner_steps):
+            slopes, decay = of(theta), self.inner_weight_decay
+            slopes = {k: slopes[k] + self.lam * (v - w[k]) + decay * v for k, v in theta.items()}
+            theta = {k: v - self.inner_lr * slopes[k].detach() for k, v in theta.items()}
+        return theta
 
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
@@ -146,10 +159,7 @@ class PFedMe(FineTuned, GlobalWeights):
 
     def tuning(self, task: Task, state: State) -> Tuning:
         """Return the training of a ``theta`` tied to the global weights."""
-        weights = part(state.server, "target")
         rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm).at(self.novel_lr)
-
-        def tie(theta: Params) -> Tensor:
-            return self.lam * half_squared_distance(theta, weights)
-
+        weights = part(state.server, "target")
+        tie = partial(half_squared_distance, centre=weights, times=self.lam)
         return Tuning(rule, self.finetune_steps, self.finetune_batch_size, penalty=tie)

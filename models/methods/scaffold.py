@@ -12,6 +12,7 @@ from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.state import Params, State, add, gather, nest, part, subtract
 from latecomer.models.task.task import Task
 
@@ -85,6 +86,13 @@ class Scaffold(AveragedWeights):
         drift = subtract(context.shared, context.own)
         moves = [(drift[key] * (value - value.detach())).sum() for key, value in params.items()]
         return task.loss(params, batches[0].x, batches[0].labels()) + torch.stack(moves).sum()
+
+    def cohort_slopes(
+        self, params: Params, context: Context, batches: tuple[Samples, ...], entropy: Entropy
+    ) -> tuple[Tensor, Params]:
+        """Return the loss of every client, and its corrected gradient."""
+        losses, slopes = entropy(params, batches[0])
+        return losses, add(slopes, subtract(context.shared, context.own))
 
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params

@@ -44,12 +44,25 @@ def gradients(objective: Callable[[Params], Tensor], params: Mapping[str, Tensor
     return dict(zip(point, slopes, strict=True))
 
 
-def half_squared_distance(params: Mapping[str, Tensor], centre: Mapping[str, Tensor]) -> Tensor:
-    """Return ``|params - centre|^2 / 2`` with its graph; a 0-d tensor.
+def half_squared_distance(
+    params: Mapping[str, Tensor], centre: Mapping[str, Tensor], times: float = 1.0
+) -> Tensor:
+    """Return ``times * |params - centre|^2 / 2`` with its graph; a 0-d tensor.
 
     >>> import torch
     >>> half_squared_distance({"a": torch.tensor([3.0, 1.0])}, {"a": torch.zeros(2)}).item()
     5.0
     """
     gaps = [(value - centre[key]).square().sum() for key, value in params.items()]
-    return torch.stack(gaps).sum() / 2
+    return times * (torch.stack(gaps).sum() / 2)
+
+
+def half_squared_distances(params: Mapping[str, Tensor], centre: Mapping[str, Tensor]) -> Tensor:
+    """Return every client's ``|params - centre|^2 / 2``, of weights ``[c, ...]``; ``[c]``.
+
+    >>> import torch
+    >>> half_squared_distances({"a": torch.tensor([[3.0], [1.0]])}, {"a": torch.ones(1)}).tolist()
+    [2.0, 0.0]
+    """
+    gaps = [(value - centre[key]).reshape(len(value), -1) for key, value in params.items()]
+    return torch.cat(gaps, dim=1).square().sum(1) / 2
