@@ -23,6 +23,7 @@ from latecomer.models.task.state import Params, State, detached, nest, part, row
 from latecomer.models.task.task import Task
 
 _OWN = "theta_i"  # Section of a client's personal weights, beside those of its w.
+_UNCLIPPED = 1e30  # A norm that is never reached, and still a float32.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,10 @@ class PFedMe(FineTuned, GlobalWeights):
     Moreau envelope, ``w -= local_lr * lam * (w - theta)``. The server moves a share ``beta`` of
     the way to the cohort's mean ``w``; no step has momentum or clipping.
 
-    The cohort alone trains (in the published code all clients do); ``thetas`` says what a seen
-    client is served, a newcomer the ``theta`` that SGD on its support finds for the global weights.
+    In the published code all clients train in every round, and only the mean is over those
+    selected: every ``theta`` is a round old at most. Here the cohort alone trains, and ``thetas``
+    says what a seen client is served. A newcomer is served the ``theta`` that SGD on its whole
+    support finds for the global weights.
 
     Attributes
     ----------
@@ -46,11 +49,12 @@ class PFedMe(FineTuned, GlobalWeights):
     inner_steps, inner_lr, inner_weight_decay, local_lr : int, float, float, float
         Steps of ``theta``, and of ``w``; either rate times ``lam`` should stay below 1.
     thetas : str
-        ``kept`` serves a seen client the ``theta`` its last round ended with; ``refit`` fits it to
-        the present global weights, as a newcomer's is, which is nearer to the published code.
+        ``kept`` serves a seen client the ``theta`` its last round ended with, tied to the weights
+        of that round; ``refit`` fits it to the present global weights, as a newcomer's is: nearer
+        to the published code, at ``finetune_steps`` steps a client and check.
     novel_lr, finetune_steps, finetune_batch_size, clip_norm : float or None, int, int, float
-        Of fitting a ``theta`` when a client is served: rate (None: ``inner_lr``), steps (published:
-        20 epochs, 260 for 100 clients of CIFAR-10), batch size and clipping.
+        Of fitting a ``theta`` by plain SGD when a client is served: rate (None: ``inner_lr``),
+        steps (published: 20 epochs, 260 for 100 clients of CIFAR-10), batch size and clipping.
     """
 
     lam: float = number(15.0, above=0)
@@ -91,8 +95,8 @@ class PFedMe(FineTuned, GlobalWeights):
 
     @property
     def local(self) -> LocalSGD:
-        """The rule of a local step: ``w`` and ``theta`` move by the gradients, never clipped."""
-        return LocalSGD(self.local_lr, momentum=0.0, weight_decay=0.0, clip=1e30)
+        """The rule of a local step: ``w`` and ``theta`` move by the objective's gradients."""
+        return LocalSGD(self.local_lr, momentum=0.0, weight_decay=0.0, clip=_UNCLIPPED)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return random global weights, and clients that have no ``theta`` yet."""
