@@ -23,7 +23,6 @@ from latecomer.models.task.state import Params, State, detached, nest, part, row
 from latecomer.models.task.task import Task
 
 _OWN = "theta_i"  # Section of a client's personal weights, beside those of its w.
-_UNCLIPPED = 1e30  # A norm that is never reached, and still a float32.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +36,8 @@ class PFedMe(FineTuned, GlobalWeights):
     Moreau envelope, ``w -= local_lr * lam * (w - theta)``. The server moves a share ``beta`` of
     the way to the cohort's mean ``w``; no step has momentum or clipping.
 
-    In the published code all clients train in every round, and only the mean is over those
-    selected: every ``theta`` is a round old at most. Here the cohort alone trains, and ``thetas``
-    says what a seen client is served. A newcomer is served the ``theta`` that SGD on its whole
-    support finds for the global weights.
+    The cohort alone trains (in the published code all clients do); ``thetas`` says what a seen
+    client is served, a newcomer the ``theta`` that SGD on its support finds for the global weights.
 
     Attributes
     ----------
@@ -95,8 +92,8 @@ class PFedMe(FineTuned, GlobalWeights):
 
     @property
     def local(self) -> LocalSGD:
-        """The rule of a local step: ``w`` and ``theta`` move by the objective's gradients."""
-        return LocalSGD(self.local_lr, momentum=0.0, weight_decay=0.0, clip=_UNCLIPPED)
+        """The rule of a local step: ``w`` and ``theta`` move by the gradients, never clipped."""
+        return LocalSGD(self.local_lr, momentum=0.0, weight_decay=0.0, clip=1e30)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return random global weights, and clients that have no ``theta`` yet."""
@@ -164,6 +161,5 @@ class PFedMe(FineTuned, GlobalWeights):
     def tuning(self, task: Task, state: State) -> Tuning:
         """Return the training of a ``theta`` tied to the global weights."""
         rule = LocalSGD(self.inner_lr, momentum=0.0, clip=self.clip_norm).at(self.novel_lr)
-        weights = part(state.server, "target")
-        tie = partial(half_squared_distance, centre=weights, times=self.lam)
+        tie = partial(half_squared_distance, centre=part(state.server, "target"), times=self.lam)
         return Tuning(rule, self.finetune_steps, self.finetune_batch_size, penalty=tie)
