@@ -126,7 +126,7 @@ def rows_of(data: str) -> Iterator[dict[str, Any]]:
         )
         if when == "after":
             config = replace(TRAIN, rounds=TRAIN.rounds // 5) if seed == PILOT else TRAIN
-            state = train(method, task, seen, config, seed=seed)
+            state = train(method, task, seen, config, seed=seed, path="serial")
         else:
             state = initial_state(method, task, seen, TRAIN, seed=seed)
         if objective == "none":
