@@ -1,5 +1,6 @@
 """How many clients to hold out: the function behind ``latecomer plan``, and what it shows."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from latecomer.certify.printed import rounded
 from latecomer.certify.result import Shown
 from latecomer.certify.table import Source, read_losses
 from latecomer.errors import InputError
+from latecomer.wrapping import wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +44,11 @@ class HoldOut(HoldOutPlan, Shown):
 
     def __str__(self) -> str:
         """Return what ``latecomer plan`` prints."""
+        return "\n".join(_short_lines(self))
+
+    @property
+    def in_full(self) -> str:
+        """Return what ``latecomer plan --long`` prints."""
         return "\n".join(plan_lines(self))
 
 
@@ -105,6 +112,29 @@ def plan_hold_out(
         raise
 
 
+def _short_lines(planned: HoldOutPlan) -> list[str]:
+    """Show a plan: figures first, in 80 columns."""
+    equal = f"the least, if all score {rounded(planned.mean, decimals=3)}"
+    figures = {
+        "enough in half of all draws": planned.even_odds,
+        "enough in 9 of 10 draws": planned.likely,
+        equal: planned.floor,
+    }
+    lines = [
+        "Clients to hold out for a mean loss certified to be at most"
+        f" {rounded(planned.target, decimals=3)}"
+    ]
+    for about, clients in figures.items():
+        reached = f"none up to {planned.clients}" if clients is None else str(clients)
+        whose = "   by any deterministic rule" if about == equal else ""
+        lines.append(f"  {about:<34} {reached}{whose}")
+    lines += wrapped(f"Settled beforehand: rule {planned.rule}, delta {planned.delta:g}.")
+    lines += wrapped(f"Supposed: {_guessed(planned).removeprefix('if ')}.")
+    for said in _remarks(planned):
+        lines += wrapped(said)
+    return [*lines, "In full sentences: --long (in_full)."]
+
+
 def plan_lines(planned: HoldOutPlan) -> list[str]:
     """Show a plan."""
     lines = [
@@ -115,18 +145,22 @@ def plan_lines(planned: HoldOutPlan) -> list[str]:
         f"  {_reached(planned.floor, planned)}  at least by any deterministic rule, if all score"
         f" {rounded(planned.mean, decimals=3)}",
     ]
+    return [*lines, *_remarks(planned)]
+
+
+def _remarks(planned: HoldOutPlan) -> Iterator[str]:
+    """Say what the figures stand on."""
     if planned.target <= planned.mean:
-        lines.append("No certificate is below the mean of what clients score.")
+        yield "No certificate is below the mean of what clients score."
     if planned.pilot_clients is not None:
-        lines.append(
+        yield (
             "The pilot's clients have been looked at: hold out others, and take its losses for the"
             " guess they are."
         )
-    return [
-        *lines,
+    yield (
         f"{_simulated(planned)} A wrong guess costs value, not truth: the certificate holds"
-        " whatever clients score.",
-    ]
+        " whatever clients score."
+    )
 
 
 def _guessed(planned: HoldOutPlan) -> str:

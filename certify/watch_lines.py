@@ -1,40 +1,93 @@
 """What is said of clients that keep arriving, after the last of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from latecomer.certify.ledger import IF_ONLY, Ledger
 from latecomer.certify.printed import rounded
 from latecomer.certify.sentence_parts import WATCH
 from latecomer.certify.sentences import statement
 from latecomer.certify.watching import Moment, WatchPlan, first_alarm, voided_in
+from latecomer.certify.words import chance
+from latecomer.wrapping import wrapped
+
+_AFTER = "After an alarm clients may be of another population: the certificates are about one."
+
+
+_VALID = (
+    "the clients arrive independently from one population and none is left out (in a finite pool a"
+    " newcomer makes up for those before)",
+    "they played no part in training or in choosing the model",
+)
+_OF_LEDGER = (
+    "A ledger's owner can write it anew, or keep several and show the best. Send somebody the"
+    " plan's hash before the first client, and the last hash when you stop: then what was written"
+    f" anew shows. What is certified holds {IF_ONLY}."
+)
+
+
+def short_end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None) -> list[str]:
+    """Say what is proved by now and what has to hold: figures first, in 80 columns."""
+    lines = []
+    if moments:
+        last = moments[-1]
+        clients = "1 client" if len(moments) == 1 else f"{len(moments)} clients"
+        bound = rounded(last.certificate, decimals=3, up=True)
+        empty = "says nothing: the largest loss" if last.certificate >= plan.loss_max else ""
+        said = empty or f"in {chance(plan.delta)} of streams, at any time"
+        lines += [
+            f"{clients}, mean loss {rounded(last.mean, decimals=3)}",
+            f"  {'mean loss of clients still to come':<34} <= {bound}   {said}",
+        ]
+    if plan.threshold is not None:
+        lines += _short_alarms(plan, plan.threshold, moments)
+    lines += wrapped(f"Settled before the first loss: {_settled(plan)}.")
+    for said in _ended(plan, moments):
+        lines += wrapped(said)
+    lines.append("Valid if")
+    for assumed in (*_VALID, f"losses lie in [0, {plan.loss_max:g}]"):
+        lines += wrapped(assumed, "  - ", "    ")
+    if kept is not None:
+        for said in _ledger_lines(kept):
+            lines += wrapped(said)
+        lines += [*_hashes(kept), *wrapped(_OF_LEDGER)]
+    return [*lines, "In full sentences: --long (in_full)."]
+
+
+def _short_alarms(plan: WatchPlan, threshold: float, moments: Sequence[Moment]) -> Iterator[str]:
+    alarms = {
+        f"evidence at {1 / plan.alpha:.6g}": f"ever falsely: at most {100 * plan.alpha:.6g}%",
+        f"restarted at {plan.run_length}": f"falsely once in {plan.run_length} clients or more",
+    }
+    rung = first_alarm(plan, moments)
+    yield f"Alarms, false while newcomers score at most {threshold:g} in expectation:"
+    for (alarm, promise), at in zip(alarms.items(), rung, strict=True):
+        state = "has not rung" if at is None else f"RANG AT CLIENT {at}"
+        yield from wrapped(f"  {alarm:<20} {state} ({promise})", further="      ")
+    if any(at is not None for at in rung):
+        yield from wrapped(_AFTER)
 
 
 def end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None) -> list[str]:
-    """Say what was planned, what is proved by now, and what has to hold."""
+    """Say what was planned, what is proved by now, and what has to hold, in full sentences."""
     lines = [f"Plan, to be fixed before the first loss is seen: {_settled(plan)}."]
     if moments:
         lines.append(said_of_last(plan, moments[-1]))
     if plan.threshold is not None:
         lines += _alarm_lines(plan, plan.threshold, moments)
-    ended = voided_in(plan, moments)
-    if ended is not None:
-        lines.append(ended.sentence(rounded(ended.value, decimals=3, up=True)))
-    lines.append(
-        "Holds if: the clients arrive independently from one population and none is left out (in a"
-        " finite pool a newcomer makes up for those before); they played no part in training or in"
-        f" choosing the model; losses lie in [0, {plan.loss_max:g}]."
-    )
+    lines += _ended(plan, moments)
+    lines.append(f"Holds if: {'; '.join(_VALID)}; losses lie in [0, {plan.loss_max:g}].")
     if kept is not None:
-        lines += [
-            *_ledger_lines(kept),
-            f"Plan's hash {kept.plan_hash}",
-            f"Last hash   {kept.last_hash}",
-            "Who can write a ledger can write it anew, or keep several and show the best: the"
-            " plan's hash, given away before the first client, proves that the plan came first; the"
-            " last hash, that nothing was taken off. What is certified holds"
-            f" {IF_ONLY}.",
-        ]
+        lines += [*_ledger_lines(kept), *_hashes(kept), _OF_LEDGER]
     return lines
+
+
+def _ended(plan: WatchPlan, moments: Sequence[Moment]) -> list[str]:
+    ended = voided_in(plan, moments)
+    return [] if ended is None else [ended.sentence(rounded(ended.value, decimals=3, up=True))]
+
+
+def _hashes(kept: Ledger) -> list[str]:
+    return [f"Plan's hash {kept.plan_hash}", f"Last hash   {kept.last_hash}"]
 
 
 def _ledger_lines(kept: Ledger) -> list[str]:
@@ -99,7 +152,5 @@ def _alarm_lines(plan: WatchPlan, threshold: float, moments: Sequence[Moment]) -
             f"{promise} while newcomers score at most {threshold:g} in expectation; {state}."
         )
     if any(rung is not None for rung in first_alarm(plan, moments)):
-        lines.append(
-            "After an alarm clients may be of another population: the certificates are about one."
-        )
+        lines.append(_AFTER)
     return lines

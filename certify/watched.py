@@ -9,7 +9,7 @@ from latecomer.certify.arriving_points import missed_in_order
 from latecomer.certify.result import Shown
 from latecomer.certify.table import Source, read_in_order
 from latecomer.certify.voided import Voided, told_of
-from latecomer.certify.watch_lines import end_lines, said_of_last
+from latecomer.certify.watch_lines import end_lines, said_of_last, short_end_lines
 from latecomer.certify.watching import (
     Moment,
     WatchPlan,
@@ -64,6 +64,11 @@ class Watched(Shown):
 
     def __str__(self) -> str:
         """Return the last lines that ``latecomer watch`` prints."""
+        return "\n".join(short_end_lines(self.plan, self.moments, None))
+
+    @property
+    def in_full(self) -> str:
+        """Return them as ``latecomer watch --long`` prints them."""
         return "\n".join(end_lines(self.plan, self.moments, None))
 
 

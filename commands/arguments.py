@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 teach_old_typer()
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Long = Annotated[bool, typer.Option("--long", help="Say every statement in a full sentence.")]
 
 
 def _reader(option: str, kind: type[float], legal: str) -> Callable[[Any], Any]:

@@ -10,7 +10,7 @@ import typer
 
 import latecomer
 from latecomer.checks import output_file
-from latecomer.commands.arguments import Json, numbers, real_option, whole_option
+from latecomer.commands.arguments import Json, Long, numbers, real_option, whole_option
 from latecomer.errors import InputError, nearest
 from latecomer.wrapping import wrapped
 
@@ -95,7 +95,6 @@ Trust = Annotated[
     bool,
     typer.Option("--trust", help="Use --rule file.py:name without simulating its coverage."),
 ]
-Long = Annotated[bool, typer.Option("--long", help="Say every statement in a full sentence.")]
 Report = Annotated[str | None, typer.Option(metavar="FILE", help="Write a page, one HTML file.")]
 Score = Annotated[
     str | None,

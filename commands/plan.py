@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from latecomer.commands.arguments import Json, real_option, whole_option
+from latecomer.commands.arguments import Json, Long, real_option, whole_option
 
 
 def plan_hold_out(
@@ -31,6 +31,7 @@ def plan_hold_out(
         typer.Option(help="blend, product, product_mixture, chernoff_kl or betting_mixture."),
     ] = "blend",
     seed: Annotated[int, whole_option("--seed", "Draws the simulated losses.")] = 0,
+    long: Long = False,
     as_json: Json = False,
 ) -> None:
     """Plan how many clients to hold out for a certificate.
@@ -42,4 +43,4 @@ def plan_hold_out(
 
     asked: dict[str, Any] = {"clients": clients, "delta": delta, "rule": rule, "seed": seed}
     plan = planned(target, expect=expect, sd=sd, pilot=pilot, hopeless=hopeless, **asked)
-    typer.echo(plan.to_json() if as_json else str(plan))
+    typer.echo(plan.to_json() if as_json else plan.in_full if long else str(plan))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from latecomer.checks import output_file
-from latecomer.commands.arguments import Json, real_option, whole_option
+from latecomer.commands.arguments import Json, Long, real_option, whole_option
 from latecomer.errors import InputError
 
 _SETTLED = ("rule", "delta", "loss_max", "threshold", "alpha", "run_length", "sets")
@@ -59,6 +59,7 @@ def watch(
     ] = None,
     run_length: RunLength = None,
     sets: SetsBelow = None,
+    long: Long = False,
     as_json: Json = False,
 ) -> None:
     """Certify clients that keep arriving, after every one of them.
@@ -78,7 +79,7 @@ def watch(
         raise InputError("--model needs --plan: the ledger keeps the model's hash")
     place = ledger or (file.with_name(f"{file.name}.ledger") if plan is not None else None)
     output_file("--ledger", place, [file, plan, model], grows=True)
-    watch_file(file, settled, ledger=place, model=model, once=once, as_json=as_json)
+    watch_file(file, settled, ledger=place, model=model, once=once, long=long, as_json=as_json)
 
 
 def verify(
@@ -89,6 +90,7 @@ def verify(
         str | None,
         typer.Option(metavar="HASH", help="Kept elsewhere: of the plan's line, or a later one."),
     ] = None,
+    long: Long = False,
     as_json: Json = False,
 ) -> None:
     """Verify a ledger, its chain and every number, from the file alone.
@@ -98,4 +100,4 @@ def verify(
     """
     from latecomer.commands.watch_display import show_verified
 
-    show_verified(ledger, expect=expect, as_json=as_json)
+    show_verified(ledger, expect=expect, long=long, as_json=as_json)

@@ -22,7 +22,7 @@ from latecomer.certify.ledger import (
 )
 from latecomer.certify.printed import rounded
 from latecomer.certify.voided import Voided, told_of
-from latecomer.certify.watch_lines import end_lines
+from latecomer.certify.watch_lines import end_lines, short_end_lines
 from latecomer.certify.watching import (
     Arrival,
     Moment,
@@ -37,8 +37,9 @@ from latecomer.certify.watching import (
 )
 from latecomer.commands.tables import show_json
 from latecomer.errors import InputError
+from latecomer.wrapping import WIDTH, wrapped
 
-_RULER = 40
+_CLIENT = 12
 
 
 def plan_of(path: Path | None, options: Mapping[str, Any]) -> WatchPlan:
@@ -58,6 +59,7 @@ def watch_file(
     ledger: Path | None,
     model: Path | None,
     once: bool,
+    long: bool,
     as_json: bool,
 ) -> None:
     """Show what is certified after every client, now and as the file grows; keep it in a ledger.
@@ -69,7 +71,8 @@ def watch_file(
     with ExitStack() as held:
         handle, kept = _opened(held, ledger, plan, model)
         if kept is not None and not kept.moments and not as_json:
-            typer.echo(f"Plan's hash {kept.plan_hash}, to be given away before the first client")
+            typer.echo(f"Plan's hash {kept.plan_hash}")
+            typer.echo("Give it away before the first client arrives.")
         try:
             read = reader_of(plan.sets)
             for arrivals in arrivals_of(file, loss_max=plan.loss_max, once=once, read=read):
@@ -93,9 +96,9 @@ def watch_file(
                 # Ctrl-C may have come just after a line was written: read the file.
                 kept = read_ledger(ledger)
                 moments = list(kept.moments)
-            _show_end(plan, moments, kept, as_json)
+            _show_end(plan, moments, kept, long=long, as_json=as_json)
             raise KeyboardInterrupt(f"stopped after {_clients(len(moments))}") from None
-        _show_end(plan, moments, kept, as_json)
+        _show_end(plan, moments, kept, long=long, as_json=as_json)
 
 
 def _opened(
@@ -107,7 +110,7 @@ def _opened(
     return held.enter_context(writing(ledger, plan, model=told))
 
 
-def show_verified(path: Path, *, expect: str | None, as_json: bool) -> None:
+def show_verified(path: Path, *, expect: str | None, long: bool, as_json: bool) -> None:
     """Show that a ledger is valid, or refuse it in one line."""
     kept = verify_ledger(path, expect=expect)
     if as_json:
@@ -129,13 +132,12 @@ def show_verified(path: Path, *, expect: str | None, as_json: bool) -> None:
             }
         )
         return
-    typer.echo(
-        f"{path}: {_clients(len(kept.moments))}; chain, plan and every number hold, {IF_ONLY}."
-    )
+    told = [f"{path}: {_clients(len(kept.moments))}; chain, plan and every number hold, {IF_ONLY}."]
     if expect is not None:
-        typer.echo(f"The hash expected is that of {_line_of(kept, expect.lower())}.")
-    for line in end_lines(kept.plan, kept.moments, kept):
-        typer.echo(line)
+        told.append(f"The hash expected is that of {_line_of(kept, expect.lower())}.")
+    for said in told:
+        typer.echo("\n".join([said] if long else wrapped(said)))
+    _show_end(kept.plan, kept.moments, kept, long=long, as_json=False)
 
 
 def _line_of(kept: Ledger, digest: str) -> str:
@@ -182,40 +184,58 @@ def _show_rows(
             typer.echo(json.dumps(told, allow_nan=False))
             continue
         if place == 1:
-            typer.echo(_header(plan))
+            for line in _header(plan):
+                typer.echo(line)
         typer.echo(_row(plan, moment))
         for name in rings:
-            typer.echo(f"DRIFT ALARM ({name}) at client {place}, {moment.client}")
+            for line in wrapped(f"DRIFT ALARM ({name}) at client {place}, {moment.client}"):
+                typer.echo(line)
     return rung
 
 
-def _header(plan: WatchPlan) -> str:
-    alarms = f"{'evidence':>10} {'restarted':>10}  " if plan.threshold is not None else ""
-    marks = "o mean so far, | mean <=" + (", : threshold" if plan.threshold is not None else "")
-    return f"{'client':<12} {'loss':>6} {'so far':>6} {'mean <=':>8}  {alarms}{marks}"
+def _header(plan: WatchPlan) -> list[str]:
+    """Say what the marks are, then name the columns; the last goes from 0 to the largest loss."""
+    marks = ["o mean loss so far", "| certified mean loss of clients still to come"]
+    alarms = ""
+    if plan.threshold is not None:
+        marks.append(": threshold")
+        alarms = f"{'evidence':>9} {'restarted':>9}  "
+    columns = f"{'client':<{_CLIENT}} {'loss':>6} {'so far':>6} {'mean <=':>8}  {alarms}"
+    end = f"{plan.loss_max:g}"
+    return [*wrapped(", ".join(marks)), f"{columns}0{end:>{_ruler(plan)}}"]
+
+
+def _ruler(plan: WatchPlan) -> int:
+    """Return how many steps the last column has between its two ends."""
+    taken = _CLIENT + len(" 0.000  0.000    0.000  ")
+    if plan.threshold is not None:
+        taken += len("123456789 123456789  ")
+    return WIDTH - taken - 2
 
 
 def _row(plan: WatchPlan, moment: Moment) -> str:
-    name = moment.client if len(moment.client) <= 12 else f"{moment.client[:11]}~"
+    name = moment.client if len(moment.client) <= _CLIENT else f"{moment.client[: _CLIENT - 1]}~"
     plain = "".join(c if c.isprintable() else "?" for c in name)
     alarms = ""
     if moment.evidence is not None and moment.restarted is not None:
-        alarms = f"{moment.evidence:>10.3g} {moment.restarted:>10.3g}  "
+        alarms = f"{moment.evidence:>9.3g} {moment.restarted:>9.3g}  "
     marks = {"o": moment.mean, "|": moment.certificate}
     if plan.threshold is not None:
         marks = {":": plan.threshold} | marks
-    ruler = [" "] * (_RULER + 1)
+    steps = _ruler(plan)
+    ruler = [" "] * (steps + 1)
     for mark, value in marks.items():
-        ruler[round(_RULER * value / plan.loss_max)] = mark
+        ruler[round(steps * value / plan.loss_max)] = mark
     return (
-        f"{plain:<12} {rounded(moment.loss, decimals=3):>6} {rounded(moment.mean, decimals=3):>6}"
+        f"{plain:<{_CLIENT}} {rounded(moment.loss, decimals=3):>6}"
+        f" {rounded(moment.mean, decimals=3):>6}"
         f" {rounded(moment.certificate, decimals=3, up=True):>8}  {alarms}{''.join(ruler)}".rstrip()
     )
 
 
 def _show_end(
-    plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None, as_json: bool
+    plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None, *, long: bool, as_json: bool
 ) -> None:
     if not as_json:
-        for line in end_lines(plan, moments, kept):
+        for line in (end_lines if long else short_end_lines)(plan, moments, kept):
             typer.echo(line)

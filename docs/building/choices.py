@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from inspect import getmodule, isfunction
 from pathlib import Path
 
+import click
+import typer.main
 from python_names import docstring_of, place_of, plain
 from settings import cell, setting_table
 
@@ -12,6 +14,7 @@ import latecomer.reports
 from latecomer.bounds import CATALOGUE
 from latecomer.certify.rule import BEST_OF, DEFAULT_RULE, RULES, rules_for
 from latecomer.commands import entries
+from latecomer.commands.app import app
 from latecomer.commands.entries import RULE_STATES, Described, Setting
 from latecomer.eval.datasets.registry import DATASETS
 from latecomer.eval.results.rows import MEANINGS
@@ -22,6 +25,7 @@ from latecomer.reading.docstrings import documented
 __all__ = [
     "bound_tables",
     "column_table",
+    "command_list",
     "data_set_list",
     "method_list",
     "network_lists",
@@ -49,6 +53,32 @@ def _described(one: Setting) -> Setting:
 def _sentence(text: str) -> str:
     said = cell(text)
     return f"{said[:1].upper()}{said[1:]}{'' if said.endswith(('.', '?')) else '.'}" if said else ""
+
+
+def command_list() -> str:
+    """Return every command with what it does and lines to start from.
+
+    Examples
+    --------
+    >>> "## latecomer status" in command_list().splitlines()
+    True
+    """
+    return "\n\n".join(
+        f"## {name}\n\n{does}\n\n{lines}"
+        for name, does, lines in _commands(typer.main.get_command(app), "latecomer")
+    )
+
+
+def _commands(group: click.Command, called: str) -> Iterator[tuple[str, str, str]]:
+    for name, command in getattr(group, "commands", {}).items():
+        full = f"{called} {name}"
+        if hasattr(command, "commands"):
+            yield from _commands(command, full)
+            continue
+        epilog = command.epilog or ""
+        does = " ".join((command.help or "").partition("\n\n")[0].split())
+        lines = epilog.partition("Examples:\n")[2].splitlines()
+        yield full, does, "\n".join(f"    {line.strip()}" for line in lines)
 
 
 def method_list() -> str:

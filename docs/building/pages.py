@@ -17,6 +17,7 @@ from checks import check_list, check_page
 from choices import (
     bound_tables,
     column_table,
+    command_list,
     data_set_list,
     method_list,
     network_lists,
@@ -41,6 +42,7 @@ CHOICES: Mapping[str, Callable[[], str]] = {
     "bounds": bound_tables,
     "checks": check_list,
     "columns": column_table,
+    "commands": command_list,
     "data sets": data_set_list,
     "methods": method_list,
     "networks": network_lists,

@@ -143,13 +143,16 @@ def test_labels_to_be_predicted_never_reach_the_predictor(folds: int) -> None:
         np.testing.assert_equal(given[folds:], honest[folds:])
 
 
-def test_the_example_of_the_readme_runs(capsys) -> None:
-    page = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
-    (code,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
-    exec(compile(code, "README.md", "exec"), {"clients": CLIENTS})
-    shown = [float(number) for number in capsys.readouterr().out.split()]
-    found = certify_predictor(nearest, CLIENTS, folds=5)
-    assert shown == [found.mean, float(found.certificate), float(found.next_client)]
+def test_the_example_of_the_page_runs(capsys) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "pages" / "any_function.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.DOTALL)
+    given: dict = {}
+    exec(compile(code, page.name, "exec"), given)
+    shown = [float(number) for number in re.findall(r"\d\.\d+", capsys.readouterr().out)]
+    assert [*given["clients"]] == [*CLIENTS]
+    found = certify_predictor(nearest, given["clients"], folds=5, seed=1)
+    values = [found.mean, float(found.certificate), float(found.next_client)]
+    assert shown == [round(value, 3) for value in values]
 
 
 def test_a_loss_of_ones_own() -> None:

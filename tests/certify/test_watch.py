@@ -42,18 +42,62 @@ def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_once_shows_a_line_a_client_and_what_is_proved(losses: str) -> None:
-    header, *rows = text("watch", losses, "--once").splitlines()
-    assert header == "client         loss so far  mean <=  o mean so far, | mean <="
-    assert rows[0] == "ann           0.050  0.050    0.962    o" + " " * 35 + "|"
+    marks, header, *rows = text("watch", losses, "--once").splitlines()
+    assert marks == "o mean loss so far, | certified mean loss of clients still to come"
+    assert header == "client         loss so far  mean <=  0" + " " * 41 + "1"
+    assert rows[0] == "ann           0.050  0.050    0.962    o" + " " * 37 + "|"
     assert rows[4].startswith("eve           0.080  0.092    0.520      o")
-    assert rows[5] == (
+    assert rows[5:8] == [
+        "5 clients, mean loss 0.092",
+        "  mean loss of clients still to come <= 0.520   in 95% of streams, at any time",
+        "Settled before the first loss: rule product_mixture, delta 0.05.",
+    ]
+    assert rows[8] == "Valid if"
+    assert "none is left out" in rows[9]
+    assert rows[-1] == "In full sentences: --long (in_full)."
+
+
+def test_long_says_it_in_full_sentences(losses: str) -> None:
+    shown = text("watch", losses, "--once", "--long")
+    rows = shown.splitlines()[7:]
+    assert rows[0] == (
         "Plan, to be fixed before the first loss is seen: rule product_mixture, delta 0.05."
     )
-    assert rows[6].startswith("With probability at least 95% over the choice of all clients who")
-    assert "the mean loss over clients still to come, drawn like them" in rows[6]
-    assert "is at most 0.520" in rows[6]
-    assert "none is left out" in rows[7]
-    assert len(rows) == 8
+    assert rows[1].startswith("With probability at least 95% over the choice of all clients who")
+    assert "the mean loss over clients still to come, drawn like them" in rows[1]
+    assert "is at most 0.520" in rows[1]
+    assert "none is left out" in rows[2]
+    assert len(rows) == 3
+    assert shown.endswith(f"{latecomer.watch_losses(losses).in_full}\n")
+    text("watch", losses, "--once", "--plan", "plan.yaml")
+    told = text("verify", "losses.csv.ledger", "--long").splitlines()
+    assert told[1].startswith(
+        "Plan, to be fixed before the first loss is seen: rule product, delta"
+    )
+    asked = ("plan", "--target", ".25", "--pilot", losses)
+    planned = latecomer.plan_hold_out(0.25, pilot=losses)
+    assert text(*asked, "--long") == f"{planned.in_full}\n"
+    assert text(*asked) == f"{planned}\n"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("watch losses.csv --once", "watch losses.csv --once --threshold .02 --run-length 5"),
+        "watch losses.csv --once --threshold .25 --alpha .001 --run-length 12345678",
+        "watch losses.csv --once --rule product --loss-max 1000",
+        "watch losses.csv --once --plan plan.yaml",
+        *("plan --target .25 --expect .17 --sd .09", "plan --target .25 --pilot losses.csv"),
+        "plan --target .3 --pilot losses.csv --hopeless .031 --clients 40 --rule product_mixture",
+    ],
+)
+def test_what_is_printed_fits_80_columns(losses: str, asked: str) -> None:
+    with Path(losses).open("a") as file:
+        file.writelines(f"a client with a long name {i},{i % 2}\n" for i in range(30))
+    shown = text(*asked.split())
+    if "--plan" in asked:
+        shown += text("verify", "losses.csv.ledger")
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
 
 
 def test_a_rule_that_a_client_ends_names_it_and_what_the_default_gives(losses: str) -> None:
@@ -62,9 +106,11 @@ def test_a_rule_that_a_client_ends_names_it_and_what_the_default_gives(losses: s
     said = "Client 'fay' has the largest loss, with which rule product can prove nothing more;"
     default = latecomer.watch_losses(losses)
     shown = text("watch", losses, "--once", "--rule", "product")
-    (line,) = [line for line in shown.splitlines() if line.startswith("Client ")]
-    assert line.startswith(f"{said} product_mixture, the default, would give at most 0.")
-    assert line in str(latecomer.watch_losses(losses, rule="product"))
+    instead = f"{said} product_mixture, the default, would give at most 0."
+    assert instead in " ".join(shown.split())
+    product = latecomer.watch_losses(losses, rule="product")
+    assert str(product) in shown
+    assert instead in product.in_full
     told = {"client": "fay", "rule": "product", "instead": "product_mixture"}
     told["value"] = default.moments[-1].certificate
     assert latecomer.watch_losses(losses, rule="product").to_dict()["voided"] == told
@@ -72,7 +118,7 @@ def test_a_rule_that_a_client_ends_names_it_and_what_the_default_gives(losses: s
     assert ["voided" in json.loads(one) for one in lines] == [False] * 5 + [True] * 41
     assert json.loads(lines[-1])["voided"] == told
     assert default.to_dict()["voided"] is None
-    assert "Client " not in str(default)
+    assert "Client " not in str(default) + default.in_full
     assert default.moments[-1].certificate < default.moments[5].certificate
 
 
@@ -97,12 +143,20 @@ def test_an_alarm_says_what_it_promises(losses: str) -> None:
         *("--alpha", ".1", "--run-length", "5", "--loss-max", "2"),
     ).splitlines()
     assert shown[0].endswith(": threshold")
-    assert shown[3].startswith("DRIFT ALARM (restarted) at client 2, bob")
-    assert (
-        "Alarm at evidence 10: ever rings with probability at most 0.1 while newcomers" in shown[-4]
+    assert shown[4].startswith("DRIFT ALARM (restarted) at client 2, bob")
+    begun = shown.index("Alarms, false while newcomers score at most 0.02 in expectation:")
+    assert shown[begun + 1] == "  evidence at 10       RANG AT CLIENT 5 (ever falsely: at most 10%)"
+    assert shown[begun + 2] == (
+        "  restarted at 5       RANG AT CLIENT 2 (falsely once in 5 clients or more)"
     )
-    assert shown[-3].endswith("in expectation; RANG AT CLIENT 2.")
-    assert "another population" in shown[-2]
+    assert "another population" in shown[begun + 3]
+    settled = {"threshold": 0.02, "alpha": 0.1, "run_length": 5, "loss_max": 2.0}
+    full = latecomer.watch_losses(losses, rule="betting_mixture", **settled).in_full.splitlines()
+    assert (
+        "Alarm at evidence 10: ever rings with probability at most 0.1 while newcomers" in full[-4]
+    )
+    assert full[-3].endswith("in expectation; RANG AT CLIENT 2.")
+    assert "another population" in full[-2]
     quiet = text("watch", losses, "--once", "--threshold", ".4")
     assert quiet.count("has not rung") == 2
     assert "another population" not in quiet
@@ -110,22 +164,24 @@ def test_an_alarm_says_what_it_promises(losses: str) -> None:
 
 def test_a_plan_makes_a_ledger_that_verifies(losses: str) -> None:
     shown = text("watch", losses, "--once", "--plan", "plan.yaml")
-    assert "trained on sixty clients" in shown
+    assert "trained on sixty clients" in " ".join(shown.split())
     kept = verify_ledger("losses.csv.ledger")
     assert f"Plan's hash {kept.plan_hash}" in shown
     assert f"Last hash   {kept.last_hash}" in shown
-    first, *later = shown.splitlines()
-    assert first == f"Plan's hash {kept.plan_hash}, to be given away before the first client"
+    first, why, *later = shown.splitlines()
+    assert first == f"Plan's hash {kept.plan_hash}"
+    assert why == "Give it away before the first client arrives."
     again = text("watch", losses, "--once", "--plan", "plan.yaml")
     assert again.splitlines() == later
     Path("losses.csv").unlink()
     Path("plan.yaml").unlink()
-    head, *rest = text("verify", "losses.csv.ledger").splitlines()
+    one, two, *rest = text("verify", "losses.csv.ledger").splitlines()
+    head = f"{one} {two}"
     assert head == (
         "losses.csv.ledger: 5 clients; chain, plan and every number hold, if this is the only"
         " ledger of this plan, whole and in the order of arrival."
     )
-    assert rest == later[6:]
+    assert rest == later[7:]
     told = json.loads(text("verify", "losses.csv.ledger", "--json"))
     assert told["n_clients"] == 5
     assert told["last_hash"] == kept.last_hash
@@ -155,8 +211,8 @@ def test_a_ledger_names_the_model_and_is_held_to_a_hash_kept_elsewhere(losses: s
     asked = ("watch", losses, "--once", "--plan", "plan.yaml", "--model", "model.pt")
     shown = text(*asked)
     kept = verify_ledger("losses.csv.ledger")
-    assert f"model's hash {kept.head.model}" in shown
-    assert "in 1 reading of the file" in shown
+    assert f"model's hash {kept.head.model}" in " ".join(shown.split())
+    assert "in 1 reading of the file" in " ".join(shown.split())
     for digest, whose in ((kept.plan_hash, "the plan"), (kept.hashes[2], "line 3, client 2")):
         told = text("verify", "losses.csv.ledger", "--expect", digest)
         assert f"The hash expected is that of {whose}." in told
@@ -177,11 +233,11 @@ def test_a_ledger_names_the_model_and_is_held_to_a_hash_kept_elsewhere(losses: s
 
 def test_the_column_of_watch_is_a_mean_and_says_so(losses: str) -> None:
     shown = text("watch", losses, "--once")
-    assert "next" not in shown.splitlines()[0]
+    assert "next" not in "".join(shown.splitlines()[:2])
     assert "loss of the next client" not in shown
     watched = latecomer.watch_losses(losses)
     assert "mean loss over clients still to come" in watched.sentence
-    assert "loss of the next client" not in str(watched)
+    assert "loss of the next client" not in str(watched) + watched.in_full
 
 
 def test_mistakes_are_one_line(losses: str) -> None:
@@ -277,16 +333,25 @@ def test_plan_says_how_many_and_what_is_out_of_reach(losses: str) -> None:
     asked = ("plan", "--target", ".25", "--expect", ".17", "--sd", ".09")
     shown = text(*asked).splitlines()
     found = json.loads(text(*asked, "--json"))
+    assert shown[0] == "Clients to hold out for a mean loss certified to be at most 0.250"
+    assert shown[1] == f"  enough in half of all draws        {found['even_odds']}"
+    assert shown[2] == f"  enough in 9 of 10 draws            {found['likely']}"
+    assert shown[3] == (
+        f"  the least, if all score 0.170      {found['floor']}   by any deterministic rule"
+    )
+    assert text(*asked, "--clients", "20").count("none up to 20") == 3
+    shown = text(*asked, "--long").splitlines()
     assert shown[1] == f"  {found['even_odds']:>5} clients  with probability 1/2"
     assert shown[2] == f"  {found['likely']:>5} clients  with probability 9/10"
     assert shown[3].startswith(f"  {found['floor']:>5} clients  at least by any")
-    few = text(*asked, "--clients", "20")
+    few = text(*asked, "--clients", "20", "--long")
     assert few.count("not reachable with 20 clients") == 3
     never = text("plan", "--target", ".1", "--expect", ".17", "--sd", ".09")
     assert "No certificate is below the mean of what clients score." in never
     pilot = text("plan", "--target", ".25", "--pilot", losses)
-    assert "if they score 0.092 on average (sd 0.079)" in pilot
+    assert "Supposed: they score 0.092 on average (sd 0.079)" in pilot
     assert "hold out others" in pilot
+    pilot = text("plan", "--target", ".25", "--pilot", losses, "--long")
     for said in (shown[-1], few.splitlines()[-1]):
         assert said.startswith(
             "Simulated with Beta losses alone: none of these clients is hopeless"
@@ -298,7 +363,7 @@ def test_plan_says_how_many_and_what_is_out_of_reach(losses: str) -> None:
 
 def test_plan_counts_on_hopeless_clients(losses: str) -> None:
     asked = ("plan", "--target", ".25", "--expect", ".17", "--sd", ".09", "--hopeless", ".02")
-    head, *shown = text(*asked).splitlines()
+    head, *shown = text(*asked, "--long").splitlines()
     assert head.endswith(
         "if 0.02 of them are hopeless (a loss of 1) and the others score 0.170 on average"
         " (sd 0.090), which is 0.187 for all:"
@@ -309,8 +374,10 @@ def test_plan_counts_on_hopeless_clients(losses: str) -> None:
     assert (found["rule"], found["hopeless"]) == ("blend", 0.02)
     assert found["mean"] == pytest.approx(0.1866)
     product = text(*asked, "--rule", "product")
-    assert product.count("not reachable with 500 clients") == 2
-    beside = text("plan", "--target", ".4", "--pilot", losses, "--hopeless", ".05")
+    assert product.count("none up to 500") == 2
+    beside = " ".join(
+        text("plan", "--target", ".4", "--pilot", losses, "--hopeless", ".05").split()
+    )
     assert "the losses of the pilot's 5 clients, beside the hopeless clients" in beside
     never = text("plan", "--target", ".25", "--pilot", losses, "--hopeless", ".3")
     assert "No certificate is below the mean of what clients score." in never
@@ -336,13 +403,13 @@ def test_it_goes_on_as_lines_are_appended_until_ctrl_c(tmp_path: Path, losses: s
     process = started(tmp_path)
     with process:
         assert process.stdout is not None
-        seen = [process.stdout.readline() for _ in range(6)]
+        seen = [process.stdout.readline() for _ in range(7)]
         append(tmp_path, "fay,0.3")
         seen.append(process.stdout.readline())
         process.send_signal(signal.SIGINT)
         rest, err = process.communicate(timeout=30)
     assert seen[-1].startswith("fay           0.300")
-    assert "the mean loss over clients still to come" in rest
+    assert "mean loss of clients still to come <= " in rest
     assert (process.returncode, err) == (130, "latecomer: stopped after 6 clients\n")
 
 

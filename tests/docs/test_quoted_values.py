@@ -2,15 +2,12 @@
 
 import json
 import math
-import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from latecomer import bounds, certify_losses
+from latecomer import bounds
 from latecomer.bounds.binary_kl import kl_inverse_upper
-from latecomer.commands.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "reports" / "reference" / "benchmarks" / "cpu.json"
@@ -103,13 +100,6 @@ def domain_adaptation():
     assert many < 0.1 < few
     yield page, "falls below .1 only from some 2.5 million points on"
     yield "bounds/README.md", f"VC term: {root:.1f} at dimension 50 and 400 points"
-
-
-def losses_of_five_and_thirty():
-    losses = [0.10, 0.05, 0.22, 0.00, 0.13]
-    # Over 256 orders the third decimal is the same for any seed.
-    found = certify_losses({str(i): loss for i, loss in enumerate(losses * 6)}, seed=1)
-    yield "README.md", f"thirty with the same losses give 0{up(found.certificate)}."
 
 
 def rounds():
@@ -252,7 +242,6 @@ def rounds_on_a_gpu():
         routes,
         privacy,
         domain_adaptation,
-        losses_of_five_and_thirty,
         rounds,
         rounds_five_times,
         rounds_on_two_machines,
@@ -262,17 +251,3 @@ def rounds_on_a_gpu():
 def test_pages_quote_what_is_computed(quotes):
     for page, quote in quotes():
         assert quote in words(page)
-
-
-def test_readme_shows_what_the_command_prints(tmp_path):
-    page = (ROOT / "README.md").read_text("utf-8")
-    table = re.search(r"^    client,loss\n(?:    \w+,[\d.]+\n)+", page, re.MULTILINE)
-    shown = page.partition("    $ latecomer certify losses.csv --seed 1\n")[2].split("\n\n")[0]
-    path = tmp_path / "losses.csv"
-    path.write_text(table.group().replace("    ", ""))
-    printed = CliRunner().invoke(app, ["certify", str(path), "--seed", "1"]).output
-    lines = [line.removeprefix("    ").removesuffix(" ...") for line in shown.splitlines()]
-    said = [line for line in lines if line != "..."]
-    assert len(said) >= 4
-    for line in said:
-        assert line in printed

@@ -47,7 +47,7 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.page.questions import ASKS
 
 EXPERIMENTS = (ROOT / "docs" / "pages" / "experiments.md").read_text("utf-8")
-PAGE = (ROOT / "README.md").read_text("utf-8") + EXPERIMENTS
+PAGE = (ROOT / "README.md").read_text("utf-8").replace("\n> ", "\n") + EXPERIMENTS
 NUMBER = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.]*\w)")
 # Answers that the pages tell without their figures.
 UNDRAWN = {("newcomers-cifar10", "shift"), ("newcomers-cifar10", "gap")}
