@@ -1,7 +1,6 @@
 """Local steps of a whole cohort from gradients that are written out, without autograd."""
 
 from collections.abc import Callable, Mapping
-from itertools import cycle
 
 import torch
 from torch import Tensor
@@ -52,25 +51,28 @@ def slopes_sgd(
     values = torch.cat([value.detach().reshape(-1) for value in params.values()])
     point = _tensors(values, params)
     total = values.new_zeros(len(next(iter(params.values()))))
-    # Two rows of gradients alternate: that of the step before is the momentum.
-    both = [torch.empty_like(values) for _ in range(2)]
-    turns = cycle([(row, _tensors(row, params)) for row in both])
-    momenta: Tensor | None = None
+    row, memory = torch.empty_like(values), torch.empty_like(values)
+    into = _tensors(row, params)
     with torch.no_grad():
         for step in range(n_steps):
-            row, into = next(turns)
             losses, found = slopes(point, step, into)
             if any(found[name] is not there for name, there in into.items()):
                 torch.cat([found[name].reshape(-1) for name in into], out=row)
             # A cheaper norm, of all clients together, shows that most steps are not clipped at all.
             if not float(torch.linalg.vector_norm(row)) < 0.999 * rule.clip:
-                _clip(_tensors(row, params), rule)
-            if rule.weight_decay:
-                row.add_(values, alpha=rule.weight_decay)
-            if rule.momentum and momenta is not None:
-                row.add_(momenta, alpha=rule.momentum)
-            momenta = row
-            values.add_(row, alpha=-rule.lr)
+                _clip(into, rule)
+            torch._fused_sgd_(
+                [values],
+                [row],
+                [memory] if rule.momentum else [],
+                lr=rule.lr,
+                momentum=rule.momentum,
+                weight_decay=rule.weight_decay,
+                dampening=0.0,
+                nesterov=False,
+                maximize=False,
+                is_first_step=step == 0,
+            )
             total += losses
     return point, total
 

@@ -10,6 +10,7 @@ from copy import deepcopy
 from functools import lru_cache
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,10 @@ from latecomer.models.task.tokens import reads_tokens
 
 _WORTH_A_THREAD = 2**22
 """Least multiplications of a forward pass for other threads to have time to work meanwhile."""
+
+_FEW = 2**17
+"""Most weights of a skeleton that is copied once to be drawn into, not for every draw."""
+_DRAWN: WeakKeyDictionary[nn.Module, nn.Module] = WeakKeyDictionary()
 
 Shape = tuple[int, ...]
 Builder = Callable[[Shape, int], nn.Module]
@@ -435,11 +440,9 @@ def initial(net: nn.Module, generator: torch.Generator) -> Params:
     ValueError
         If a module holds parameters but has no ``reset_parameters``.
     """
-    fresh = deepcopy(net)
-    if any(value.is_meta for value in fresh.parameters()):
-        fresh = fresh.to_empty(device="cpu")
     seed = int(torch.randint(2**62, (), generator=generator))
     with DRAWING, torch.random.fork_rng(devices=[]):
+        fresh = _to_draw_into(net)
         torch.default_generator.manual_seed(seed)
         for name, module in fresh.named_modules():
             reset: Any = getattr(module, "reset_parameters", None)
@@ -447,4 +450,18 @@ def initial(net: nn.Module, generator: torch.Generator) -> Params:
                 reset()
             elif any(True for _ in module.parameters(recurse=False)):
                 raise ValueError(f"target: module {name!r} has parameters, no reset_parameters")
-    return {key: value.detach().clone() for key, value in fresh.named_parameters()}
+        return {key: value.detach().clone() for key, value in fresh.named_parameters()}
+
+
+def _to_draw_into(net: nn.Module) -> nn.Module:
+    """Return a copy of a net that holds weights; that of a small skeleton is made once."""
+    values = [*net.parameters()]
+    skeleton = isinstance(net, StatelessNet) and all(value.is_meta for value in values)
+    if skeleton and net in _DRAWN:
+        return _DRAWN[net]
+    fresh = deepcopy(net)
+    if any(value.is_meta for value in values):
+        fresh = fresh.to_empty(device="cpu")
+    if skeleton and sum(value.numel() for value in values) <= _FEW:
+        _DRAWN[net] = fresh
+    return fresh

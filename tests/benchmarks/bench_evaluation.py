@@ -1,12 +1,12 @@
 """Serving and scoring 1,000 clients, against bare PyTorch; newcomers that train, in both ways."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
 from bare_nets import lenet
 from contest import Turns, compare
+from contestants import newcomers
 from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 from torch import Tensor
 from torch.nn.functional import linear, max_pool2d, one_hot, relu
@@ -160,21 +160,10 @@ def test_newcomers_side_by_side(
     method = make_method(name.lower(), **SETTINGS[name])
     config = TrainConfig(rounds=1, cohort=5, local_steps=2, batch_size=16)
     state = train(method, task, clients, config, seed=0)
-    supports = [clients.support_of(index) for index in range(NEWCOMERS)]
-
-    def served(*, together: bool) -> Callable[[], None]:
-        asked = replace(task, together=together)
-
-        def serve() -> None:
-            draws = (torch.Generator().manual_seed(index) for index in range(NEWCOMERS))
-            for _ in method.serve_each(
-                asked, state, [None] * NEWCOMERS, supports, generators=draws
-            ):
-                pass
-
-        return serve
-
-    ways = {"together": served(together=True), "alone": served(together=False)}
+    ways = {
+        "together": newcomers(method, task, state, clients, together=True),
+        "alone": newcomers(method, task, state, clients, together=False),
+    }
     turns = take_turns(ways, repeats=REPEATS)
     what = f"newcomers of {name}, {kind}, side by side / one by one"
     judge(compare(what, turns["together"], turns["alone"]))

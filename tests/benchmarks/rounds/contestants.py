@@ -1,7 +1,7 @@
 """The contestants of a round: the engine one round at a time, and what bare loops start from."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Semaphore, Thread
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.state import part
+from latecomer.models.task.state import State, part
 from latecomer.models.task.task import Task
 
 Batch = tuple[Tensor, Tensor]
@@ -95,6 +95,22 @@ def engine(
     return RoundByRound(
         lambda pause: train(method, task, clients, config, seed=0, on_round=pause, path=path)
     )
+
+
+def newcomers(
+    method: Method, task: Task, state: State, clients: Clients, *, together: bool
+) -> Callable[[], None]:
+    """Return what trains models for all clients, side by side or one by one."""
+    asked = replace(task, together=together)
+    supports = [clients.support_of(index) for index in range(len(clients))]
+
+    def serve() -> None:
+        draws = (torch.Generator().manual_seed(index) for index in range(len(clients)))
+        nobody = [None] * len(clients)
+        for _ in method.serve_each(asked, state, nobody, supports, generators=draws):
+            pass
+
+    return serve
 
 
 @dataclass(eq=False)

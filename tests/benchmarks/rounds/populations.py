@@ -30,11 +30,12 @@ def cifar_shaped(
     *,
     shape: tuple[int, ...] = SHAPE,
     dtype: torch.dtype = torch.uint8,
+    n_classes: int = N_CLASSES,
 ) -> Clients:
     """Build clients of noise with two classes each; every sample belongs to one client."""
     rng = np.random.default_rng(0)
     each = n_support + n_query
-    own = rng.integers(0, N_CLASSES, (n_clients, 2))
+    own = rng.integers(0, n_classes, (n_clients, 2))
     y = own[np.arange(n_clients)[:, None], rng.integers(0, 2, (n_clients, each))]
     rows = torch.arange(n_clients * each).view(n_clients, each)
     x = torch.from_numpy(rng.integers(0, 256, (n_clients * each, *shape), np.uint8))

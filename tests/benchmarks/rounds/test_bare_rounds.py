@@ -4,6 +4,7 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
+import bare_dense
 import bare_nets
 import bare_rounds
 import contestants
@@ -118,9 +119,30 @@ def test_bare_fedavg_round_is_the_engines(task, clients, schedule, net, variant,
         torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-11)
 
 
-def test_bare_rounds_are_short_and_import_torch_alone():
-    texts = [Path(module.__file__).read_text("utf-8") for module in (bare_rounds, bare_nets)]
-    assert len("".join(texts).splitlines()) <= 120
+@pytest.mark.parametrize("rule", [RULE, RULE | {"local_lr": 5.0, "local_momentum": 0.0}])
+def test_the_dense_round_by_hand_is_the_engines(rule):
+    """With the larger rate slopes grow long enough to be cut."""
+    shape, method = SHAPES[bare_nets.dense], FedAvg(**rule)
+    task = make_task(input_shape=shape, n_classes=N_CLASSES, dtype=torch.float64)
+    clients = cifar_shaped(6, 20, 1, shape=shape, dtype=torch.float64)
+    state = train(method, task, clients, CONFIG, seed=0)
+    schedule = Schedule(0, clients, CONFIG)
+    start = method.init(task, clients, schedule.cohort(0), schedule.initial_noise()).server
+    weights = [value.clone() for value in part(start, "target").values()]
+    data = BareFederation.of(clients, bare_rounds.ONE_ROW, torch.float64)
+    for number in range(CONFIG.rounds):
+        rows = schedule.cohort(number).rows[:, :, 0]
+        bare_dense.fedavg_round(weights, data.x[rows], data.y[rows], local_rule(method))
+    for ours, theirs in zip(part(state.server, "target").values(), weights, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("modules", "lines"), [((bare_rounds, bare_nets), 120), ((bare_dense,), 50)]
+)
+def test_bare_rounds_are_short_and_import_torch_alone(modules, lines):
+    texts = [Path(module.__file__).read_text("utf-8") for module in modules]
+    assert len("".join(texts).splitlines()) <= lines
     nodes = [node for text in texts for node in ast.walk(ast.parse(text))]
     plain = [alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names]
     partial = [n.module or "." for n in nodes if isinstance(n, ast.ImportFrom)]
