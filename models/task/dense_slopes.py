@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from latecomer.models.task import targets
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params
-from latecomer.models.task.targets import DenseNet, drop
+from latecomer.models.task.targets import DenseNet
 
 Entropy = Callable[[Params, Samples], tuple[Tensor, Params]]
 """Maps weights ``[c, ...]`` and samples ``[c, B, ...]`` to each client's mean cross-entropy, in
@@ -122,7 +123,7 @@ def losses_and_slopes(
     """
     if type(net) is not DenseNet:
         raise TypeError(f"net must be a DenseNet, got {type(net).__name__}")
-    masks = None if kept is None else drop(samples.x.new_ones(()), kept, net.dropout)
+    masks = None if kept is None else targets.drop(samples.x.new_ones(()), kept, net.dropout)
     entered = _entered(net, params, samples.x.flatten(2), masks)
     logits = _linear(params["head.weight"], params["head.bias"], entered[-1])
     share = samples.share if isinstance(samples, Weighted) else None
