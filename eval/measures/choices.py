@@ -4,7 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from latecomer.eval.federation.groups import Group
-from latecomer.models.engine.method import Method
+from latecomer.eval.scoring.label_shift import ByBbse
+from latecomer.eval.scoring.serving import served_models
+from latecomer.eval.training.setup import Setup
+from latecomer.models.engine.method import Method, versions
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
@@ -46,3 +49,23 @@ def choice_rows(
             for metric in (chosen[0] if chosen else ())
         ]
     return rows
+
+
+def ridge_rows(setup: Setup, state: State, group: Group) -> list[dict[str, Any]]:
+    """Return the row ``bbse_ridge``: for which share of new clients nothing was inverted.
+
+    That is where shares of classes come from a model's confusion matrix, which was near singular
+    (:func:`~latecomer.eval.scoring.label_shift.weights_by_bbse`). No rows where they do not. Query
+    data are not read.
+    """
+    reweigh, clients = setup.reweigh, group.clients
+    if not isinstance(reweigh, ByBbse) or not len(clients):
+        return []
+    each: list[bool] = []
+    for model, support in served_models(
+        setup.method, setup.task, state, group, predictor=setup.judged, seed=setup.seed
+    ):
+        each += [reweigh.found(one, support.x).ridge for one in versions(model)]
+    where = {**group.condition(), "n_clients": len(clients), "classes": setup.classes}
+    found = {"metric": "bbse_ridge", "value": sum(each) / len(each)}
+    return [{**where, "aggregation": "per-client", **found}]

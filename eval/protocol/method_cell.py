@@ -10,7 +10,7 @@ import numpy as np
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.measures.blindness import blindness_rows
-from latecomer.eval.measures.choices import choice_rows
+from latecomer.eval.measures.choices import choice_rows, ridge_rows
 from latecomer.eval.measures.descriptors import correlations_of
 from latecomer.eval.measures.of_a_model import measure_all
 from latecomer.eval.measures.registry import PUBLISHED
@@ -238,6 +238,7 @@ def evaluate_method(
     )
     unshifted = federation.seen, federation.novel
     rows += choice_rows(method, task, state, unshifted, classes=setup.classes)
+    rows += ridge_rows(setup, state, federation.novel)
 
     def support_scores(predictor: str) -> Sequence[ClientScore]:
         return setup.score(state, federation.seen, predictor=predictor, measured_on="support")

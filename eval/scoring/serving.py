@@ -4,7 +4,7 @@ A seen client is served from its own state; any other client by the method's dec
 from its support data alone. Query data are read only to score the predictions.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.scoring.label_shift import corrected
+from latecomer.eval.scoring.label_shift import Reweigh, corrected
 from latecomer.eval.scoring.one_after_another import (
     Mask,
     Serve,
@@ -61,7 +61,7 @@ def score_group(
     predictor: str,
     seed: int,
     measured_on: Literal["query", "support"] = "query",
-    trained_shares: Tensor | None = None,
+    reweigh: Reweigh | None = None,
 ) -> list[ClientScore]:
     """Serve and score every client of a group: one after another on a CPU, side by side elsewhere.
 
@@ -80,16 +80,16 @@ def score_group(
         Training seed; together with the client's id, fixes the randomness of serving.
     measured_on : {"query", "support"}
         ``support`` gives the empirical risk that generalization bounds start from.
-    trained_shares : Tensor, optional
-        Shares of the classes in training, ``[n_classes]``: clients that are not seen are served
-        models corrected for the shares of their own. If left out, models as they are.
+    reweigh : callable, optional
+        Clients that are not seen are served models corrected for their own shares of the classes,
+        see :func:`~latecomer.eval.scoring.label_shift.corrected`. If left out, models as they are.
 
     Returns
     -------
     list of ClientScore
         In the order of the group's clients.
     """
-    serve = _serving(method, task, state, group, predictor, seed, trained_shares)
+    serve = _serving(method, task, state, group, predictor, seed, reweigh)
     on_cpu = group.clients.device.type == "cpu"
     score = score_one_after_another if on_cpu else score_side_by_side
     return score(task, group.clients, serve, MASKS[classes], on_support=measured_on == "support")
@@ -102,7 +102,7 @@ def _serving(
     group: Group,
     predictor: str,
     seed: int,
-    trained_shares: Tensor | None,
+    reweigh: Reweigh | None,
 ) -> Serve:
     """Return what serves a group's clients, each with random draws of its own."""
     clients, seen = group.clients, group.name == "seen"
@@ -112,12 +112,21 @@ def _serving(
         draws = (client_generator(seed, int(clients.ids[place])) for place in places)
         how: dict[str, Any] = {"predictor": predictor, "generators": draws}
         models = method.serve_each(task, state, members, supports, **how)
-        if seen or trained_shares is None:
+        if seen or reweigh is None:
             return models
         pairs = zip(models, supports, strict=True)
-        return (corrected(model, own, trained_shares) for model, own in pairs)
+        return (corrected(model, own, reweigh) for model, own in pairs)
 
     return serve
+
+
+def served_models(
+    method: Method, task: Task, state: State, group: Group, *, predictor: str, seed: int
+) -> Iterator[tuple[Predictor, Samples]]:
+    """Yield every client's model as `score_group` serves it uncorrected, and its support."""
+    serve = _serving(method, task, state, group, predictor, seed, None)
+    for model, (place, _) in served(task, group.clients, serve):
+        yield model, group.clients.support_of(place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +162,13 @@ def served_points(
     classes: str,
     predictor: str,
     seed: int,
-    trained_shares: Tensor | None = None,
+    reweigh: Reweigh | None = None,
 ) -> list[ServedPoints]:
     """Serve every client of a group as `score_group` does; return its points' probabilities.
 
     Parameters
     ----------
-    method, task, state, group, classes, predictor, seed, trained_shares
+    method, task, state, group, classes, predictor, seed, reweigh
         As for :func:`score_group`: the same models, and the same treatment of absent classes.
 
     Returns
@@ -167,7 +176,7 @@ def served_points(
     list of ServedPoints
         In the order of the group's clients.
     """
-    serve = _serving(method, task, state, group, predictor, seed, trained_shares)
+    serve = _serving(method, task, state, group, predictor, seed, reweigh)
     clients, mask, each = group.clients, MASKS[classes], []
     for model, (place, rows) in served(task, clients, serve):
         known = known_classes(task, clients.support_of(place)).expand(len(rows), -1)

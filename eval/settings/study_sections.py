@@ -120,10 +120,14 @@ class Serving(Settings):
     prior : str
         ``em`` reweighs the classes by the shares that are likeliest given the client's inputs,
         without labels (Saerens, Latinne, Decaestecker, 2002), against their shares among the seen
-        clients' samples. It is right where only these shares differ.
+        clients' samples. ``bbse`` solves for the shares that explain what the client's model
+        answers on its inputs, given the model's confusion matrix on the seen clients' validation
+        data (Lipton, Wang, Smola, 2018); where that matrix cannot be inverted it is a ridge
+        regression, and rows ``bbse_ridge`` say for which share of new clients. Both are right where
+        only these shares differ.
     """
 
-    prior: Literal["em"]
+    prior: Literal["em", "bbse"]
 
 
 class MethodSettings(BaseModel):

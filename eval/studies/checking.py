@@ -78,7 +78,11 @@ def _completed_evaluation(study: Study) -> Evaluation:
 
 def _check_validation(study: Study) -> None:
     """Refuse choices by validation data if there are no such data."""
+    from latecomer.eval.scoring.label_shift import PRIORS
+
+    priors = {entry.serving.prior for entry in study.methods if entry.serving is not None}
     asked = {
+        **{f"serving.prior={one}": PRIORS[one].reads_validation for one in sorted(priors)},
         "train.selection=validation": study.train.selection == "validation",
         "train.tune_newcomers": bool(study.train.tune_newcomers),
     }

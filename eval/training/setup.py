@@ -5,11 +5,10 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from torch import Tensor
-
+from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Federation, Group, build_federation
 from latecomer.eval.results.artifacts import Artifact
-from latecomer.eval.scoring.label_shift import pooled_shares
+from latecomer.eval.scoring.label_shift import PRIORS, ByBbse, ByEm
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import (
     ServedPoints,
@@ -123,8 +122,8 @@ class Setup:
         How logits of classes absent from a client are treated, see :func:`score_group`.
     path : str
         ``serial``, ``vectorised`` or ``auto``, for cohorts and for newcomers that train.
-    reweighed : bool
-        Whether models of new clients are corrected for the shares of their classes.
+    prior : str or None
+        How models of new clients are corrected for the shares of their classes, of ``PRIORS``.
     """
 
     federation: Federation
@@ -134,19 +133,20 @@ class Setup:
     seed: int
     classes: str
     path: str
-    reweighed: bool = False
+    prior: str | None = None
 
     @cached_property
-    def trained_shares(self) -> Tensor | None:
-        """Shares of the classes among the seen clients' samples; None if they are not needed."""
-        if not self.reweighed:
+    def reweigh(self) -> ByEm | ByBbse | None:
+        """What corrects models of new clients; None if nothing does."""
+        if self.prior is None:
             return None
-        return pooled_shares(self.federation.seen.clients, self.task.n_classes)
+        seen, held_out = self.federation.seen.clients, self.federation.validation.clients
+        return PRIORS[self.prior].of(seen, held_out, self.task.n_classes)
 
     @property
     def personalization(self) -> str:
         """How a client that never trained is served."""
-        return "unlabelled" if self.reweighed else self.method.personalization
+        return "unlabelled" if self.prior else self.method.personalization
 
     @property
     def judged(self) -> str:
@@ -194,7 +194,7 @@ class Setup:
             predictor=predictor or self.judged,
             seed=self.seed,
             measured_on=measured_on,
-            trained_shares=self.trained_shares,
+            reweigh=self.reweigh,
         )
 
     def points(self, state: State, group: Group, *, predictor: str) -> list[ServedPoints]:
@@ -207,7 +207,7 @@ class Setup:
             classes=self.classes,
             predictor=predictor,
             seed=self.seed,
-            trained_shares=self.trained_shares,
+            reweigh=self.reweigh,
         )
 
 
@@ -285,8 +285,17 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
 
 
 def setup_of(cell: TrainingCell) -> Setup:
-    """Return the set-up of a training cell."""
+    """Return the set-up of a training cell.
+
+    Raises
+    ------
+    InputError
+        New clients are to be served by validation data that some seen client does not have.
+    """
     federation = federation_of(cell)
+    prior = cell.method.serving.prior if cell.method.serving else None
+    if prior and PRIORS[prior].reads_validation and not len(federation.validation.clients):
+        raise InputError(f"serving.prior={prior} needs validation data of every seen client")
     method = make_method(cell.method.name, **cell.method.hyper())
     task, device = task_of(federation, cell.model, method), federation.seen.clients.device
     if task.make is not None:
@@ -302,5 +311,5 @@ def setup_of(cell: TrainingCell) -> Setup:
         seed=cell.seed,
         classes=cell.evaluation.classes,
         path=path,
-        reweighed=cell.method.serving is not None,
+        prior=prior,
     )

@@ -18,6 +18,7 @@ from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.federation import groups
 from latecomer.eval.federation.groups import Federation, Group, build_federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.scoring.label_shift import ByBbse
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import client_generator, score_group
 from latecomer.eval.settings.cell import FederationSettings
@@ -256,6 +257,21 @@ def test_choices_can_change(federations: dict[str, Federation]) -> None:
     assert noisy.round != plain.round
     assert [one[-1] for one in noisy.rates] != [one[-1] for one in plain.rates]
     assert noisy.seen != plain.seen
+
+
+def test_confusion_matrices_come_from_validation_data_alone(
+    federations: dict[str, Federation],
+) -> None:
+    def model(x: Tensor) -> Tensor:
+        return x[:, :CLASSES]
+
+    weights = {
+        name: ByBbse.of(one.seen.clients, one.validation.clients, CLASSES).found(model, PROBES)
+        for name, one in federations.items()
+    }
+    for name in ("queries", "newcomers"):
+        assert torch.equal(weights[name].values, weights["nothing"].values)
+    assert not torch.equal(weights["validation"].values, weights["nothing"].values)
 
 
 @dataclass(frozen=True, kw_only=True)

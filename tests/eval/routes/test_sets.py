@@ -114,10 +114,12 @@ def test_every_new_client_has_its_rows_under_every_shift(rows):
     assert sizes.between(1, 10).all(), "no set is empty"
 
 
-@pytest.mark.parametrize("reweighed", [False, True])
+@pytest.mark.parametrize("prior", [None, "em", "bbse"])
 @pytest.mark.parametrize("classes", ["all", "known", "zero"])
-def test_sets_come_from_the_models_as_served(classes, reweighed):
-    setup = replace(setup_of(cells()[1].settings), classes=classes, reweighed=reweighed)
+def test_sets_come_from_the_models_as_served(classes, prior):
+    setup = replace(setup_of(cells()[1].settings), classes=classes, prior=prior)
+    federation = replace(setup.federation, validation=setup.federation.seen)
+    setup = replace(setup, federation=federation)
     clients = setup.federation.seen.clients
     state = initial_state(setup.method, setup.task, clients, TrainConfig(0, 1, 1, 1), seed=0)
     group = setup.federation.novel

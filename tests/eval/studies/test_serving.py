@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from latecomer.errors import InputError
+from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study
@@ -20,18 +21,31 @@ STUDY: dict[str, Any] = {
 }
 
 
-def test_new_clients_alone_are_served_corrected_models(tmp_path: Path) -> None:
-    study = parse_study(STUDY)
+@pytest.mark.parametrize("prior", ["em", "bbse"])
+def test_new_clients_alone_are_served_corrected_models(tmp_path: Path, prior: str) -> None:
+    own = CORRECTED | {"label": prior, "serving": {"prior": prior}}
+    study = parse_study(STUDY | {"methods": [STUDY["methods"][0], own]})
     assert parse_study(study.resolved()) == study
     run(study, out=tmp_path / "run", workers=1)
     rows = load_run(tmp_path / "run").rows
     errors = rows.loc[(rows["metric"] == "error") & (rows["client"] == "")]
     error = errors.set_index(["label", "group", "aggregation"])["value"].astype(float)
-    plain, corrected = error["fedavg"]["seen"], error["em"]["seen"]
+    plain, corrected = error["fedavg"]["seen"], error[prior]["seen"]
     assert plain.to_dict() == corrected.to_dict()
     # Clients of two classes of ten: their shares are far from the seen clients'.
-    assert error["em", "novel", "per-client"] < error["fedavg", "novel", "per-client"]
-    assert set(rows.loc[rows["label"] == "em", "personalization"]) == {"unlabelled"}
+    assert error[prior, "novel", "per-client"] < error["fedavg", "novel", "per-client"]
+    assert set(rows.loc[rows["label"] == prior, "personalization"]) == {"unlabelled"}
+    told = rows[rows["metric"] == "bbse_ridge"]
+    assert told["label"].tolist() == ["bbse"] * (prior == "bbse")
+    assert (told["value"].astype(float).between(0, 1)).all()
+
+
+def test_seen_clients_without_validation_data_are_told_before_training(tmp_path: Path) -> None:
+    own = {"name": "fedavg", "serving": {"prior": "bbse"}}
+    few = {**STUDY["split"], "validation": 0.001}
+    cells = parse_study(STUDY | {"methods": [own], "split": few}).cells()
+    with pytest.raises(InputError, match="needs validation data of every seen client"):
+        evaluate_cell(next(cell.config for cell in cells if cell.kind == "method"))
 
 
 @pytest.mark.parametrize(
@@ -51,8 +65,15 @@ def test_new_clients_alone_are_served_corrected_models(tmp_path: Path) -> None:
             "methods.0.serving: name its methods, or leave methods.0.serving out",
         ),
         (
-            {"methods": [CORRECTED | {"serving": {"prior": "bbse"}}]},
-            "methods.0.serving.prior: must be 'em'",
+            {"methods": [CORRECTED | {"serving": {"prior": "emm"}}]},
+            "methods.0.serving.prior: must be 'em' or 'bbse'",
+        ),
+        (
+            {
+                "methods": [CORRECTED | {"serving": {"prior": "bbse"}}],
+                "split": STUDY["split"] | {"validation": 0.0},
+            },
+            "serving.prior=bbse needs split.validation above 0, got 0.0",
         ),
     ],
 )
