@@ -23,7 +23,7 @@ FILES = {
 STUDIES = [study.name for study in shipped_studies() if study.paper]
 JOBS = ["bound-vs-accuracy", "generalization-gap", "shift-robustness"]
 # Says which classes its data have.
-ONE = ["population-shift"]
+ONE = ["population-shift", "newcomers-without-labels"]
 ARTIFACTS = {
     "pefll-descriptors": {"descriptors", "training_curve"},
     "pefll-theorem31": {"training_curve"},
