@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
+from sklearn.datasets import load_sample_images
 
 from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.measures.likeness import SeenClients, likeness, rank_p, seen_clients
@@ -81,20 +82,33 @@ def test_newcomers_of_another_spread_are_far() -> None:
         assert (rank_p(usual.distances(drawn(40, draw, scale)), known) <= 0.05).mean() >= 0.8
 
 
+def photographs(n: int) -> np.ndarray:
+    """Return grey patches of 8x8 of two photographs, [n, 1, 8, 8] in [0, 1]."""
+    images = [image.mean(axis=2) for image in load_sample_images().images]
+    draw, patches = np.random.default_rng(0), np.empty((n, 1, 8, 8), dtype=np.float32)
+    for patch in patches:
+        image = images[draw.integers(len(images))]
+        top, left = (draw.integers(side - 32) for side in image.shape)
+        patch[0] = image[top : top + 32, left : left + 32].reshape(8, 4, 8, 4).mean((1, 3)) / 255
+    return patches
+
+
 @pytest.fixture(scope="module")
-def found() -> dict[str, np.ndarray]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """p-values of 64 novel clients of digits, by shift."""
-    p: dict[str, list[float]] = {}
+    file, p = tmp_path_factory.mktemp("other") / "photographs.npz", dict[str, list[float]]()
+    np.savez(file, x=photographs(1500), y=np.arange(1500) % 10)
+    other = {"dataset": [{"name": "npz", "path": str(file), "label": "photographs"}]}
     for seed in range(4):
         split = {**SPLIT, "seed": seed}
-        settings = FederationSettings(data={"name": "digits"}, split=split, shifts=SHIFTS)
+        settings = FederationSettings(data={"name": "digits"}, split=split, shifts=SHIFTS | other)
         model: Any = SimpleNamespace(federation=build_federation(settings))
         for row in likeness(model)[0]:
             p.setdefault(row["shift"], []).append(row["value"])
     return {shift: np.array(values) for shift, values in p.items()}
 
 
-@pytest.mark.parametrize("shift", SHIFTS)
+@pytest.mark.parametrize("shift", [*SHIFTS, "photographs"])
 def test_blurred_and_other_pictures_are_noticed(found: dict[str, np.ndarray], shift: str) -> None:
     assert len(found[shift]) == 64
     assert (found[shift] <= 0.05).mean() >= 0.8
@@ -102,8 +116,9 @@ def test_blurred_and_other_pictures_are_noticed(found: dict[str, np.ndarray], sh
 
 def test_digits_like_those_certified_are_not(found: dict[str, np.ndarray]) -> None:
     # Of uniform ones, 4 splits of 16 newcomers beside 24 certified clients.
-    assert (found["none"] <= 0.05).mean() < 0.15
-    assert 0.35 < found["none"].mean() < 0.68
+    for like in ("none", "photographs-control"):
+        assert (found[like] <= 0.05).mean() < 0.15
+        assert 0.35 < found[like].mean() < 0.68
 
 
 def test_labels_and_models_are_not_read() -> None:
