@@ -30,7 +30,7 @@ def check_outside(split_kind: str, n_certification: int, n_outside: int) -> None
     """
     if sampling_of(split_kind) == "finite-pool" and n_outside < LEAST_OUTSIDE:
         raise InputError(
-            f"split.novel must be at least {LEAST_OUTSIDE} clients for certificates of a finite "
-            f"pool (untrained clients outside the {n_certification} certified ones), got "
-            f"{n_outside}"
+            f"split.novel must be at least {LEAST_OUTSIDE} clients beside the {n_certification} "
+            f"certified ones, got {n_outside}: a certificate of a finite pool is about those too; "
+            "leave more untrained, or drop the certificates"
         )

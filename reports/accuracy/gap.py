@@ -118,8 +118,8 @@ def _own_data(frame: pd.DataFrame) -> str:
     ends = [points(gaps.min()), points(gaps.max())]
     span = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
     return (
-        f"To that come {span} points from the training data of those clients to their own new data "
-        "(out-of-sample gap)."
+        f"Seen clients also lose {span} points between their training data and new data of their "
+        "own (out-of-sample gap)."
     )
 
 

@@ -232,14 +232,14 @@ def _plots(frame: pd.DataFrame, measured: pd.DataFrame, names: Names) -> tuple[P
 
 
 def _made_of(row: Mapping[str, Any]) -> str:
-    """Say which parts the distance adds up from, largest first, and where it starts."""
+    """Say which parts, with their signs, add up to the distance from where it starts."""
     words = {
-        "given_up": "accuracy given up by holding clients out",
-        "other_clients": "luck: the certified clients err more than the new ones"
+        "given_up": "for training on fewer clients",
+        "other_clients": "by chance (the certified clients err more than the new ones)"
         if row["other_clients"] >= 0
-        else "luck: the certified clients err less than the new ones",
-        "unavoidable": f"the least margin for {count(int(row['n_clients']), 'equal score')}",
-        "excess": "what its rule pays beyond that",
+        else "by chance (the certified clients err less than the new ones)",
+        "unavoidable": f"for scoring {count(int(row['n_clients']), 'client')} only (least margin)",
+        "excess": "for its rule",
     }
     parts = sorted(PARTS, key=lambda name: -abs(float(row[name])))
     said = [f"{points(row[name])} {words[name]}" for name in parts if points(row[name]) != "0.0"]
@@ -247,8 +247,9 @@ def _made_of(row: Mapping[str, Any]) -> str:
     if row["given_up"]:
         without = percent(row["measured"] - row["given_up"])
         start = f"the {without} error of training with nobody held out"
-    distance = points(row["distance"]).lstrip("+")
-    return f"From {start} it is {distance} points: {listing(said)}."
+    side = "above" if row["distance"] >= 0 else "below"
+    distance = points(abs(row["distance"])).lstrip("+")
+    return f"It lies {distance} points {side} {start}: {listing(said)}."
 
 
 def _tighter(row: Mapping[str, Any]) -> str:

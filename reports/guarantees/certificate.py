@@ -190,7 +190,7 @@ def _plot(errors: NDArray[np.float64], first: Mapping[str, Any]) -> Plot:
         alt=f"Errors of {count(len(errors), 'client')} from {percent(float(errors.min()))} to "
         f"{percent(float(errors.max()))}, mean {percent(float(errors.mean()))}, certified at most "
         f"{magnitude(value)}.",
-        caption="A bar a client; whose mean the line bounds is said above.",
+        caption="One bar a certified client. The line bounds the mean that the sentence names.",
     )
 
 

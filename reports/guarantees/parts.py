@@ -127,8 +127,8 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
             cells[column.replace("delta", "delta:", 1)] = number(row[column])
         shown.append(cells)
     caption = (
-        "How each value is made up: what went in, the terms that add up to the value (in points of "
-        "error; from 100 on as plain numbers), and the failure probability that each event may use."
+        "How each value is made up: what went in, the terms that add up to it, and the failure "
+        "probability of each event. Terms are points of error; those of 100 or more are numbers."
     )
     label = f"Parts of {sentence_case(bound_name(bound))}"
     if len(shown) > FEW:
