@@ -85,6 +85,8 @@ def _arrivals(
     return missed_in_order(data, threshold)[:-1]
 
 
-def reader_of(threshold: float | None) -> Callable[..., Arrivals]:
-    """Return what reads arrivals: losses or, with a threshold of sets, points."""
-    return read_arrivals if threshold is None else partial(_arrivals, threshold=threshold)
+def reader_of(threshold: float | None, column: str = "loss") -> Callable[..., Arrivals]:
+    """Return what reads arrivals: a column's numbers or, with a threshold of sets, points."""
+    if threshold is None:
+        return partial(read_arrivals, column=column)
+    return partial(_arrivals, threshold=threshold)

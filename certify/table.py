@@ -150,7 +150,7 @@ def table_of(rows: Rows, means: Array, notes: tuple[str, ...]) -> LossTable:
 
 
 def read_arrivals(
-    path: str | PathLike[str], *, loss_max: float, whole: bool
+    path: str | PathLike[str], *, loss_max: float, whole: bool, column: str = "loss"
 ) -> tuple[tuple[str, float], ...]:
     """Return client and loss of every line, in the order of the file.
 
@@ -163,6 +163,8 @@ def read_arrivals(
     whole : bool
         Whether the file is complete.  One that is still written to may end within a line, which is
         left for later; a complete one may lack its last line break, and must hold a client.
+    column : str
+        Of numbers that stand in for the losses.
     """
     name = str(fspath(path))
     data = file_bytes(name)
@@ -170,7 +172,7 @@ def read_arrivals(
         data = data[: data.rfind(b"\n") + 1]
         if not data.strip():
             return ()
-    rows = Rows(loss_max, None, once=True)
+    rows = Rows(loss_max, None, once=True, column=column)
     read_csv(name, data, rows)
     rows.check(name)
     if whole and not rows.numbers:
@@ -178,13 +180,17 @@ def read_arrivals(
     return tuple(zip(rows.numbers, rows.loss, strict=True))
 
 
-def read_in_order(source: Source, *, loss_max: float) -> tuple[tuple[str, float], ...]:
+def read_in_order(
+    source: Source, *, loss_max: float, column: str = "loss"
+) -> tuple[tuple[str, float], ...]:
     """Return client and loss of every row, in the source's order; each client must occur once.
+
+    ``column`` names numbers that stand in for the losses.
 
     Examples
     --------
     >>> read_in_order([0.3, 0.1], loss_max=1.0)
     (('0', 0.3), ('1', 0.1))
     """
-    rows = rows_of(source, Rows(loss_max, None, once=True))
+    rows = rows_of(source, Rows(loss_max, None, once=True, column=column))
     return tuple(zip(rows.numbers, rows.loss, strict=True))

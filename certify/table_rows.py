@@ -26,6 +26,7 @@ class Rows:
     by: str | None
     once: bool = False  # whether a client may have only one row
     order: str | None = None  # column of the order in which the clients were drawn
+    column: str = "loss"  # of the clients' numbers
     numbers: dict[str, int] = field(default_factory=dict)
     client: "array[int]" = field(default_factory=lambda: array("q"))
     loss: "array[float]" = field(default_factory=lambda: array("d"))
@@ -39,7 +40,7 @@ class Rows:
 
     def asked(self, names: Sequence[str]) -> list[str]:
         """Return the columns that a source must have; ``names`` are those that it has."""
-        return ["client", "loss", *self.further]
+        return ["client", self.column, *self.further]
 
     def hint(self, wanted: str, names: Sequence[str]) -> str:
         """Return what may help somebody whose source lacks a column; maybe nothing."""
@@ -56,7 +57,7 @@ class Rows:
         group = "" if self.by is None else values[self.by]
         rank = None if self.order is None else values[self.order]
         weight = values.get("weight", 1.0)
-        self.add(where, values["client"], values["loss"], weight, group, rank)
+        self.add(where, values["client"], values[self.column], weight, group, rank)
 
     def add(
         self,
@@ -74,7 +75,8 @@ class Rows:
             self._refuse(where(), client, loss, weight)
         if self.once and client in self.numbers:
             raise InputError(
-                f"{where()}: client {client!r} occurs twice; a client arrives once, with one loss"
+                f"{where()}: client {client!r} occurs twice; a client arrives once, with one"
+                f" {self.column}"
             )
         number = self.numbers.setdefault(client, len(self.numbers))
         self.client.append(number)
@@ -188,12 +190,12 @@ class Rows:
     def _refuse(self, where: str, client: str, loss: Any, weight: Any) -> None:
         if not client:
             raise InputError(f"{where}: no client id")
-        value, heft = _number(where, "loss", loss), _number(where, "weight", weight)
+        value, heft = _number(where, self.column, loss), _number(where, "weight", weight)
         if heft < 0:
             raise InputError(f"{where}: weight must be at least 0, got {heft!r}")
         larger = "; divide losses that can be larger by the largest, or say it as loss_max"
         raise InputError(
-            f"{where}: loss must lie in [0, {self.loss_max:g}], got {value!r}"
+            f"{where}: {self.column} must lie in [0, {self.loss_max:g}], got {value!r}"
             + (larger if value > self.loss_max else "")
         )
 

@@ -31,20 +31,20 @@ def short_end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | N
     if moments:
         last = moments[-1]
         clients = "1 client" if len(moments) == 1 else f"{len(moments)} clients"
-        bound = rounded(last.certificate, decimals=3, up=True)
-        empty = "says nothing: the largest loss" if last.certificate >= plan.loss_max else ""
-        said = empty or f"in {chance(plan.delta)} of streams, at any time"
-        lines += [
-            f"{clients}, mean loss {rounded(last.mean, decimals=3)}",
-            f"  {'mean loss of clients still to come':<34} <= {bound}   {said}",
-        ]
-    if plan.threshold is not None:
-        lines += _short_alarms(plan, plan.threshold, moments)
-    lines += wrapped(f"Settled before the first loss: {_settled(plan)}.")
+        what = "loss" if plan.likeness is None else "p"
+        lines.append(f"{clients}, mean {what} {rounded(last.mean, decimals=3)}")
+        if last.certificate is not None:
+            bound = rounded(last.certificate, decimals=3, up=True)
+            empty = "says nothing: the largest loss" if last.certificate >= plan.loss_max else ""
+            said = empty or f"in {chance(plan.delta)} of streams, at any time"
+            lines.append(f"  {'mean loss of clients still to come':<34} <= {bound}   {said}")
+    if plan.limit is not None:
+        lines += _short_alarms(plan, moments)
+    lines += wrapped(f"Settled before the first {_of(plan)}: {_settled(plan)}.")
     for said in _ended(plan, moments):
         lines += wrapped(said)
     lines.append("Valid if")
-    for assumed in (*_VALID, f"losses lie in [0, {plan.loss_max:g}]"):
+    for assumed in _valid(plan):
         lines += wrapped(assumed, "  - ", "    ")
     if kept is not None:
         for said in _ledger_lines(kept):
@@ -53,13 +53,33 @@ def short_end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | N
     return [*lines, "In full sentences: --long (in_full)."]
 
 
-def _short_alarms(plan: WatchPlan, threshold: float, moments: Sequence[Moment]) -> Iterator[str]:
+def _of(plan: WatchPlan) -> str:
+    return "loss" if plan.likeness is None else "p-value"
+
+
+def _valid(plan: WatchPlan) -> tuple[str, ...]:
+    if plan.likeness is None:
+        return (*_VALID, f"losses lie in [0, {plan.loss_max:g}]")
+    return (
+        f"the p-values are ranks among the same {plan.likeness} certified clients, by a distance"
+        " that was fixed without them and without newcomers, and no two distances are equal",
+        "no newcomer is left out",
+    )
+
+
+def _as_before(plan: WatchPlan) -> str:
+    if plan.likeness is None:
+        return f"newcomers score at most {plan.limit:g} in expectation"
+    return f"newcomers are like the {plan.likeness} certified clients"
+
+
+def _short_alarms(plan: WatchPlan, moments: Sequence[Moment]) -> Iterator[str]:
     alarms = {
         f"evidence at {1 / plan.alpha:.6g}": f"ever falsely: at most {100 * plan.alpha:.6g}%",
         f"restarted at {plan.run_length}": f"falsely once in {plan.run_length} clients or more",
     }
     rung = first_alarm(plan, moments)
-    yield f"Alarms, false while newcomers score at most {threshold:g} in expectation:"
+    yield f"Alarms, false while {_as_before(plan)}:"
     for (alarm, promise), at in zip(alarms.items(), rung, strict=True):
         state = "has not rung" if at is None else f"RANG AT CLIENT {at}"
         yield from wrapped(f"  {alarm:<20} {state} ({promise})", further="      ")
@@ -69,13 +89,13 @@ def _short_alarms(plan: WatchPlan, threshold: float, moments: Sequence[Moment]) 
 
 def end_lines(plan: WatchPlan, moments: Sequence[Moment], kept: Ledger | None) -> list[str]:
     """Say what was planned, what is proved by now, and what has to hold, in full sentences."""
-    lines = [f"Plan, to be fixed before the first loss is seen: {_settled(plan)}."]
-    if moments:
-        lines.append(said_of_last(plan, moments[-1]))
-    if plan.threshold is not None:
-        lines += _alarm_lines(plan, plan.threshold, moments)
+    lines = [f"Plan, to be fixed before the first {_of(plan)} is seen: {_settled(plan)}."]
+    if moments and plan.likeness is None:
+        lines.append(said_of_last(plan, moments))
+    if plan.limit is not None:
+        lines += _alarm_lines(plan, moments)
     lines += _ended(plan, moments)
-    lines.append(f"Holds if: {'; '.join(_VALID)}; losses lie in [0, {plan.loss_max:g}].")
+    lines.append(f"Holds if: {'; '.join(_valid(plan))}.")
     if kept is not None:
         lines += [*_ledger_lines(kept), *_hashes(kept), _OF_LEDGER]
     return lines
@@ -106,13 +126,13 @@ def _ledger_lines(kept: Ledger) -> list[str]:
 
 
 def _settled(plan: WatchPlan) -> str:
-    told = [f"rule {plan.rule}", f"delta {plan.delta:g}"]
-    if plan.threshold is not None:
+    told = [f"rule {plan.rule}", f"delta {plan.delta:g}"] if plan.likeness is None else []
+    if plan.limit is not None:
         bets = " ".join(f"{bet:g}" for bet in plan.bets)
-        told.append(
-            f"threshold {plan.threshold:g} (alpha {plan.alpha:g}, run length {plan.run_length},"
-            f" bets {bets})"
-        )
+        watched = f"threshold {plan.limit:g}"
+        if plan.likeness is not None:
+            watched = f"likeness among {plan.likeness} certified clients"
+        told.append(f"{watched} (alpha {plan.alpha:g}, run length {plan.run_length}, bets {bets})")
     if plan.sets is not None:
         told.append(
             f"sets of the labels with 1 - p <= {plan.sets:g} (a client's loss is the share of its"
@@ -123,8 +143,11 @@ def _settled(plan: WatchPlan) -> str:
     return ", ".join(told)
 
 
-def said_of_last(plan: WatchPlan, last: Moment) -> str:
-    """Say in a sentence what is certified after the last client."""
+def said_of_last(plan: WatchPlan, moments: Sequence[Moment]) -> str:
+    """Say in a sentence what is certified after the last client, or whether the alarm has rung."""
+    bound = moments[-1].certificate
+    if bound is None:
+        return _alarm_lines(plan, moments)[0]
     certificate = {
         "bound": f"{WATCH}:{plan.rule}",
         "population": "unseen-client",
@@ -135,10 +158,10 @@ def said_of_last(plan: WatchPlan, last: Moment) -> str:
         "delta": plan.delta,
         "n_clients": 1,
     }
-    return statement(certificate, rounded(last.certificate, decimals=3, up=True))
+    return statement(certificate, rounded(bound, decimals=3, up=True))
 
 
-def _alarm_lines(plan: WatchPlan, threshold: float, moments: Sequence[Moment]) -> list[str]:
+def _alarm_lines(plan: WatchPlan, moments: Sequence[Moment]) -> list[str]:
     level = 1.0 / plan.alpha
     promises = (
         f"Alarm at evidence {level:.6g}: ever rings with probability at most {plan.alpha:g}",
@@ -148,9 +171,7 @@ def _alarm_lines(plan: WatchPlan, threshold: float, moments: Sequence[Moment]) -
     lines = []
     for promise, rung in zip(promises, first_alarm(plan, moments), strict=True):
         state = "has not rung" if rung is None else f"RANG AT CLIENT {rung}"
-        lines.append(
-            f"{promise} while newcomers score at most {threshold:g} in expectation; {state}."
-        )
+        lines.append(f"{promise} while {_as_before(plan)}; {state}.")
     if any(rung is not None for rung in first_alarm(plan, moments)):
         lines.append(_AFTER)
     return lines

@@ -59,8 +59,8 @@ class Watched(Shown):
 
     @property
     def sentence(self) -> str:
-        """What is certified after the last client."""
-        return said_of_last(self.plan, self.moments[-1])
+        """What is certified after the last client, or whether the alarm of likeness has rung."""
+        return said_of_last(self.plan, self.moments)
 
     def __str__(self) -> str:
         """Return the last lines that ``latecomer watch`` prints."""
@@ -79,7 +79,8 @@ def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any)
     ----------
     losses : path, DataFrame, mapping or sequence
         One loss per client, in the order of arrival; with ``sets`` a path or bytes of points with
-        the probabilities of all labels, each client's together.
+        the probabilities of all labels, each client's together; with ``likeness`` a p-value per
+        client, in a column ``likeness``.
     plan : WatchPlan, optional
         What was settled before the first loss.
     **settings
@@ -98,7 +99,7 @@ def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any)
     """
     settled = watch_plan(**settings) if plan is None else plan
     if settled.sets is None:
-        arrivals = read_in_order(losses, loss_max=settled.loss_max)
+        arrivals = read_in_order(losses, loss_max=settled.loss_max, column=settled.column)
     elif isinstance(losses, str | bytes | PathLike):
         arrivals = missed_in_order(losses, settled.sets)
     else:

@@ -22,6 +22,7 @@ from latecomer.bounds.held_out.arriving import (
 )
 from latecomer.bounds.held_out.betting import BET_WEIGHTS, betting_mixture
 from latecomer.bounds.held_out.drift import BETS, drift_evidence, drift_evidence_restarted
+from latecomer.certify.likeness import unlikeness
 from latecomer.certify.rule import RULES
 from latecomer.certify.table import read_arrivals
 from latecomer.certify.voided import Voided
@@ -35,6 +36,8 @@ Arrival = tuple[str, float]
 DEFAULT_PATH_RULE = "product_mixture"
 """Rule of a plan that names none; a client with the largest loss does not end its fall."""
 _POLL_SECONDS = 0.2
+_OF_LOSSES = ("rule", "delta", "loss_max", "threshold", "sets")
+"""Settings that say nothing of p-values."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,10 @@ class WatchPlan:
     sets : float or None
         Threshold of 1 - p: points arrive in place of losses, and a client's loss is the share of
         its points whose set of labels misses the true one.  None: losses arrive.
+    likeness : int or None
+        Certified clients among whom newcomers are ranked: p-values of likeness arrive in place of
+        losses, nothing is certified, and the alarms are about newcomers unlike those clients.
+        None: losses arrive.
     """
 
     rule: str = DEFAULT_PATH_RULE
@@ -73,12 +80,25 @@ class WatchPlan:
     bets: tuple[float, ...] = BETS
     trained_on: str = ""
     sets: float | None = None
+    likeness: int | None = None
+
+    @property
+    def limit(self) -> float | None:
+        """Expected loss, or e-value of likeness, above which alarms ring; None: there are none."""
+        return self.threshold if self.likeness is None else 1.0
+
+    @property
+    def column(self) -> str:
+        """Column of the clients' numbers."""
+        return "loss" if self.likeness is None else "likeness"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists, ready for JSON."""
         told = asdict(self) | {"bets": list(self.bets)}
-        if self.sets is None:  # a plan of losses is written as it always was
-            del told["sets"]
+        # A plan of losses is written as it always was, one of likeness has nothing else.
+        left_out = [name for name in ("sets", "likeness") if told[name] is None]
+        for name in left_out if self.likeness is None else _OF_LOSSES:
+            del told[name]
         return told
 
 
@@ -91,12 +111,12 @@ class Moment:
     client : str
         Its id.
     loss : float
-        Its loss.
+        Its loss, or its p-value of likeness.
     mean : float
-        Mean loss so far.
-    certificate : float
+        Mean of these so far.
+    certificate : float or None
         Bound of the mean loss of clients still to come (not of the next client's own loss); the
-        bounds after all clients hold together.
+        bounds after all clients hold together.  None of p-values.
     evidence, restarted : float or None
         Evidence of drift: from the first client on, and restarted at every client; None without
         a threshold.
@@ -105,7 +125,7 @@ class Moment:
     client: str
     loss: float
     mean: float
-    certificate: float
+    certificate: float | None
     evidence: float | None
     restarted: float | None
 
@@ -165,6 +185,11 @@ def watch_plan(**settings: Any) -> WatchPlan:
         if name not in known:
             raise InputError(f"{name} is no setting of a plan{nearest(str(name), known)}")
     asked = WatchPlan(**settings)
+    if asked.likeness is not None:
+        whole("likeness", asked.likeness, 1)
+        for name in _OF_LOSSES:
+            if name in settings and name != "likeness":
+                raise InputError(f"{name} is about losses: leave it out with likeness")
     one_of("rule", asked.rule, tuple(PATH_RULES))
     loss_max = number_in("loss_max", asked.loss_max, 1e-300, 1e300)
     threshold = asked.threshold
@@ -192,6 +217,7 @@ def watch_plan(**settings: Any) -> WatchPlan:
         bets=tuple(number_in("bets", bet, 1e-6, 1.0) for bet in asked.bets),
         trained_on=asked.trained_on,
         sets=None if asked.sets is None else number_in("sets", asked.sets, 0.0, 1.0),
+        likeness=asked.likeness,
     )
 
 
@@ -240,22 +266,34 @@ def moments_after(
     if len(arrivals) == first:
         return ()
     losses = np.array([loss for _, loss in arrivals])
-    last = known[-1].certificate if known else plan.loss_max
-    values = PATH_RULES[plan.rule](losses, plan, first, last)
+    values = _certified(plan, known, losses)
     evidence: list[Any] = [None] * (losses.size - first)
     restarted = evidence
-    if plan.threshold is not None:
-        told: dict[str, Any] = {"threshold": plan.threshold, "bets": plan.bets}
+    if plan.limit is not None:
+        told: dict[str, Any] = {"threshold": plan.limit, "bets": plan.bets}
         told |= {"losses": losses, "loss_max": plan.loss_max}
+        if plan.likeness is not None:
+            told["losses"] = unlikeness(losses.tolist(), plan.likeness)
+            told["loss_max"] = plan.likeness + 1.0 + losses.size
         evidence = drift_evidence(**told)[first:].tolist()
         restarted = drift_evidence_restarted(**told)[first:].tolist()
     means = (np.cumsum(losses) / np.arange(1, losses.size + 1))[first:].clip(max=plan.loss_max)
     return tuple(
         Moment(client, loss, *numbers)
         for (client, loss), *numbers in zip(
-            arrivals[first:], means.tolist(), values.tolist(), evidence, restarted, strict=True
+            arrivals[first:], means.tolist(), values, evidence, restarted, strict=True
         )
     )
+
+
+def _certified(plan: WatchPlan, known: Sequence[Moment], losses: Array) -> list[Any]:
+    """Return the certificate after each client that is not known yet; None where there are none."""
+    if plan.likeness is not None:
+        return [None] * (losses.size - len(known))
+    last = known[-1].certificate if known else None
+    last = plan.loss_max if last is None else last
+    certified: list[Any] = PATH_RULES[plan.rule](losses, plan, len(known), last).tolist()
+    return certified
 
 
 def voided_after(
@@ -274,7 +312,7 @@ def voided_after(
         return [None] * (len(arrivals) - first)
     at = worst.index(True)
     other = replace(plan, rule=DEFAULT_PATH_RULE, threshold=None)
-    gives = [moment.certificate for moment in moments_after(other, (), arrivals)]
+    gives = [moment.certificate or 0.0 for moment in moments_after(other, (), arrivals)]
     client = arrivals[at][0]
     return [
         Voided(client, plan.rule, DEFAULT_PATH_RULE, value) if place >= at else None

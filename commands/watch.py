@@ -9,7 +9,7 @@ from latecomer.checks import output_file
 from latecomer.commands.arguments import Json, Long, real_option, whole_option
 from latecomer.errors import InputError
 
-_SETTLED = ("rule", "delta", "loss_max", "threshold", "alpha", "run_length", "sets")
+_SETTLED = (*("rule", "delta", "loss_max", "threshold", "alpha", "run_length", "sets", "likeness"),)
 RunLength = Annotated[
     int | None,
     whole_option(
@@ -20,6 +20,12 @@ SetsBelow = Annotated[
     float | None,
     real_option(
         "--sets", "FILE holds points; a loss is the share that labels with 1 - p up to this miss."
+    ),
+]
+Likeness = Annotated[
+    int | None,
+    whole_option(
+        "--likeness", "FILE holds p-values of likeness among so many certified clients; no losses."
     ),
 ]
 
@@ -59,6 +65,7 @@ def watch(
     ] = None,
     run_length: RunLength = None,
     sets: SetsBelow = None,
+    likeness: Likeness = None,
     long: Long = False,
     as_json: Json = False,
 ) -> None:

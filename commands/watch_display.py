@@ -74,7 +74,7 @@ def watch_file(
             typer.echo(f"Plan's hash {kept.plan_hash}")
             typer.echo("Give it away before the first client arrives.")
         try:
-            read = reader_of(plan.sets)
+            read = reader_of(plan.sets, plan.column)
             for arrivals in arrivals_of(file, loss_max=plan.loss_max, once=once, read=read):
                 at = time_now()
                 if kept is not None and not moments:
@@ -195,6 +195,11 @@ def _show_rows(
 
 def _header(plan: WatchPlan) -> list[str]:
     """Say what the marks are, then name the columns; the last goes from 0 to the largest loss."""
+    if plan.likeness is not None:
+        columns = (
+            f"{'client':<{_CLIENT}} {'p':>6} {'so far':>6}  {'evidence':>9} {'restarted':>9}  "
+        )
+        return ["o p-value", f"{columns}0{'1':>{_ruler(plan)}}"]
     marks = ["o mean loss so far", "| certified mean loss of clients still to come"]
     alarms = ""
     if plan.threshold is not None:
@@ -208,7 +213,7 @@ def _header(plan: WatchPlan) -> list[str]:
 def _ruler(plan: WatchPlan) -> int:
     """Return how many steps the last column has between its two ends."""
     taken = _CLIENT + len(" 0.000  0.000    0.000  ")
-    if plan.threshold is not None:
+    if plan.limit is not None:
         taken += len("123456789 123456789  ")
     return WIDTH - taken - 2
 
@@ -219,7 +224,10 @@ def _row(plan: WatchPlan, moment: Moment) -> str:
     alarms = ""
     if moment.evidence is not None and moment.restarted is not None:
         alarms = f"{moment.evidence:>9.3g} {moment.restarted:>9.3g}  "
-    marks = {"o": moment.mean, "|": moment.certificate}
+    marks, bound = {"o": moment.loss}, ""
+    if moment.certificate is not None:
+        marks = {"o": moment.mean, "|": moment.certificate}
+        bound = f" {rounded(moment.certificate, decimals=3, up=True):>8}"
     if plan.threshold is not None:
         marks = {":": plan.threshold} | marks
     steps = _ruler(plan)
@@ -228,8 +236,7 @@ def _row(plan: WatchPlan, moment: Moment) -> str:
         ruler[round(steps * value / plan.loss_max)] = mark
     return (
         f"{plain:<{_CLIENT}} {rounded(moment.loss, decimals=3):>6}"
-        f" {rounded(moment.mean, decimals=3):>6}"
-        f" {rounded(moment.certificate, decimals=3, up=True):>8}  {alarms}{''.join(ruler)}".rstrip()
+        f" {rounded(moment.mean, decimals=3):>6}{bound}  {alarms}{''.join(ruler)}".rstrip()
     )
 
 

@@ -40,6 +40,7 @@ FLOORS = {
         (
             "bands",
             "label_scores",
+            "likeness",
             "planning",
             "printed",
             "result",
