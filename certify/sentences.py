@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from latecomer.certify.rules.declaration import is_own
 from latecomer.certify.sentence_parts import Certificate, Parts, parts_of
 from latecomer.certify.words import chance, magnitude, shift_name
 
@@ -67,7 +68,8 @@ def _published(certificate: Certificate, value: str) -> str:
     }.get(kind, f"the error ({kind or 'population not stated'})")
     text = f"With probability at least {chance(certificate['delta'])}, {whose} is at most {value}."
     if not certificate["rigorous"]:
-        text = f"As published: {text[0].lower()}{text[1:]}"
+        whose = "As its author says" if is_own(certificate.get("bound")) else "As published"
+        text = f"{whose}: {text[0].lower()}{text[1:]}"
     if certificate["predictor"] == "gibbs":
         text += " It is about a predictor whose randomness is drawn anew for every client."
     return text

@@ -7,7 +7,7 @@ report calls it, how it is drawn and whom it cites, so that no report keeps a li
 from latecomer.certify import sentence_parts, sentences
 from latecomer.certify.rule import BEST_OF, RULES, Asked, rules_for
 from latecomer.certify.sentence_parts import Certificate, Parts
-from latecomer.eval.measures.registry import PUBLISHED
+from latecomer.eval.measures.registry import PUBLISHED, bound_called
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.settings.questions import QUESTIONS
 from latecomer.eval.shifts.transforms import SHIFTS
@@ -25,6 +25,7 @@ __all__ = [
     "SHIFTS",
     "SHIFT_AXES",
     "Asked",
+    "bound_called",
     "bound_cites",
     "method_facts",
     "parts_of",

@@ -49,7 +49,7 @@ def _auto_or_depth(value: Any) -> Any:
 
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    if len(set(values)) < len(values):
+    if any(one in values[:place] for place, one in enumerate(values)):
         raise ValueError("must not repeat an entry")
     return values
 

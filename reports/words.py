@@ -1,11 +1,19 @@
 """Numbers and tags in words: one spelling for every table, caption and sentence."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from latecomer.certify.words import DASH, MINUS, magnitude, points
-from latecomer.eval.names import PUBLISHED, ROUTES, RULES, method_facts, rules_for
+from latecomer.eval.names import (
+    PUBLISHED,
+    ROUTES,
+    RULES,
+    bound_called,
+    method_facts,
+    rules_for,
+)
 
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "
@@ -112,6 +120,8 @@ def bound_name(bound: str) -> str:
 
     >>> bound_name("r0:product@band"), bound_name("mine")
     ('held-out clients, product rule, all severities at once', 'mine')
+    >>> bound_name("folder/mine.py:b")
+    'bound mine.py:b'
     """
     name, _, which = bound.partition("@")
     said = _called(name) or name
@@ -120,12 +130,21 @@ def bound_name(bound: str) -> str:
     return f"{said}, {which}" if which else said
 
 
+def bound_id(bound: str) -> str:
+    """Return a bound's identifier, of one's own without its folder.
+
+    >>> bound_id("r0:/home/me/mine.py:b"), bound_id("pefll_32")
+    ('r0:mine.py:b', 'pefll_32')
+    """
+    return re.sub(r"(^|:)[^:]*/", r"\1", bound)
+
+
 def _called(bound: str) -> str:
-    """Name a published bound, or one of a route, by itself or by the words that its rule brings."""
-    if bound in PUBLISHED:
-        return PUBLISHED[bound].words
+    """Name a published bound, one's own, or one of a route, by itself or by its rule's words."""
     name, _, rule = bound.partition(":")
     route = ROUTES.get(name)
+    if bound in PUBLISHED or (rule and route is None):
+        return bound_called(bound).words
     if route is None or not rule:
         return ""
     if rule in route.bound_names:

@@ -7,7 +7,7 @@ from textwrap import dedent
 __all__ = ["EXAMPLES", "shown_file"]
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-KINDS = {".py": "python", ".txt": "text"}
+KINDS = {".py": "python", ".txt": "text", ".yaml": "yaml"}
 
 
 def shown_file(name: str) -> str:

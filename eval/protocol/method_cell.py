@@ -13,7 +13,7 @@ from latecomer.eval.measures.blindness import blindness_rows
 from latecomer.eval.measures.choices import choice_rows, ridge_rows
 from latecomer.eval.measures.descriptors import correlations_of
 from latecomer.eval.measures.of_a_model import measure_all
-from latecomer.eval.measures.registry import PUBLISHED
+from latecomer.eval.measures.registry import bound_called
 from latecomer.eval.measures.target_sizes import client_targets
 from latecomer.eval.measures.theorem31 import converging, is_about
 from latecomer.eval.measures.theorem31_rows import convergence_rows
@@ -24,6 +24,7 @@ from latecomer.eval.routes.rows import certificate_facts, certificate_rows
 from latecomer.eval.scoring.rows import client_rows, effect_rows, gap_row, group_rows
 from latecomer.eval.scoring.scores import ClientScore, GroupScore, group_score
 from latecomer.eval.settings.cell import TrainingCell
+from latecomer.eval.settings.study_sections import Bounds, bound_names
 from latecomer.eval.training.checkpoint_slots import Checkpoints
 from latecomer.eval.training.curve import (
     Curve,
@@ -190,12 +191,12 @@ def _by_group(setup: Setup, state: State, cell: TrainingCell, predictor: str) ->
     }
 
 
-def _published(model: TrainedModel, names: Sequence[str], classes: str) -> tuple[list[Row], ...]:
-    """Return rows and facts of the papers' bounds on the model."""
+def _bounded(model: TrainedModel, asked: Bounds, classes: str) -> tuple[list[Row], ...]:
+    """Return rows and facts of the papers' bounds, and of one's own, on the model."""
     rows: list[Row] = []
     facts: list[Row] = []
-    for name in names:
-        for published in PUBLISHED[name].follow(model):
+    for name, trusted in bound_names(asked).items():
+        for published in bound_called(name, trusted=trusted).follow(model):
             group = published.group
             where = {"classes": classes, **group.condition(), "n_clients": len(group.clients)}
             rows += certificate_rows(published.certificate, bound=name, common=where)
@@ -257,7 +258,7 @@ def evaluate_method(
     certified = certify_all(
         Request(entry, model, cell, scored.certification) for entry in cell.certificates
     )
-    bounds, facts = _published(model, cell.bounds, setup.classes)
+    bounds, facts = _bounded(model, cell.bounds, setup.classes)
     chosen, along = curve_findings(curve, plan, {"classes": setup.classes})
     asked, measures = measure_all(model, cell.evaluation.measures or ())
     measured_rows = [*_convergence(setup, curve), *asked]

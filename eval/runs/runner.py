@@ -26,6 +26,7 @@ from latecomer.eval.splits.registry import SPLITS
 from latecomer.eval.splits.split import Split
 from latecomer.eval.studies.checking import check_held_back
 from latecomer.eval.studies.device_choice import settled
+from latecomer.eval.studies.own_bounds import check_scored
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.extras import require
@@ -321,6 +322,7 @@ def _prepare(study: Study) -> _Prepared:
             f"got {study.train.cohort}"
         )
     check_held_back(study, split)
+    check_scored(study, split)
     held = [entry for entry in study.certificates if entry.needs_certification]
     points = [len(client.rows("all")) for client in split.clients]
     if held and SPLITS[split.kind].natural:

@@ -1,5 +1,6 @@
 """The sections that a study and its cells share: defaults and legal ranges."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -39,8 +40,34 @@ def _no_float32(precision: str | None) -> str | None:
     return None if precision == "float32" else precision
 
 
-Bounds = Annotated[tuple[str, ...], BeforeValidator(sequence)]
-"""Names; a study accepts those of `eval.measures.registry`."""
+class OwnBound(Settings):
+    """A bound of one's own that is used without simulating its coverage.
+
+    Attributes
+    ----------
+    name : str
+        ``file.py:name`` or ``module:name``.
+    trust : bool
+        True; an entry that says false is its name alone.
+    """
+
+    name: Text
+    trust: Literal[True] = True
+
+
+Bounds = Annotated[tuple[str | OwnBound, ...], BeforeValidator(sequence)]
+"""Names; a study accepts those of `eval.measures.registry`, and places of one's own."""
+
+
+def bound_names(bounds: Iterable[str | OwnBound]) -> dict[str, bool]:
+    """Map what entries of ``bounds`` name to whether it is taken on trust.
+
+    >>> bound_names(["pefll_32", OwnBound(name="mine.py:b")])
+    {'pefll_32': False, 'mine.py:b': True}
+    """
+    return {
+        one.name if isinstance(one, OwnBound) else one: isinstance(one, OwnBound) for one in bounds
+    }
 
 
 class DataSettings(BaseModel):
@@ -140,7 +167,7 @@ class MethodSettings(BaseModel):
     label : str, optional
         What rows and pages call this entry; the name unless given.
     bounds : tuple of str, optional
-        Published bounds for this entry's models, instead of the study's.
+        Bounds for this entry's models, instead of the study's.
     serving : Serving, optional
         What is done to the models of clients that took no part in training, for methods that read
         no labels of theirs.

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from latecomer.certify.rules.declaration import is_own
 from latecomer.eval.measures.registry import MEASURES
 from latecomer.eval.results.rows import ROWS_SCHEMA_VERSION
 from latecomer.eval.routes.cells import read_cell
@@ -174,13 +175,14 @@ def _models(
             train = _train_of(method, resolved["train"])
             path, version = ways.get(method["label"], ("", None)) if "path" in train else ("", None)
             train |= {"path": path} if path else {}
+            bounds = method.get("bounds", resolved["bounds"])
             yield {
                 **shared,
                 "kind": "method",
                 "model": resolved["model"],
                 "method": {key: value for key, value in method.items() if key != "bounds"},
                 "train": train,
-                "bounds": method.get("bounds", resolved["bounds"]),
+                "bounds": bounds,
                 "seed": seed,
                 "numbers_version": {
                     **NUMBERS_VERSION,
@@ -188,6 +190,7 @@ def _models(
                     **_checkpoint_version(method),
                     **of_target,
                     **of_measures,
+                    **_bound_sources(bounds),
                     **_versions_of(train, WAY_NUMBERS_VERSION),
                     **({} if version is None else {"path": version}),
                     **_versions_of(method, SETTING_NUMBERS_VERSION),
@@ -315,6 +318,15 @@ def _target_version(model: Mapping[str, Any]) -> dict[str, Any]:
         return {"target_source": target_source_hash(target, model.get("weights")), **read}
     known = {"target": TARGET_NUMBERS_VERSION[target]} if target in TARGET_NUMBERS_VERSION else {}
     return {**known, **read}
+
+
+def _bound_sources(bounds: Sequence[Any]) -> dict[str, Any]:
+    """Return the content hashes of the files that hold bounds of one's own."""
+    from latecomer.models.outside import file_hash
+
+    named = (one if isinstance(one, str) else one["name"] for one in bounds)
+    sources = {name: file_hash(name) for name in named if is_own(name)}
+    return {"bound_sources": sources} if sources else {}
 
 
 def _method_versions(names: set[str]) -> dict[str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from latecomer.eval.splits.registry import SPLITS, check_outside
 from latecomer.eval.splits.settings import Frozen, SplitSettings
 from latecomer.eval.splits.split import Split, frozen_hash
 from latecomer.eval.studies.mistakes import explain, unknown_key
+from latecomer.eval.studies.own_bounds import check_bounds
 from latecomer.eval.studies.settings import Study
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def parse_study(raw: Mapping[str, Any]) -> Study:
     study = study.model_copy(update={"certificates": certificates})
     _check_folds(study)
     _check_listed_once(study)
+    check_bounds(study)
     study = study.model_copy(update={"evaluation": _completed_evaluation(study)})
     _check_groups(study)
     _check_other_laws(study)

@@ -85,7 +85,8 @@ def _entries(raw: Mapping[str, Any]) -> list[Any]:
 def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     """Write out the full paths of files that lie beside the study file.
 
-    They are those of methods, their checkpoints, rules and networks of one's own and weights.
+    They are those of methods, their checkpoints, rules, bounds and networks of one's own, and
+    weights.
     """
     from latecomer.models.outside import beside
 
@@ -101,7 +102,9 @@ def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     for entry in certificates if isinstance(certificates, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("rule"), str):
             entry["rule"] = beside(entry["rule"], folder)
+    _find_bounds(raw, folder)
     for entry in raw.get("methods") or ():
+        _find_bounds(entry, folder)
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             continue
         entry["name"] = beside(entry["name"], folder)
@@ -109,6 +112,18 @@ def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
         if entry.get("needs_training") is False and isinstance(file, str):
             here = (folder / Path(file).expanduser()).resolve()
             entry["checkpoint"] = str(here) if here.is_file() else file
+
+
+def _find_bounds(section: Any, folder: Path) -> None:
+    """Write out the full paths of bounds of one's own, of a study or of one of its methods."""
+    from latecomer.models.outside import beside
+
+    listed = section.get("bounds") if isinstance(section, dict) else None
+    for place, entry in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(entry, str):
+            listed[place] = beside(entry, folder)
+        elif isinstance(entry, dict) and isinstance(entry.get("name"), str):
+            entry["name"] = beside(entry["name"], folder)
 
 
 def _read_source(name_or_path: str | Path) -> dict[str, Any]:

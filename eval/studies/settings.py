@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from latecomer.certify.rules.declaration import is_own
 from latecomer.eval.measures.registry import MEASURES, PUBLISHED
 from latecomer.eval.routes.registry import ROUTE_SETTINGS, CertificateSettings
-from latecomer.eval.schema import Name, Seed, Settings, Text, one_of, sequence
+from latecomer.eval.schema import Legal, Name, Seed, Settings, Text, one_of, sequence
 from latecomer.eval.settings.questions import QUESTIONS
 from latecomer.eval.settings.study_sections import (
     DataSettings,
@@ -17,6 +18,7 @@ from latecomer.eval.settings.study_sections import (
     Hypernetwork,
     MethodSettings,
     ModelSettings,
+    OwnBound,
     Shifts,
     Train,
 )
@@ -46,8 +48,32 @@ PaperItem = Annotated[str, AfterValidator(_item)]
 Ask = Annotated[str, BeforeValidator(one_of(QUESTIONS))]
 
 
+_NAMED = one_of(PUBLISHED)
+
+
+def _bound(value: Any) -> Any:
+    """Accept a published bound's name, the place of one's own, and the same with ``trust``."""
+    if not isinstance(value, dict):
+        return value if is_own(value) else _NAMED(value)
+    place, trusted = value.get("name"), value.get("trust", False)
+    if not is_own(place) or not isinstance(trusted, bool) or not set(value) <= {"name", "trust"}:
+        raise ValueError("must be a name, file.py:name, or {name: file.py:name, trust: true}")
+    return OwnBound(name=place) if trusted else place
+
+
 Bounds = Annotated[
-    tuple[Annotated[str, BeforeValidator(one_of(PUBLISHED))], ...], BeforeValidator(sequence)
+    tuple[
+        Annotated[
+            str | OwnBound,
+            BeforeValidator(_bound),
+            Legal(
+                ", ".join(f"`{name}`" for name in (*PUBLISHED, "file.py:name"))
+                + ", `{name: file.py:name, trust: true}`"
+            ),
+        ],
+        ...,
+    ],
+    BeforeValidator(sequence),
 ]
 Measures = Annotated[
     tuple[Annotated[str, BeforeValidator(one_of(MEASURES))], ...], BeforeValidator(sequence)
@@ -61,7 +87,7 @@ class StudyEvaluation(Evaluation):
 
 
 class StudyMethod(MethodSettings):
-    """The section of cells, with the published bounds that there are."""
+    """The section of cells, with the bounds that there are."""
 
     bounds: Bounds | None = None
 
@@ -103,7 +129,10 @@ class Study(Settings):
     shifts : Shifts
         Under what else it is measured.
     bounds : tuple of str
-        Published bounds that are computed on the same models.
+        Bounds that are computed on the same models and are no certificates: published ones, and by
+        ``file.py:name`` functions of one's own of ``(losses, delta)``, the errors of the clients
+        held out for certification and .05, that return an upper bound of the mean error of clients
+        like them. One whose simulated coverage fails is refused, unless ``trust`` is true.
     certificates : tuple of RouteSettings
         What is certified, an entry a certificate; ``route`` says how, ``r0`` unless given.
     denoising : Denoising, optional
@@ -150,11 +179,11 @@ class Study(Settings):
             {
                 "name": method.name,
                 "label": method.label,
-                **({} if method.bounds is None else {"bounds": list(method.bounds)}),
+                **({"bounds": told["bounds"]} if "bounds" in told else {}),
                 **({} if method.serving is None else {"serving": method.serving.model_dump()}),
                 **method.hyper(),
             }
-            for method in self.methods
+            for method, told in zip(self.methods, plain["methods"], strict=True)
         ]
         return plain
 

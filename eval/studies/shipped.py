@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from latecomer.eval.studies.declaration import read_yaml
 from latecomer.eval.studies.scales import offered
+from latecomer.reading.yaml_text import read_shipped
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def shipped_study(name: str) -> ShippedStudy:
 
 def _described(file: Path) -> ShippedStudy:
     name = file.stem
-    raw = read_yaml(file.read_text("utf-8"), f"study {name}")
+    raw = read_shipped(file.read_text("utf-8"))
     variants, scales = offered(raw)
     return ShippedStudy(
         name,

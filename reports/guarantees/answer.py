@@ -265,14 +265,23 @@ def _tighter(row: Mapping[str, Any]) -> str:
 
 
 def _published(bounds: pd.DataFrame) -> str:
-    """Say what the papers' own theorems give on these models."""
+    """Say what the papers' own theorems, and bounds of one's own, give on these models."""
     frame = bounds[(bounds["shift"] == "none") & (bounds["bound"].map(route_of) == PUBLISHED)]
+    own = np.array([":" in str(bound) for bound in frame["bound"]], dtype=bool)
+    told = (
+        ("The published theorems give", frame[~own]),
+        ("The study's own formulas give", frame[own]),
+    )
+    return " ".join(filter(None, (_giving(whose, part) for whose, part in told)))
+
+
+def _giving(whose: str, frame: pd.DataFrame) -> str:
     said = [
         f"{bound_name(str(bound))} {span(list(part['value']))}"
         for bound, part in frame.groupby("bound", sort=False)
     ]
     vacuous = " (vacuous from 100% on)" if (frame["value"] >= 1).any() else ""
-    return f"The published theorems give {listing(said)}{vacuous}." if said else ""
+    return f"{whose} {listing(said)}{vacuous}." if said else ""
 
 
 def _table(

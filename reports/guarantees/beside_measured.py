@@ -21,7 +21,7 @@ from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import BOUND_MARKS
 from latecomer.reports.frames.errors import records
-from latecomer.reports.words import bound_name, span
+from latecomer.reports.words import bound_id, bound_name, span
 
 
 @styled
@@ -115,7 +115,7 @@ def _vacuous_band(axes: Axes, frame: pd.DataFrame) -> None:
         axes.text(
             1.02,
             height,
-            f"{bound}\n{span(values[bound])}",
+            f"{bound_id(bound)}\n{span(values[bound])}",
             transform=axes.transAxes,
             va="center",
             fontsize=7.5,
@@ -140,9 +140,9 @@ def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) 
     ]
     for bound, mark in marks.items():
         proven = bool(frame.loc[frame["bound"] == bound, "rigorous"].all())
-        fill = INK if proven else "none"
+        name, fill = bound_id(bound), INK if proven else "none"
         handles.append(
-            Line2D([], [], marker=mark, linestyle="", color=INK, markerfacecolor=fill, label=bound)
+            Line2D([], [], marker=mark, linestyle="", color=INK, markerfacecolor=fill, label=name)
         )
     return handles
 
@@ -179,8 +179,8 @@ def _beside_measured(material: Material) -> Iterator[Block]:
             alt=describe_bounds(bounds),
             caption="A mark per trained model and bound; its place to the right is the mean error "
             "of the novel clients, whomever the bound is about. Filled: a certificate. Hollow: "
-            "a published formula without a proof for this model. Below the dashed line a bound "
-            "would be below the measured error.",
+            "a formula without a proof for this model. Below the dashed line a bound would be "
+            "below the measured error.",
         )
 
 

@@ -285,7 +285,8 @@ def _order(study: Mapping[str, Any], bounds: pd.DataFrame) -> list[str]:
     """Proven bounds first, then in the order of the study."""
     proven = bounds.groupby("bound")["rigorous"].any()
     declared = [f"{c['route']}:{c.get('rule', '')}" for c in study.get("certificates") or ()]
-    place = {name: i for i, name in enumerate([*declared, *(study.get("bounds") or ())])}
+    asked = [one if isinstance(one, str) else one["name"] for one in study.get("bounds") or ()]
+    place = {name: i for i, name in enumerate([*declared, *asked])}
     last = len(place)
     return sorted(
         proven.index,

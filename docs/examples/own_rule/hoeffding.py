@@ -1,6 +1,7 @@
 """A rule of one's own: ``latecomer certify losses.csv --rule hoeffding.py:bound``.
 
-In a study beside this file, ``certificates: [{rule: "hoeffding.py:bound"}]``.
+In a study beside this file, ``certificates: [{rule: "hoeffding.py:bound"}]``, and where it is to be
+compared and not to certify, ``bounds: ["hoeffding.py:bound"]``.
 """
 
 from math import log, sqrt

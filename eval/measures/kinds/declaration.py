@@ -58,3 +58,20 @@ class Published(Asked):
     """
 
     words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnPlace(Published):
+    """A bound of one's own, by its place, of which its work is told.
+
+    Attributes
+    ----------
+    trusted : bool
+        Whether it is used without simulating its coverage.
+    """
+
+    trusted: bool = False
+
+    def follow(self, *given: Any) -> Any:
+        """Do the work."""
+        return super().follow(self.name, self.trusted, *given)

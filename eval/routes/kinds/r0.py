@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from latecomer.certify.bands import BANDS
-from latecomer.certify.own_rule import coverage_of, own_rule
+from latecomer.certify.own_rule import held_to_contract
 from latecomer.certify.page.svg import CERTIFIED
 from latecomer.certify.rule import (
     BEST_OF,
@@ -241,9 +241,7 @@ class HeldOut(RouteSettings):
                 raise InputError(f"{key}.trust is about rules of one's own, got rule {rule}")
             return
         try:
-            one = own_rule(rule)
-            if not self.trust:
-                coverage_of(one)
+            held_to_contract(rule, trust=bool(self.trust))
         except InputError as error:
             raise InputError(f"{key}.{error}") from error
 

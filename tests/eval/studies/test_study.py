@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from latecomer.errors import InputError
 from latecomer.eval.studies.cells import content_id
 from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.studies.declaration import read_yaml
 from latecomer.eval.studies.loading import load_study
-from latecomer.eval.studies.shipped import shipped_studies
+from latecomer.eval.studies.shipped import shipped_studies, shipped_texts
+from latecomer.reading.yaml_text import read_shipped
 
 SMALL = """
 study: small
@@ -124,6 +126,12 @@ def test_every_shipped_study_loads_under_its_own_name():
     for shipped in shipped_studies():
         assert load_study(shipped.name).study == shipped.name
         assert shipped.question.endswith("?")
+
+
+@pytest.mark.parametrize("name", shipped_texts())
+def test_the_quick_reader_of_shipped_files_reads_what_the_careful_one_does(name):
+    text = shipped_texts()[name]
+    assert repr(read_shipped(text)) == repr(read_yaml(text, name))
 
 
 def test_listing_studies_loads_no_torch():
