@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.checks import failure_probability
 from latecomer.certify.answers import LossAnswers
+from latecomer.certify.arguments import ASKED, LOSSES
 from latecomer.certify.result import Shown, Stated
 from latecomer.certify.rule import DEFAULT_RULE
 from latecomer.certify.sample import Sample, check_options, checked, drawn_seed, sample_of
@@ -25,6 +26,7 @@ from latecomer.certify.statements import (
 )
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.errors import InputError
+from latecomer.reading.docstrings import told_in_full
 
 if TYPE_CHECKING:
     from latecomer.certify.further_statements import Compared, Step
@@ -415,6 +417,7 @@ class Losses:
         return replace(found, words=tuple(told))
 
 
+@told_in_full(LOSSES, ASKED)
 def losses(
     source: Source,
     *,
@@ -444,6 +447,9 @@ def losses(
     Returns
     -------
     Losses
+        Frozen.  ``mean()``, ``next_client()``, ``above(*losses)``, ``curve()``, ``within(kind,
+        radii)``, ``by(column)`` and ``against(other)`` prove a statement each; ``print`` says how
+        the losses were read.
 
     Raises
     ------
@@ -504,6 +510,7 @@ def _read(
     return Losses(sample, float(delta), tuple(best_of), table, source)
 
 
+@told_in_full(LOSSES, ASKED)
 def certify_losses(
     losses: Source,
     *,

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
+from latecomer.certify.arguments import WATCHED
 from latecomer.certify.arriving_points import missed_in_order
 from latecomer.certify.result import Shown
 from latecomer.certify.table import Source, read_in_order
@@ -19,6 +20,7 @@ from latecomer.certify.watching import (
     watch_plan,
 )
 from latecomer.errors import InputError
+from latecomer.reading.docstrings import told_in_full
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Watched(Shown):
         return "\n".join(end_lines(self.plan, self.moments, None))
 
 
+@told_in_full(WATCHED)
 def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any) -> Watched:
     """Certify clients in the order of their arrival, after each one.
 

@@ -38,6 +38,7 @@ FLOORS = {
     ),
     "certify": (
         (
+            "arguments",
             "bands",
             "label_scores",
             "likeness",

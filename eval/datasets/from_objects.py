@@ -21,9 +21,52 @@ from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.pictures import channels_first
 from latecomer.eval.datasets.readers.huggingface import hugging_columns
 from latecomer.eval.datasets.samples import from_samples
+from latecomer.reading.docstrings import told_in_full
 from latecomer.reading.ids import spelling
 
+_ARGUMENTS = """
+Parameters
+----------
+source : DataFrame, Hugging Face Dataset, mapping or map-style Dataset
+    A table with one sample per row; ``{client: (x, y)}`` with arrays; or any object with ``len()``
+    and samples ``(x, y)`` or ``(x, y, client)`` under ``[i]``: a PyTorch Dataset.  Inputs are
+    vectors, or images [H, W], [C, H, W] or [H, W, C] with C = 1 or 3: numbers, or uint8, which are
+    divided by 255 when they are used.  Labels are whole numbers from 0, or names of classes.
+label : str; optional
+    For a table: column of the labels, ``label`` unless given.
+client : str, sequence or mapping; optional
+    A table's column of clients, ``client`` unless given; a map-style Dataset's client of each
+    sample, or ``{client: sample numbers}`` (others are left out); none for a mapping.
+features : str or sequence of str; optional
+    For a table: columns of numbers or vectors; unless given all others that have a name and do not
+    number the rows.
+image : str; optional
+    For a table: column of pictures, or of paths to them, in place of features.
+root : str or Path; optional
+    For a table: folder that the paths of pictures start from.
+size : int, at least 1; optional
+    For a table: pixels of a side that pictures are resized to.
+layout : str; optional
+    Axes of inputs whose shape fits two: ``vector``, ``hw``, ``chw`` or ``hwc`` (images of height h,
+    width w, c channels).
+group : str or mapping; optional
+    Groups of clients, of which whole ones can be kept from training: a table's column, or
+    ``{client: group}``.
+tokens : bool; False unless given
+    Whether inputs are tokens: whole numbers from 0 that stand for words, equally many a sample.
+name : str; "clients" unless given
+    What rows and reports call the data.
 
+Returns
+-------
+Dataset
+    Frozen.  ``x``, ``y``, ``client`` (numbers from 0), ``class_names``, ``client_names`` and
+    ``group``; ``content_hash`` names the content; ``save("mine.npz")`` writes a file that a study
+    reads.
+"""
+
+
+@told_in_full(_ARGUMENTS)
 def clients_from(
     source: Any,
     *,

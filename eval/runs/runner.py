@@ -30,6 +30,7 @@ from latecomer.eval.studies.own_bounds import check_scored
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.extras import require
+from latecomer.reading.docstrings import told_in_full
 
 if TYPE_CHECKING:
     from latecomer.eval.federation.groups import Federation
@@ -69,6 +70,52 @@ class RunResult:
     n_adopted: int = 0
 
 
+_ARGUMENTS = """
+Parameters
+----------
+study : Study
+    What is to be run, as ``load_study`` returns it.
+out : str or Path; optional
+    The run directory; ``runs/`` and the study's name unless given.
+workers : int, at least 1; optional
+    Cores to use, for cells first, then for clients of each; unless given all, or one process for
+    each GPU.
+on_event : callable; optional
+    Called with an ``Event`` while the run goes on: ``kind`` (``plan``, ``start``, ``round``,
+    ``note``, ``retry``, ``held``, ``done``, ``failed``), ``cell``, ``label``, ``seed``, ``round``,
+    ``loss``, ``done`` of ``total`` cells, ``message``.
+executor : Executor; optional
+    Where cells run: an object whose ``run(jobs, on_report)`` returns when all have ended; processes
+    on this machine unless given.
+evaluate : str
+    ``module:function`` that does the work of a cell; the package's own unless given.
+every : CheckpointEvery; optional
+    How often trainings are checkpointed: ``seconds``, at least 0, and ``rounds``, at least 1, of
+    which the first counts; every 60 seconds unless given.  No result depends on it.
+adopt : sequence of str or Path; empty unless given
+    Other run directories, whose finished cells are taken over where study, data and settings agree.
+retry_failed : bool; False unless given
+    Whether cells that failed are tried again.
+extend : bool; False unless given
+    Whether the study may have more methods, seeds or shifts than the run in the directory.
+
+Returns
+-------
+RunResult
+    Frozen.  ``path`` of the directory, which has all rows in ``rows.csv``; numbers of cells:
+    ``n_cells``, ``n_done``, ``n_failed``, ``n_skipped`` (finished by an earlier run) and
+    ``n_adopted``; ``failures``, and ``seconds`` of wall time.
+
+Examples
+--------
+>>> small = ["methods=[fedavg]", "train.rounds=2", "seeds=[0]"]  # doctest: +SKIP
+>>> result = run(load_study("generalization-gap", small), out="mine", workers=1)  # doctest: +SKIP
+>>> result.n_cells, result.n_failed  # doctest: +SKIP
+(2, 0)
+"""
+
+
+@told_in_full(_ARGUMENTS)
 def run(
     study: Study,
     *,

@@ -26,22 +26,25 @@ def load_study(
     Parameters
     ----------
     name_or_path : str or Path
-        ``"quickstart"``, or a path that ends in ``.yaml``.
-    overrides : iterable of str
+        A shipped study's name, such as ``"quickstart"``, or a path that ends in ``.yaml``; files
+        that a study names are looked for beside it.
+    overrides : iterable of str; empty unless given
         ``"key=value"`` with dotted keys, list indices included; values are YAML:
         ``"train.rounds=300"``, ``"seeds=[0]"``, ``"methods.0.posterior=gaussian"``.  A study at
         scale ``paper`` whose published settings they change is ``reduced``, unless they set
         ``scale`` too.
-    variants : sequence of str
+    variants : sequence of str; empty unless given
         Names under the file's ``variants``, applied in this order.
-    scale : {"smoke", "reduced", "paper"}, optional
-        One of those under the file's ``scales``, applied after variants and before overrides; as
-        written unless given.
+    scale : {"smoke", "reduced", "paper"}; optional
+        One of those under the file's ``scales``, applied after variants and before overrides:
+        ``smoke`` only shows that it runs, ``reduced`` is smaller than published, ``paper`` is as
+        published; as written unless given.
 
     Returns
     -------
     Study
-        Frozen; every setting has a value.
+        Frozen; every setting has a value, sections are attributes: ``.train.rounds``.  Its
+        ``resolved()`` is plain data, ``cells()`` what there is to run.
 
     Raises
     ------

@@ -40,8 +40,10 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     ----------
     directory : str or Path
         A run directory with ``study.yaml`` and ``rows.csv``.
-    asks : sequence of str
-        What the page answers first, instead of what the study asks: names in `ASKS`.
+    asks : sequence of str; empty unless given
+        What the page answers first, in this order, instead of what the study asks: ``bounds`` (how
+        far guarantees are from errors), ``shift``, ``gap`` (what it costs to join late),
+        ``accuracy``, ``paper`` (whether published numbers come out), ``certificate``, ``sets``.
 
     Returns
     -------
@@ -53,6 +55,11 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     InputError
         When the directory holds no readable run, one that does not answer what is asked, or a link
         to its rows or data in place of a file that is written.
+
+    Examples
+    --------
+    >>> report("mine")  # doctest: +SKIP
+    PosixPath('mine/report.html')
     """
     with _seldom_searching():
         run = under_shown_names(load_run(directory))

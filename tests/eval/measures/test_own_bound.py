@@ -11,6 +11,7 @@ from latecomer.eval.runs.runner import run
 from latecomer.eval.settings.study_sections import OwnBound
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
+from latecomer.reports.page.page import report
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "own_rule"
 MINE = """
@@ -159,6 +160,6 @@ def test_the_example_runs_as_it_lies_and_its_page_names_the_bound(tmp_path):
         *(False, "unseen-client", "iid", "deterministic"),
     )
     assert "whose proof is its author's: at level 0.1 it failed in at most" in beside.message
-    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    page = report(tmp_path / "run").read_text("utf-8")
     assert "The study's own formulas give bound hoeffding.py:bound" in page
     assert "As its author says: with probability at least 95%" in page
