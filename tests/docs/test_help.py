@@ -117,7 +117,7 @@ def test_a_parameter_without_an_entry_is_no_function():
 @pytest.mark.slow
 def test_the_examples_that_train_run_as_they_stand(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = "\n".join(told(name).partition("Examples\n")[2] for name in ("run", "report"))
+    text = "\n".join(told(name).partition("Examples\n--------\n")[2] for name in ("run", "report"))
     held = {name: getattr(latecomer, name) for name in NAMES}
     test = doctest.DocTestParser().get_doctest(
         text.replace("  # doctest: +SKIP", ""), held, "run and report", None, 0

@@ -1,6 +1,7 @@
 """Bounds of one's own among a study's ``bounds``: refused in one line, or computed and named."""
 
 import math
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,6 @@ def test_the_example_runs_as_it_lies_and_its_page_names_the_bound(tmp_path):
         *(False, "unseen-client", "iid", "deterministic"),
     )
     assert "whose proof is its author's: at level 0.1 it failed in at most" in beside.message
-    page = report(tmp_path / "run").read_text("utf-8")
+    page = unescape(report(tmp_path / "run").read_text("utf-8"))
     assert "The study's own formulas give bound hoeffding.py:bound" in page
     assert "As its author says: with probability at least 95%" in page
