@@ -122,7 +122,9 @@ def _find_bounds(section: Any, folder: Path) -> None:
     from latecomer.models.outside import beside
 
     listed = section.get("bounds") if isinstance(section, dict) else None
-    for place, entry in enumerate(listed if isinstance(listed, list) else ()):
+    if not isinstance(listed, list):
+        return
+    for place, entry in enumerate(listed):
         if isinstance(entry, str):
             listed[place] = beside(entry, folder)
         elif isinstance(entry, dict) and isinstance(entry.get("name"), str):

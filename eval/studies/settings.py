@@ -58,7 +58,7 @@ def _bound(value: Any) -> Any:
     place, trusted = value.get("name"), value.get("trust", False)
     if not is_own(place) or not isinstance(trusted, bool) or not set(value) <= {"name", "trust"}:
         raise ValueError("must be a name, file.py:name, or {name: file.py:name, trust: true}")
-    return OwnBound(name=place) if trusted else place
+    return OwnBound(name=str(place)) if trusted else place
 
 
 Bounds = Annotated[

@@ -4,6 +4,7 @@ import math
 from html import unescape
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from latecomer.errors import InputError
@@ -12,6 +13,7 @@ from latecomer.eval.runs.runner import run
 from latecomer.eval.settings.study_sections import OwnBound
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
+from latecomer.reports.guarantees.answer import _published
 from latecomer.reports.page.page import report
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "own_rule"
@@ -162,5 +164,16 @@ def test_the_example_runs_as_it_lies_and_its_page_names_the_bound(tmp_path):
     )
     assert "whose proof is its author's: at level 0.1 it failed in at most" in beside.message
     page = unescape(report(tmp_path / "run").read_text("utf-8"))
-    assert "The study's own formulas give bound hoeffding.py:bound" in page
+    assert "Bound hoeffding.py:bound" in page
     assert "As its author says: with probability at least 95%" in page
+
+
+def test_an_answer_tells_the_papers_theorems_from_ones_own():
+    frame = pd.DataFrame(
+        {"shift": "none", "bound": ["pefll_32", "/home/me/mine.py:b"], "value": [2.5, 0.25]}
+    )
+    assert _published(frame) == (
+        "The published theorems give PeFLL, Theorem 3.2 2.5 (vacuous from 100% on)."
+        " The study's own formulas give bound mine.py:b 25.0%."
+    )
+    assert _published(frame[:0]) == ""
