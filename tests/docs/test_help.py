@@ -66,7 +66,7 @@ def default_told(entry, default):
     if said is None:
         return default in (None, inspect.Parameter.empty)
     if said[1] == "empty":
-        return len(default) == 0
+        return not default
     return default is None or said[1].strip('"') == (
         f"{default:g}" if isinstance(default, float) else str(default)
     )
