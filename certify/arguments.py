@@ -148,6 +148,7 @@ losses : path, bytes, DataFrame, mapping or sequence
     Parquet file or its bytes, or a table, with ``client`` and ``loss``; client -> loss; or losses.
     With ``sets`` a CSV file or its bytes, a row a point, with ``client``, ``label`` and the
     probabilities of all labels, ``p_0``, ``p_1``, ...; the points of a client stand together.
+    With ``likeness`` a p-value for each client, in a column ``likeness``.
 plan : WatchPlan; optional
     What was settled before the first loss, as one object; else its fields by keyword.
 **settings
@@ -173,6 +174,10 @@ trained_on : str; empty unless given
 sets : float, in [0, 1]; optional
     Threshold of 1 - p: a set holds the labels below it, and a client's loss is the share of its
     points whose set misses the true label.
+likeness : int, at least 1; optional
+    Certified clients among whom newcomers are ranked by their inputs: p-values of likeness arrive
+    in place of losses, nothing is certified, and the alarms ring for newcomers unlike those
+    clients.  Only ``alpha``, ``run_length``, ``bets`` and ``trained_on`` may stand beside it.
 
 Returns
 -------

@@ -26,8 +26,7 @@ def load_study(
     Parameters
     ----------
     name_or_path : str or Path
-        A shipped study's name, such as ``"quickstart"``, or a path that ends in ``.yaml``; files
-        that a study names are looked for beside it.
+        A shipped study's name, such as ``"quickstart"``, or a path that ends in ``.yaml``.
     overrides : iterable of str; empty unless given
         ``"key=value"`` with dotted keys, list indices included; values are YAML:
         ``"train.rounds=300"``, ``"seeds=[0]"``, ``"methods.0.posterior=gaussian"``.  A study at
@@ -36,9 +35,8 @@ def load_study(
     variants : sequence of str; empty unless given
         Names under the file's ``variants``, applied in this order.
     scale : {"smoke", "reduced", "paper"}; optional
-        One of those under the file's ``scales``, applied after variants and before overrides:
-        ``smoke`` only shows that it runs, ``reduced`` is smaller than published, ``paper`` is as
-        published; as written unless given.
+        One of the file's ``scales``, applied after variants and before overrides: ``smoke`` only
+        shows that it runs, ``paper`` is as published; as written unless given.
 
     Returns
     -------
