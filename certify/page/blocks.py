@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from latecomer.certify.words import sort_key
 
-# Most bytes of CSV that a link carries uncompressed.
+# Most bytes that a link carries uncompressed.
 LONG = 100_000
 
 
@@ -111,12 +111,16 @@ class Caption:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure in the page: its layouts as inline SVG and its data as CSV."""
+    """A figure in the page: its layouts as inline SVG, its data as CSV, its lines in a paper.
+
+    The page makes the file of its SVG from the layout that it shows.
+    """
 
     plot: Captioned
     wide: Markup
     narrow: Markup | None
     data: Download
+    latex: Download | None = None
     kind: ClassVar[str] = "picture"
 
 
@@ -172,10 +176,11 @@ class Cells:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table in the page, and its data as CSV."""
+    """A table in the page, its data as CSV, and the table for a paper."""
 
     table: Tabled
     data: Download
+    latex: Download | None = None
     kind: ClassVar[str] = "grid"
 
 
@@ -228,11 +233,20 @@ def csv_text(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def download(name: str, csv: str) -> Download:
     """Put a CSV file into a link; a long one is compressed, so that the page stays small."""
-    content = csv.encode("utf-8")
+    return _file(f"{name}.csv", csv, "text/csv", "CSV")
+
+
+def latex_download(name: str, latex: str) -> Download:
+    """Put what goes into a paper's source into a link."""
+    return _file(f"{name}.tex", latex, "text/x-tex", "LaTeX")
+
+
+def _file(name: str, text: str, kind: str, title: str) -> Download:
+    content = text.encode("utf-8")
     if len(content) <= LONG:
-        return Download(f"{name}.csv", _link("text/csv", content), "Data (CSV)")
+        return Download(name, _link(kind, content), title)
     packed = gzip.compress(content, mtime=0)
-    return Download(f"{name}.csv.gz", _link("application/gzip", packed), "Data (CSV, gzip)")
+    return Download(f"{name}.gz", _link("application/gzip", packed), f"{title} (gzip)")
 
 
 def _link(kind: str, content: bytes) -> str:

@@ -22,7 +22,9 @@ from latecomer.certify.page.blocks import (
     Text,
     csv_text,
     download,
+    latex_download,
 )
+from latecomer.certify.page.latex import figure_latex
 from latecomer.certify.page.svg import CERTIFIED, MUTED, NARROW, WIDE, Marks, Panel, drawing
 from latecomer.certify.page.template import rendered
 from latecomer.certify.words import BALLS, NOTHING_NEW
@@ -143,6 +145,7 @@ def _chapter(
     return {
         "chapter": {"name": name, "title": title, "box": bool(box)},
         "folded": False,
+        "empty": False,
         "box": [(block, 2) for block in box],
         "blocks": [(block, 3) for block in blocks],
     }
@@ -172,7 +175,9 @@ def _picture(
     data: Sequence[Sequence[Any]],
 ) -> Picture:
     csv = csv_text(columns, data)
-    return Picture(about, draw(WIDE), draw(NARROW), download(about.name, csv))
+    how = f"inkscape {about.name}.svg --export-type=pdf"
+    latex = latex_download(about.name, figure_latex(about, how))
+    return Picture(about, draw(WIDE), draw(NARROW), download(about.name, csv), latex)
 
 
 def above(losses: Sequence[float], loss_max: float) -> tuple[list[float], list[float]]:

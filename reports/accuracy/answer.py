@@ -49,7 +49,15 @@ def answer_accuracy(material: Material) -> Answer | None:
         "n_tied": int(frame["tied"].sum()) - 1,
     }
     told = _table(frame, groups[groups["group"] == "seen"], names, material.steps)
-    return Answer(sentence, tuple(more), told, (_plot(frame, names, material),), numbers)
+    plots = (_plot(frame, names, material),)
+    return Answer(sentence, tuple(more), told, plots, numbers, _as_accuracies(frame))
+
+
+def _as_accuracies(frame: pd.DataFrame) -> str:
+    """Say the same as accuracies, the largest first."""
+    ends = [percent(1 - mean) for mean in (frame["mean"].min(), frame["mean"].max())]
+    told = " to ".join(dict.fromkeys(ends))
+    return f"As accuracy, 100% less the error: {told}."
 
 
 def said_of_errors(frame: pd.DataFrame) -> list[str]:

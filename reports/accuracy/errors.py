@@ -48,6 +48,7 @@ def accuracy_table(material: Material) -> Table | None:
                 "method": name,
                 heads["seen"]: _error_cell(seen.get(pair)),
                 heads["novel"]: _error_cell(novel.get(pair)),
+                "novel accuracy": percent(1 - novel[pair]["mean"]) if pair in novel else DASH,
                 **_novel_cells(novel.get(pair)),
                 "gap (points)": gap_in_points(gaps[pair]) if pair in gaps else DASH,
                 **(
@@ -64,7 +65,7 @@ def accuracy_table(material: Material) -> Table | None:
             bold.append((place, heads["novel"]))
     caption = (
         f"Error of seen and novel clients without shift: mean over clients, then over seeds; "
-        f"{over_seeds(frame)}. The interval is the 95% "
+        f"{over_seeds(frame)}. Accuracy is 100% less the error. The interval is the 95% "
         "t-interval over clients, each client averaged over seeds. Gap: points of error lost on "
         "novel clients, novel minus seen error, with its 95% interval over clients and seeds. "
         "Bold: the lowest novel error and every one not significantly worse (paired t-test over "

@@ -22,6 +22,8 @@ class Answer:
         At most three sentences.
     numbers : mapping
         Every number of the sentences by name, as a fraction or a count.
+    aside : str
+        A sentence for the page alone; what a terminal shows stays short.
     table : Table
         What to look at first, for the page and the terminal.
     figures : tuple of Plot
@@ -33,6 +35,7 @@ class Answer:
     table: Table
     figures: tuple[Plot, ...] = ()
     numbers: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    aside: str = ""
 
 
 @dataclass(frozen=True)

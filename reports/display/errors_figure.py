@@ -38,7 +38,14 @@ def draw_intervals(
         axes.plot([100 * row["mean"]], [place], look.mark, color=look.colour, markersize=6)
     axes.set_xlim(left=0)
     axes.set_xlabel("error of new clients (%), 95% interval over clients")
+    right = axes.secondary_xaxis("top", functions=(_other_share, _other_share))
+    right.set_xlabel("accuracy (%)")
     return figure
+
+
+def _other_share(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn errors in per cent into accuracies, and back."""
+    return 100 - shares
 
 
 @styled

@@ -8,7 +8,8 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from latecomer.certify.page.blocks import Grid, Picture, download
+from latecomer.certify.page.blocks import Grid, Picture, download, latex_download
+from latecomer.certify.page.latex import figure_latex
 from latecomer.certify.page.svg import NARROW, WIDE
 from latecomer.reports.display.rendering import PAPER, svg_file, svg_inline, svg_of
 from latecomer.reports.display.table import Table
@@ -74,11 +75,12 @@ class Writer:
             narrow = Markup(svg_inline(svg_of(plot.draw(width=NARROW)), name=f"{name}-narrow"))
         csv = plot.data.to_csv(index=False, lineterminator="\n")
         self.files[f"figures/{name}.csv"] = csv
-        return Picture(plot, inline, narrow, download(name, csv))
+        latex = latex_download(name, figure_latex(plot, "latecomer figures DIR"))
+        return Picture(plot, inline, narrow, download(name, csv), latex)
 
     def table(self, table: Table) -> Grid:
         """Keep a table's files and give what the page shows."""
-        csv = table.csv()
+        csv, latex = table.csv(), table.latex()
         self.files[f"tables/{table.name}.csv"] = csv
-        self.files[f"tables/{table.name}.tex"] = table.latex()
-        return Grid(table, download(table.name, csv))
+        self.files[f"tables/{table.name}.tex"] = latex
+        return Grid(table, download(table.name, csv), latex_download(table.name, latex))

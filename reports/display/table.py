@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from latecomer.certify.page.blocks import keyed
-from latecomer.certify.words import DASH, MINUS, points
-
-PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+from latecomer.certify.page.latex import PLUS_MINUS, escape
+from latecomer.certify.words import DASH, points
 
 
 def over_seeds(frame: pd.DataFrame) -> str:
@@ -114,24 +113,3 @@ class Table:
             column_format="".join("l" if h in self.words else "r" for h in self.headings),
         )
         return f"% needs \\usepackage{{booktabs}}\n{text}"
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{char: f"\\{char}" for char in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    MINUS: "$-$",
-    PLUS_MINUS: r"$\pm$",
-    DASH: "--",
-    "\n": " ",
-}
-
-
-def escape(text: str) -> str:
-    r"""Escape text for LaTeX.
-
-    >>> print(escape("a_b & 5%"))
-    a\_b \& 5\%
-    """
-    return "".join(_LATEX.get(char, char) for char in text)

@@ -109,7 +109,8 @@ def _measured(row: Mapping[str, Any]) -> str:
     counts = f"{count(n_clients, 'client')} \N{MULTIPLICATION SIGN} {count(n_seeds, 'seed')}"
     if n_clients > 1:
         counts = f"95% interval {percent(row['lower'])} to {percent(row['upper'])}, {counts}"
-    return f"serves clients it never saw with {percent(row['mean'])} error ({counts})"
+    accuracy = f"{percent(1 - row['mean'])} accuracy"
+    return f"serves clients it never saw with {percent(row['mean'])} error, {accuracy} ({counts})"
 
 
 def _certified(own: pd.DataFrame) -> dict[str, str]:
@@ -148,6 +149,8 @@ def _asked(material: Material) -> Iterator[Block]:
         yield Text("Nothing was measured that answers what the study asks.", "lead")
     for answer in given:
         yield Text(answer.sentence, "lead")
+        if answer.aside:
+            yield Text(answer.aside)
         yield Items(answer.more)
         yield from answer.figures[:1]
         yield answer.table

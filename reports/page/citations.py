@@ -43,6 +43,30 @@ def bibliography() -> dict[str, str]:
     return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
 
 
+def own_entry(versions: Iterable[str]) -> str:
+    """Return the BibTeX entry of latecomer itself, in the versions that wrote a run's rows.
+
+    Examples
+    --------
+    >>> print(own_entry(["0.1.0"]))
+    @misc{latecomer,
+      title = {latecomer: theory and evaluation companion for personalized federated learning},
+      author = {{The latecomer authors}},
+      howpublished = {Python package},
+      note = {Version 0.1.0}
+    }
+    """
+    told = ", ".join(sorted(version for version in set(versions) if version))
+    fields = {
+        "title": "latecomer: theory and evaluation companion for personalized federated learning",
+        "author": "{The latecomer authors}",
+        "howpublished": "Python package",
+        **({"note": f"Version {told}"} if told else {}),
+    }
+    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+    return f"@misc{{latecomer,\n{lines}\n}}"
+
+
 def citations(
     methods: Iterable[str],
     sources: Iterable[str] = (),

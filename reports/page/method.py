@@ -23,7 +23,7 @@ from latecomer.reports.display.section import (
 )
 from latecomer.reports.frames.errors import failures_frame, group_sizes, personalization, records
 from latecomer.reports.page.cards import cards, model_command, stem_of
-from latecomer.reports.page.citations import citations
+from latecomer.reports.page.citations import citations, own_entry
 from latecomer.reports.words import MASKING, PROTOCOLS
 
 Named = list[tuple[str, str]]
@@ -371,11 +371,12 @@ def _whom_to_cite(material: Material) -> Iterator[Block]:
     rows, ledger = material.rows, material.ledger
     methods = sorted(set(rows.loc[rows["method"] != "", "method"]))
     sources = list(dict.fromkeys(ledger.loc[ledger["kind"] == "source", "text"]))
-    bibtex = citations(methods, sources, material.cited, material.run.env.get("cites"))
+    others = citations(methods, sources, material.cited, material.run.env.get("cites"))
+    bibtex = "\n\n".join(part for part in (own_entry(rows["version"]), others) if part)
     yield Files({"references.bib": bibtex + "\n"})
-    if bibtex:
-        yield Heading("Whom to cite", "bibtex")
-        yield Group([Text(bibtex, "code")], "BibTeX of the methods, bounds and tests")
+    yield Heading("Whom to cite", "bibtex")
+    whom = "latecomer, and of the methods, bounds and tests" if others else "latecomer"
+    yield Group([Text(bibtex, "code")], f"BibTeX of {whom}")
 
 
 def _files(material: Material) -> Iterator[Block]:

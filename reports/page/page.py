@@ -16,9 +16,11 @@ from latecomer.certify.page.template import rendered
 from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_beside
 from latecomer.reports.display.pictures import Plot, Writer
 from latecomer.reports.display.rendering import PAPER
-from latecomer.reports.display.section import Block, Files, Group, Heading, Material, Section
+from latecomer.reports.display.section import Block, Files, Group, Heading, Material, Section, Text
 from latecomer.reports.display.table import Table
+from latecomer.reports.page.first_line import about
 from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
+from latecomer.reports.page.method import FILES
 from latecomer.reports.page.questions import ASKS, asked, asking
 from latecomer.reports.page.shown_names import under_shown_names
 
@@ -140,21 +142,41 @@ def content_of(
         laid = [section.blocks(material) for section in listed]
         return [one for blocks in laid for one in written(blocks, writer, level)]
 
+    laid = [
+        (chapter, shown(box, 2), shown(below))
+        for chapter, box, below in placed(chapters, sections())
+    ]
     return {
         "title": str(study.get("study", run.path.name)),
         "question": str(study.get("question") or ""),
+        "about": about(material),
+        "paper": FILES.name,
         "reduced": bool(study.get("paper")) and study.get("scale") != "paper",
         "chapters": [
             # The box has no heading: what stands in it comes right below the page's.
             {
                 "chapter": chapter,
-                "folded": chapter.is_folded(asked(study)),
-                "box": shown(box, 2),
-                "blocks": shown(below),
+                "folded": chapter.is_folded(asked(study)) and not says_nothing(box, blocks),
+                "empty": says_nothing(box, blocks),
+                "box": box,
+                "blocks": blocks,
             }
-            for chapter, box, below in placed(chapters, sections())
+            for chapter, box, blocks in laid
         ],
     }
+
+
+def says_nothing(*parts: Sequence[tuple[Shown, int]]) -> bool:
+    """Say whether a chapter holds nothing but sentences: that nothing was asked for, or measured.
+
+    The navigation leaves such a chapter out.
+
+    Examples
+    --------
+    >>> says_nothing([], [(Text("The study asked for no shift."), 3)])
+    True
+    """
+    return all(isinstance(block, Text) for part in parts for block, _ in part)
 
 
 def written(blocks: Iterable[Block], writer: Writer, level: int = 3) -> Iterator[tuple[Shown, int]]:

@@ -128,6 +128,8 @@ def test_errors_on_new_clients_from_the_lowest_to_the_highest() -> None:
     assert answer.numbers["lowest"] == pytest.approx(means.iloc[0], abs=1e-12)
     assert answer.numbers["highest"] == pytest.approx(means.iloc[-1], abs=1e-12)
     assert f"{100 * means.iloc[0]:.1f}%" in answer.sentence
+    right = [f"{100 * (1 - mean):.1f}%" for mean in (means.iloc[0], means.iloc[-1])]
+    assert answer.aside.endswith(f": {right[0]} to {right[1]}.")
 
 
 def test_of_several_certificates_the_one_declared_first_counts() -> None:

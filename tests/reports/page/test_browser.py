@@ -1,6 +1,7 @@
 """The page in a real browser: nothing fetched, nothing broken, nothing wider than the window."""
 
 import shutil
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -272,6 +273,42 @@ def test_downloads_carry_the_data(visit, page_file):
     text = waiting.value.path().read_text("utf-8")
     assert waiting.value.suggested_filename == "gap.csv"
     assert text.splitlines()[0] == "label,predictor,seed,seen,novel,gap,mean,lower,upper,n_seeds"
+
+
+def test_the_figure_itself_is_saved_as_it_is_shown(visit, page_file):
+    page = visit.page
+    page.goto("about:blank")
+    page.goto(f"{page_file.as_uri()}#figure-gap")
+    with page.expect_download() as waiting:
+        page.locator("#figure-gap a.svg").click()
+    assert waiting.value.suggested_filename == "gap.svg"
+    root = ET.fromstring(waiting.value.path().read_text("utf-8"))
+    kept = ET.parse(page_file.parent / "figures" / "gap.svg").getroot()
+    assert (root.tag, root.get("color"), root[0].get("fill")) == (kept.tag, "#1b1f24", "white")
+    assert [root.get(name) for name in ("width", "height")] == [
+        kept.get(name) for name in ("width", "height")
+    ]
+    texts = [
+        [one.text for one in svg.iter() if one.text and one.text.strip()] for svg in (root, kept)
+    ]
+    assert texts[0] == [text for text in texts[1] if not text.startswith("*{")]
+    page.goto(page_file.as_uri())
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_a_wide_table_takes_the_room_of_a_wide_window(browser, page_file, width):
+    wide = Visit(browser, page_file, width, "light")
+    measured = wide.page.evaluate(
+        """() => [...document.querySelectorAll('.scroll:has(> .many)')].map(
+            box => [box.getBoundingClientRect().width, box.clientWidth >= box.scrollWidth - 1])"""
+    )
+    text = wide.page.locator("main").bounding_box()["width"]
+    assert measured
+    if width == 1920:
+        assert all(whole for _, whole in measured)
+        assert max(width for width, _ in measured) > text
+    assert wide.page.evaluate("document.documentElement.scrollWidth") <= width
+    wide.context.close()
 
 
 def test_fold_outs_are_open_on_paper_and_closed_again_after(visit, page_file):

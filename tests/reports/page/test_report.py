@@ -1,6 +1,8 @@
 """The page and its files: whole, self-contained, the same every time, and never without a piece."""
 
+import base64
 import doctest
+import gzip
 import importlib
 import re
 import shutil
@@ -10,7 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from sketches import Page
+import yaml
+from sketches import Page, sketch
 
 from latecomer.eval.results.rows import InputError, load_run, make_row
 from latecomer.reports import figures, report
@@ -54,6 +57,66 @@ def test_page_asks_nothing_of_network_or_other_files(made):
     assert "https:" not in made[1]
     assert made[1].count("<script>") == made[1].count("<script") == 1  # inline, and only ours
     assert "@import" not in made[1]
+
+
+def test_every_figure_and_table_can_be_taken_from_the_page_alone(made, made_up_run):
+    """CSV and LaTeX are in links; the SVG is what the page shows, which its script saves."""
+    held = set()
+    for name, link in re.findall(r'<a download="([^"]+)" href="(data:[^"]+)">', made[1]):
+        content = base64.b64decode(link.partition(",")[2])
+        packed = link.startswith("data:application/gzip")
+        held.add((name.removesuffix(".gz"), gzip.decompress(content) if packed else content))
+    shown = [*made_up_run.glob("figures/*.csv"), *made_up_run.glob("tables/*.tex")]
+    shown += [path.with_suffix(".csv") for path in made_up_run.glob("tables/*.tex")]
+    assert len(shown) > 40
+    for path in shown:
+        assert (path.name, path.read_bytes()) in held, path.name
+    figures = {path.stem for path in (made_up_run / "figures").glob("*.svg")}
+    assert set(re.findall(r'<a class="svg" download="([^"]+)\.svg"', made[1])) == figures
+    assert made[1].count('<a href="#files">PDF</a>') == len(figures)
+    (gap,) = (content.decode("utf-8") for name, content in held if name == "gap.tex")
+    assert "\\includegraphics[width=\\linewidth]{gap.pdf}" in gap
+    assert "gap.pdf from: latecomer figures DIR" in gap
+    assert "95\\% interval over clients and seeds" in gap
+
+
+def test_an_accuracy_stands_beside_the_error(made):
+    shares = re.findall(
+        r'data-label="novel error[^"]*" data-key="[^"]*">(?:<strong>)?([\d.]+)%[^"]*'
+        r'data-label="novel accuracy" data-key="[^"]*">([\d.]+)%',
+        made[1],
+    )
+    assert len(shares) == 7  # a model a row
+    for error, accuracy in shares:
+        assert float(error) + float(accuracy) == pytest.approx(100, abs=0.1001)
+
+
+def test_the_navigation_leads_to_chapters_that_hold_something(made, run_writer, tmp_path):
+    def named(text):
+        return re.findall(r'<li><a href="#(\w+)">', text)
+
+    chapters = ["answer", "accuracy", "guarantees", "shift", "clients", "method"]
+    assert named(made[1]) == chapters
+    bare = run_writer(
+        tmp_path,
+        change=lambda rows: [r for r in rows if r["metric"] == "error" and r["shift"] == "none"],
+        study={"study": "bare"},
+        artifacts=False,
+        labels=("pefll", "local"),
+        seeds=(0, 1),
+    )
+    text = sketch(bare)
+    assert named(text) == [name for name in chapters if name != "shift"]
+    # It says why, and is not folded.
+    assert re.search(r'<section id="shift" class="empty">\s*<h2>Shift</h2>\s*<p>The study', text)
+
+
+def test_latecomer_itself_is_cited_as_its_citation_file_says(made):
+    citation = yaml.safe_load((REPORTS.parent / "CITATION.cff").read_text("utf-8"))
+    entry = re.search(r"@misc\{latecomer,.*?\n\}", made[1], re.DOTALL)[0]
+    assert f"title = {{{citation['title']}}}" in entry
+    assert f"author = {{{{{citation['authors'][0]['name']}}}}}" in entry
+    assert f"note = {{Version {citation['version']}}}" in entry
 
 
 def test_headings_descend_one_level_at_a_time(made):
