@@ -108,14 +108,20 @@ def draw_figures(
         Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
     ],
     kind: Annotated[str, typer.Option("--format", metavar="KIND", help="pdf or png.")] = "pdf",
+    width: Annotated[
+        float | None,
+        typer.Option(metavar="INCHES", help="Width of the paper's column, such as 3.25."),
+    ] = None,
+    font: Annotated[str, typer.Option(metavar="FONT", help="sans or serif.")] = "sans",
 ) -> None:
     """Write a report's figures as PDF or PNG.
 
-    They lie beside the SVG in DIR/figures; later reports make them again.
+    They lie beside the SVG in DIR/figures; later reports make them again, set
+    as they were.
     """
     from latecomer.reports.page.page import figures
 
-    for path in figures(directory, kind):
+    for path in figures(directory, kind, width=width, font=font):
         typer.echo(path)
 
 

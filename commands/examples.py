@@ -15,7 +15,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "latecomer report runs/quickstart",
             "latecomer report runs/quickstart --asks shift,gap",
         ),
-        "figures": ("latecomer figures runs/quickstart --format pdf",),
+        "figures": (
+            "latecomer figures runs/quickstart --format pdf",
+            "latecomer figures runs/quickstart --width 3.25 --font serif",
+        ),
         "compare": ("latecomer compare runs/quickstart runs/longer",),
         "studies": ("latecomer studies", "latecomer studies quickstart --long"),
         "methods": ("latecomer methods", "latecomer methods fedavg"),

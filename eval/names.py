@@ -4,6 +4,8 @@ Besides this module, reports import only `results.rows`.  The declaration of a t
 report calls it, how it is drawn and whom it cites, so that no report keeps a list.  Loads no torch.
 """
 
+from typing import Any
+
 from latecomer.certify import sentence_parts, sentences
 from latecomer.certify.rule import BEST_OF, RULES, Asked, rules_for
 from latecomer.certify.sentence_parts import Certificate, Parts
@@ -13,7 +15,8 @@ from latecomer.eval.settings.questions import QUESTIONS
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.registry import IID_SPLITS
-from latecomer.models.methods.registry import method_facts
+from latecomer.models.class_literals import hyperparameters
+from latecomer.models.methods.registry import file_of, method_facts
 
 __all__ = [
     "BEST_OF",
@@ -27,6 +30,7 @@ __all__ = [
     "Asked",
     "bound_called",
     "bound_cites",
+    "method_defaults",
     "method_facts",
     "parts_of",
     "rules_for",
@@ -50,6 +54,19 @@ def bound_cites() -> dict[str, tuple[str, ...]]:
     from latecomer.bounds import CATALOGUE
 
     return {entry.source: entry.cites for entry in CATALOGUE.values() if entry.cites}
+
+
+def method_defaults(name: str) -> dict[str, Any]:
+    """Map the settings of a built-in method to their defaults; empty for one from outside.
+
+    Examples
+    --------
+    >>> method_defaults("fedprox")["mu"], method_defaults("mine.py:Mine")
+    (0.01, {})
+    """
+    if name not in method_facts():
+        return {}
+    return {one.name: one.default for one in hyperparameters(file_of(name), name)}
 
 
 def parts_of(certificate: Certificate) -> Parts | None:

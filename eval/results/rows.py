@@ -288,6 +288,17 @@ class CellRecord:
     timing: dict[str, Any]
     message: str
 
+    def losses(self) -> list[tuple[int, float]]:
+        """Return the training loss of every round that ``progress.jsonl`` has, by its round."""
+        place = self.path / "progress.jsonl"
+        told = {}
+        for line in place.read_text("utf-8").splitlines() if place.is_file() else ():
+            # Lines may be notes; the last one may be torn.
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                told[int(entry["round"])] = float(entry["loss"])
+        return sorted(told.items())
+
 
 @dataclass(frozen=True)
 class RunRecord:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import magnitude, percent
@@ -43,9 +43,9 @@ def draw_intervals(
     return figure
 
 
-def _other_share(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _other_share(shares: ArrayLike) -> NDArray[np.float64]:
     """Turn errors in per cent into accuracies, and back."""
-    return 100 - shares
+    return 100 - np.asarray(shares, dtype=float)
 
 
 @styled

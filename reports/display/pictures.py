@@ -12,6 +12,7 @@ from latecomer.certify.page.blocks import Grid, Picture, download, latex_downloa
 from latecomer.certify.page.latex import figure_latex
 from latecomer.certify.page.svg import NARROW, WIDE
 from latecomer.reports.display.rendering import PAPER, svg_file, svg_inline, svg_of
+from latecomer.reports.display.style import lettering
 from latecomer.reports.display.table import Table
 
 
@@ -49,6 +50,22 @@ class Plot:
     small: bool = False
 
 
+@dataclass(frozen=True)
+class Column:
+    """How figures for a paper are set: the page's own way, or as its text is.
+
+    Attributes
+    ----------
+    width : float, optional
+        Of the paper's column in inches; as on the page if None.
+    font : str
+        A key of `style.FONTS`.
+    """
+
+    width: float | None = None
+    font: str = "sans"
+
+
 class Writer:
     """Draws figures and keeps the files that go beside the page.
 
@@ -56,10 +73,13 @@ class Writer:
     ----------
     formats : iterable of str
         Formats of `PAPER` that each figure is also given in, which takes longer than the SVG.
+    column : Column
+        How figures in these formats are set.
     """
 
-    def __init__(self, formats: Iterable[str] = ()) -> None:
+    def __init__(self, formats: Iterable[str] = (), column: Column = Column()) -> None:
         self.formats = tuple(formats)
+        self.column = column
         self.files: dict[str, bytes | str] = {}
 
     def picture(self, plot: Plot) -> Picture:
@@ -67,8 +87,8 @@ class Writer:
         name, wide = plot.name, plot.draw(width=NARROW if plot.small else WIDE)
         svg = svg_of(wide)
         self.files[f"figures/{name}.svg"] = svg_file(svg)
-        for kind in self.formats:
-            self.files[f"figures/{name}.{kind}"] = PAPER[kind](wide)
+        if self.formats:
+            self.files |= self.printed(plot, wide)
         # The SVG is our own and its labels were escaped when it was drawn.
         inline, narrow = Markup(svg_inline(svg, name=name)), None
         if not plot.small:
@@ -77,6 +97,14 @@ class Writer:
         self.files[f"figures/{name}.csv"] = csv
         latex = latex_download(name, figure_latex(plot, "latecomer figures DIR"))
         return Picture(plot, inline, narrow, download(name, csv), latex)
+
+    def printed(self, plot: Plot, wide: Figure) -> dict[str, bytes]:
+        """Render a figure in the formats for papers; ``wide`` is how the page has it."""
+        with lettering(self.column.font):
+            if self.column != Column():
+                drawn = wide.get_figwidth() if self.column.width is None else self.column.width
+                wide = plot.draw(width=drawn)
+            return {f"figures/{plot.name}.{kind}": PAPER[kind](wide) for kind in self.formats}
 
     def table(self, table: Table) -> Grid:
         """Keep a table's files and give what the page shows."""

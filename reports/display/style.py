@@ -6,7 +6,9 @@ colours say and change where a colour is reused.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -89,17 +91,37 @@ def _look(place: int) -> Look:
     )
 
 
+FONTS = {
+    "sans": ("sans-serif", ["DejaVu Sans"]),
+    "serif": ("serif", ["STIXGeneral", "DejaVu Serif"]),
+}
+"""Families of letters by the name they are asked for; matplotlib brings these fonts along."""
+
+_FONT = ContextVar("font", default="sans")
+
+
+@contextmanager
+def lettering(font: str) -> Iterator[None]:
+    """Set figures in another family of letters: a key of `FONTS`."""
+    token = _FONT.set(font)
+    try:
+        yield
+    finally:
+        _FONT.reset(token)
+
+
 def settings() -> Any:
     """Matplotlib settings for ``matplotlib.rc_context``, a dict."""
     import seaborn  # type: ignore[import-untyped, unused-ignore]
 
+    family, names = FONTS[_FONT.get()]
     return {
         **seaborn.axes_style("ticks"),
         **seaborn.plotting_context("paper"),
         "figure.autolayout": False,
         "figure.constrained_layout.use": False,
-        "font.family": ["sans-serif"],
-        "font.sans-serif": ["DejaVu Sans"],
+        "font.family": [family],
+        f"font.{family}": names,
         "font.size": 8.5,
         "axes.titlesize": 9.5,
         "axes.titleweight": "bold",

@@ -8,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from latecomer.certify.words import count, listing
-from latecomer.eval.names import IID_SPLITS, ROUTES
+from latecomer.eval.names import IID_SPLITS, ROUTES, method_defaults
 from latecomer.reports.display.section import (
     Block,
     Facts,
@@ -132,12 +132,12 @@ def command(study: Mapping[str, Any], env: Mapping[str, Any]) -> str:
 def protocols(
     rows: pd.DataFrame, study: Mapping[str, Any], labels: Sequence[str]
 ) -> list[dict[str, str]]:
-    """Say for each method how it serves a novel client and which settings the study gave it.
+    """Say for each method how it serves a novel client, and all its settings.
 
     Returns
     -------
     list of dict
-        ``label protocol settings``.
+        ``label protocol settings defaults``: what the study gave, and what it left as it is.
     """
     served = personalization(rows)
     given: dict[str, dict[str, Any]] = {}
@@ -149,11 +149,18 @@ def protocols(
         {
             "label": label,
             "protocol": PROTOCOLS.get(kind, kind),
-            "settings": _settings(given.get(label, {}), first="name"),
+            "settings": _settings(own, first="name"),
+            "defaults": _settings(_left(str(own.get("name", "")), own)),
         }
         for label in labels
-        for kind in [served.get(label, "")]
+        for kind, own in [(served.get(label, ""), given.get(label, {}))]
     ]
+
+
+def _left(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a method that a study does not give."""
+    defaults = method_defaults(name).items()
+    return {key: "none" if one is None else one for key, one in defaults if key not in given}
 
 
 def statement(
@@ -326,12 +333,17 @@ def _protocol(material: Material) -> Iterator[Block]:
 
 
 def _protocols(material: Material) -> Iterator[Block]:
-    columns = {"method": "word", "protocol": "prose", "settings of the study": "prose"}
+    columns = {
+        "method": "word",
+        "protocol": "prose",
+        "settings of the study": "prose",
+        "all others, at their defaults": "prose",
+    }
     told = protocols(material.rows, material.study, material.labels)
     if told:
         rows = [list(one.values()) for one in told]
         listed = Listing("Protocols", columns, rows, sortable=True)
-        yield Group([listed], "How each method serves a novel client")
+        yield Group([listed], "How each method serves a novel client, and all its settings")
 
 
 def _failures(material: Material) -> Iterator[Block]:

@@ -5,18 +5,20 @@ loads nothing from the network and needs no other file.
 """
 
 import gc
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from latecomer.certify.page.blocks import Fold, Grid, Picture
 from latecomer.certify.page.template import rendered
 from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_beside
-from latecomer.reports.display.pictures import Plot, Writer
+from latecomer.reports.display.pictures import Column, Plot, Writer
 from latecomer.reports.display.rendering import PAPER
 from latecomer.reports.display.section import Block, Files, Group, Heading, Material, Section, Text
+from latecomer.reports.display.style import FONTS
 from latecomer.reports.display.table import Table
 from latecomer.reports.page.first_line import about
 from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
@@ -26,6 +28,8 @@ from latecomer.reports.page.shown_names import under_shown_names
 
 # Objects created between two searches for cycles.
 SELDOM = 200_000
+# How the figures for a paper are set that lie beside the page, where not as on the page; inches.
+_COLUMN, _NARROWEST, _WIDEST = "figures/column.json", 2, 12
 
 
 Shown = Block | Picture | Grid | Fold
@@ -36,7 +40,8 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
 
     What the checks found is in ``checks.csv``: ``code, method, seed, what, value, sentence``.
     A page for other questions than the study's is named after them: ``report-shift.html``.  Figures
-    are SVG; those that lie there as PDF or PNG, from `figures`, are made again in these too.
+    are SVG; those that lie there as PDF or PNG, from `figures`, are made again in these too, as
+    wide and in the letters that they were made in.
 
     Parameters
     ----------
@@ -65,7 +70,8 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     """
     with _seldom_searching():
         run = under_shown_names(load_run(directory))
-        writer = Writer(kind for kind in PAPER if any((run.path / "figures").glob(f"*.{kind}")))
+        lying = [kind for kind in PAPER if any((run.path / "figures").glob(f"*.{kind}"))]
+        writer = Writer(lying, _column_of(run.path))
         if asks:
             run = replace(run, study=asking(run.study, asks))
             _check_answered(run, asks)
@@ -75,7 +81,9 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     return run.path / name
 
 
-def figures(directory: str | Path, kind: str) -> tuple[Path, ...]:
+def figures(
+    directory: str | Path, kind: str, *, width: float | None = None, font: str = "sans"
+) -> tuple[Path, ...]:
     """Write the figures of a run's report in another format than SVG, beside those.
 
     Parameters
@@ -85,6 +93,10 @@ def figures(directory: str | Path, kind: str) -> tuple[Path, ...]:
     kind : str
         ``pdf``: vectors, embedded TrueType fonts, no background; ``png``: 200 dots an inch, on
         white.
+    width : float, optional
+        Of the paper's column in inches, from 2 to 12; as in the report if None.
+    font : str
+        ``sans``, or ``serif`` for papers that are set in Times.
 
     Returns
     -------
@@ -94,16 +106,34 @@ def figures(directory: str | Path, kind: str) -> tuple[Path, ...]:
     Raises
     ------
     InputError
-        For another format, and as `report` does.
+        For another format, width or font, and as `report` does.
     """
-    if kind not in PAPER:
-        raise InputError(f"format must be one of {', '.join(PAPER)}, got {kind!r}")
+    for name, value, legal in (("format", kind, PAPER), ("font", font, FONTS)):
+        if value not in legal:
+            raise InputError(f"{name} must be one of {', '.join(legal)}, got {value!r}")
+    if width is not None and not _NARROWEST <= width <= _WIDEST:
+        raise InputError(
+            f"width must be from {_NARROWEST} to {_WIDEST} inches, got width={width:g}"
+        )
     with _seldom_searching():
-        run, writer = under_shown_names(load_run(directory)), Writer([kind])
+        run = under_shown_names(load_run(directory))
+        writer = Writer([kind], Column(width, font))
         content_of(run, writer)
     made = {name: held for name, held in writer.files.items() if name.endswith(f".{kind}")}
-    write_beside(run, made)
+    kept = run.path / _COLUMN
+    noted = {_COLUMN: _told(writer.column)} if writer.column != Column() or kept.is_file() else {}
+    write_beside(run, {**made, **noted})
     return tuple(run.path / name for name in made)
+
+
+def _told(column: Column) -> str:
+    return json.dumps(asdict(column)) + "\n"
+
+
+def _column_of(folder: Path) -> Column:
+    """Return how the figures for a paper that lie in a run's directory were set."""
+    kept = folder / _COLUMN
+    return Column(**json.loads(kept.read_text("utf-8"))) if kept.is_file() else Column()
 
 
 def _check_answered(run: RunRecord, asks: Sequence[str]) -> None:

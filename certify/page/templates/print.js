@@ -7,6 +7,16 @@ window.addEventListener("beforeprint", () => {
 window.addEventListener("afterprint", () => {
   for (const fold of folded.splice(0)) fold.open = false;
 });
+// What is printed: the page, or its answer alone, by a button or by ?print=answer in the address.
+const root = document.documentElement;
+root.dataset.print = new URLSearchParams(location.search).get("print") ?? "all";
+for (const button of document.querySelectorAll("button[data-print]")) {
+  button.parentElement.hidden = false;
+  button.addEventListener("click", () => {
+    root.dataset.print = button.dataset.print;
+    window.print();
+  });
+}
 // A link to something folded away unfolds what it lies in.
 const reveal = () => {
   const name = decodeURIComponent(location.hash.slice(1));

@@ -1,5 +1,6 @@
 """Figures: what they draw, for whom, and that they leave matplotlib as they found it."""
 
+import json
 import re
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 
 from latecomer import reports
 from latecomer.certify.page.svg import INK, NARROW
+from latecomer.eval.results.rows import CellRecord, RunRecord, load_run
+from latecomer.reports.accuracy.training import draw_losses, training_losses
 from latecomer.reports.clients.distances import binned
 from latecomer.reports.display.drawing import apart
 from latecomer.reports.display.rendering import pdf_file, png_file, svg_file, svg_inline, svg_of
@@ -290,3 +293,35 @@ def test_pdf_holds_truetype_letters_and_leaves_fonttools_alone(made_up_rows):
     assert b"/FontFile2" in data
     assert b"/Type3" not in data
     assert subset.Options().drop_tables == before
+
+
+def test_training_losses_are_on_record_of_every_run_and_thinned_to_means():
+    run = load_run(Path(reports.__file__).parent / "reference" / "people")
+    frame = training_losses(run)
+    assert set(frame["label"]) == {
+        *("local", "fedavg", "fedavg_ft", "ditto", "pefll", "pfedhn", "glmm"),
+    }
+    own = frame[(frame["label"] == "fedavg") & (frame["seed"] == 1)]
+    (cell,) = (
+        one
+        for one in run.cells
+        if (one.config.get("method") or {}).get("label") == "fedavg" and one.config["seed"] == 1
+    )
+    lines = (cell.path / "progress.jsonl").read_text().splitlines()
+    told = [json.loads(line)["loss"] for line in lines]
+    assert list(own["loss"]) == told
+    assert list(own["round"]) == [*range(1, 61)]
+    figure = draw_losses(frame, looks(list(frame["label"].unique())), width=NARROW)
+    assert [len(axes.lines) for axes in figure.axes if axes.get_visible()] == [3] * 7
+
+
+def test_long_trainings_become_means_over_equal_stretches(tmp_path):
+    lines = [json.dumps({"round": n, "loss": float(n)}) for n in range(1000)]
+    torn = ['{"message": "a note"}', *lines, '{"round": 1000, "lo']
+    (tmp_path / "progress.jsonl").write_text("\n".join(torn))
+    cell = CellRecord("c", tmp_path, "done", {"method": {"label": "a"}, "seed": 0}, {}, "")
+    assert len(cell.losses()) == 1000
+    run = RunRecord(tmp_path, {}, {}, pd.DataFrame(), (), (cell,))
+    frame = training_losses(run)
+    assert list(frame["round"]) == [*range(10, 1001, 10)]
+    assert frame["loss"].iloc[0] == 4.5

@@ -330,6 +330,28 @@ def test_print_leaves_out_what_only_a_screen_can_use(visit):
     page.emulate_media(media="screen")
 
 
+@pytest.mark.parametrize("what", ["answer", "all"])
+def test_the_answer_alone_can_be_printed(browser, page_file, what):
+    context = browser.new_context(viewport={"width": 672, "height": 900})
+    page = context.new_page()
+    page.goto(f"{page_file.as_uri()}?print={what}")
+    page.emulate_media(media="print")
+    shown = page.evaluate(
+        """() => [...document.querySelectorAll('main > section, .card ~ *, footer')].filter(
+            part => part.getClientRects().length).map(part => part.id || part.tagName)"""
+    )
+    assert shown == ["answer"] if what == "answer" else {"method", "FOOTER"} <= set(shown)
+    assert page.locator(".card figure").first.is_visible()
+    # On the screen nothing is missing, and the buttons ask for the same.
+    page.emulate_media(media="screen")
+    page.evaluate("window.print = () => {}")
+    other = {"answer": "all", "all": "answer"}[what]
+    page.get_by_role("button", name=other, exact=True).click()
+    page.emulate_media(media="print")
+    assert page.locator("footer").is_visible() == (other == "all")
+    context.close()
+
+
 @pytest.fixture(scope="module")
 def job_pages(tmp_path_factory) -> dict[str, Path]:
     pages = {}

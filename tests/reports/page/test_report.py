@@ -15,6 +15,7 @@ import pytest
 import yaml
 from sketches import Page, sketch
 
+from latecomer.eval.names import method_defaults
 from latecomer.eval.results.rows import InputError, load_run, make_row
 from latecomer.reports import figures, report
 from latecomer.reports.page.questions import QUESTIONS
@@ -119,6 +120,20 @@ def test_latecomer_itself_is_cited_as_its_citation_file_says(made):
     assert f"note = {{Version {citation['version']}}}" in entry
 
 
+def test_every_setting_of_every_method_is_told(made):
+    table = re.search(r'aria-label="Protocols".*?</table>', made[1], re.DOTALL)[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)[1:]
+    assert len(rows) == 6
+    for row in rows:
+        name, _, given, left = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)
+        method = "pefll" if name.startswith("pefll") else name
+        told = f"{given}, {left}".replace(" ", "_")
+        for setting in method_defaults(method):
+            assert f"_{setting}_" in f"_{told}", (name, setting)
+    assert "posterior gaussian" in table
+    assert "posterior none" in table
+
+
 def test_headings_descend_one_level_at_a_time(made):
     levels = Page(made[1]).headings
     assert levels[0] == 1
@@ -206,6 +221,43 @@ def test_figures_for_papers_are_made_when_asked_for_and_kept_in_step(tmp_path, k
     drawn = {path.stem for path in (place / "figures").glob("*.svg")}
     assert {path.stem for path in made} == drawn
     assert {path.suffix for path in (place / "figures").iterdir()} == {".svg", ".csv", f".{kind}"}
+
+
+def test_figures_are_as_wide_as_a_column_and_in_its_letters_and_stay_so(tmp_path):
+    kept = REPORTS / "reference" / "pfedhn-newcomers"
+    place = Path(shutil.copytree(kept, tmp_path / "run", ignore=shutil.ignore_patterns("figures")))
+
+    def widths_and_fonts():
+        for path in sorted((place / "figures").glob("*.pdf")):
+            content = path.read_bytes()
+            yield float(re.search(rb"/MediaBox \[ 0 0 ([\d.]+)", content)[1])
+            assert re.findall(rb"/BaseFont /([\w+-]+)", content)
+            yield b"STIXGeneral" in content
+
+    figures(place, "pdf", width=3.25, font="serif")
+    assert set(widths_and_fonts()) == {72 * 3.25, True}
+    report(place)  # makes them again, set as they were
+    assert set(widths_and_fonts()) == {72 * 3.25, True}
+    assert "STIXGeneral" not in (place / "report.html").read_text("utf-8")
+    figures(place, "pdf")
+    wide = list(widths_and_fonts())
+    assert 72 * 3.25 not in wide
+    assert not any(serif for serif in wide[1::2])
+    report(place)
+    assert list(widths_and_fonts()) == wide
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"width": 1.9}, r"width must be from 2 to 12 inches, got width=1\.9"),
+        ({"width": float("nan")}, "width must be from 2 to 12 inches, got width=nan"),
+        ({"font": "times"}, "font must be one of sans, serif, got 'times'"),
+    ],
+)
+def test_another_width_or_font_is_refused(tmp_path, asked, said):
+    with pytest.raises(InputError, match=said):
+        figures(tmp_path, "pdf", **asked)
 
 
 def test_another_format_is_refused(tmp_path):
