@@ -9,7 +9,7 @@ from latecomer.reports.frames.errors import group_sizes
 from latecomer.reports.page.method import samples_per_client
 
 # What the clients of a group did, in the order of the line.
-_DID = {"seen": "trained with", "certification": "held out", "novel": "new"}
+_DID = {"seen": "trained", "certification": "held out", "novel": "new"}
 
 
 def about(material: Material) -> str:
@@ -23,13 +23,12 @@ def about(material: Material) -> str:
     study = material.study
     rounds, seeds = (study.get("train") or {}).get("rounds"), material.rows["seed"].nunique()
     target = str((study.get("model") or {}).get("target") or "")
-    network = "network by the data's shape (auto)" if target == "auto" else f"network {target}"
     parts = [
         _data(material),
         _clients(material.rows),
         count(int(rounds), "round") if rounds else "",
         count(seeds, "seed") if seeds else "",
-        network if target else "",
+        f"network {target}" if target else "",
     ]
     return " \N{MIDDLE DOT} ".join(part for part in parts if part)
 
@@ -40,15 +39,18 @@ def _data(material: Material) -> str:
     table = pd.DataFrame([row for one in split_tables(material.run, "label_counts") for row in one])
     classes = [name for name in table.columns if str(name).startswith("class_")]
     held = int(table[classes].to_numpy(dtype=float).sum()) if classes else 0
-    told = [f"{held:,} samples of {counts([len(classes)], 'class')}"] if held else []
+    told = [f"{held:,} samples, {counts([len(classes)], 'class')}"] if held else []
     return ", ".join(named[:1] + told)
 
 
 def _clients(rows: pd.DataFrame) -> str:
     sizes = group_sizes(rows)
-    said = [f"{sizes[group]:,} {did}" for group, did in _DID.items() if sizes[group]]
-    if not said:
+    told = [(sizes[group], did) for group, did in _DID.items() if sizes[group]]
+    if not told:
         return ""
-    samples = samples_per_client(rows)
-    each = f" ({samples} samples each)" if samples else ""
-    return f"clients: {', '.join(said)}{each}"
+    said = [
+        f"{n:,} clients {did}" if not place else f"{n:,} {did}"
+        for place, (n, did) in enumerate(told)
+    ]
+    each = samples_per_client(rows).replace(" support,", " +").removesuffix(" query")
+    return ", ".join(said) + (f" ({each} samples each)" if each else "")

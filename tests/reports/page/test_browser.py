@@ -298,6 +298,7 @@ def test_the_figure_itself_is_saved_as_it_is_shown(visit, page_file):
 @pytest.mark.parametrize("width", [1280, 1920])
 def test_a_wide_table_takes_the_room_of_a_wide_window(browser, page_file, width):
     wide = Visit(browser, page_file, width, "light")
+    wide.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     measured = wide.page.evaluate(
         """() => [...document.querySelectorAll('.scroll:has(> .many)')].map(
             box => [box.getBoundingClientRect().width, box.clientWidth >= box.scrollWidth - 1])"""

@@ -19,22 +19,17 @@ def people() -> Material:
 
 def test_data_clients_rounds_seeds_and_network_are_named(people: Material) -> None:
     assert about(people).split(" \N{MIDDLE DOT} ") == [
-        "verbagg, 5,832 samples of 2 classes",
-        "clients: 113 trained with, 70 held out, 60 new (12 support, 12 query samples each)",
+        "verbagg, 5,832 samples, 2 classes",
+        "113 clients trained, 70 held out, 60 new (12 + 12 samples each)",
         "60 rounds",
         "3 seeds",
         "network linear",
     ]
 
 
-def test_a_network_that_the_data_choose_is_not_named(people: Material) -> None:
-    run = replace(people.run, study={**people.study, "model": {"target": "auto"}})
-    assert about(Material.of(run)).endswith("network by the data's shape (auto)")
-
-
 def test_what_is_not_on_record_is_left_out(people: Material) -> None:
     bare = replace(people.run, study={}, artifacts=(), rows=people.rows[people.rows["seed"] == 1])
     said = about(Material.of(bare))
-    assert said.startswith("verbagg \N{MIDDLE DOT} clients: 113 trained with")
+    assert said.startswith("verbagg \N{MIDDLE DOT} 113 clients trained")
     assert said.endswith("each) \N{MIDDLE DOT} 1 seed")
     assert about(Material.of(replace(bare, rows=people.rows.iloc[:0]))) == ""
