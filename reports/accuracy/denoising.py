@@ -9,12 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import count, listing, number
 from latecomer.reports.display.drawing import sheet, styled
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
-from latecomer.reports.display.table import PLUS_MINUS, Table
+from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import split_tables
 
 KEY = ("noise", "dimension")

@@ -10,13 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import listing, percent, points
 from latecomer.reports.display.drawing import Looks, beside, sheet, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Heading, Material, Section, Text
-from latecomer.reports.display.table import PLUS_MINUS, Table, plus_minus
+from latecomer.reports.display.table import Table, plus_minus
 from latecomer.reports.frames.artifacts import joined
 from latecomer.reports.frames.errors import GROUPS, in_order, records
 from latecomer.reports.frames.paper import RULE, paper_frame, paper_items, with_verdicts

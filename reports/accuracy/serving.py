@@ -8,13 +8,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import WIDE
 from latecomer.certify.words import DASH, count, listing, percent, points
 from latecomer.reports.display.drawing import Looks, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
-from latecomer.reports.display.table import PLUS_MINUS, Table
+from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import client_errors, in_order, primary_predictor, records

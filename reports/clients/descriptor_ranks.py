@@ -6,13 +6,14 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
+from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import MUTED, WIDE
 from latecomer.certify.words import DASH, count
 from latecomer.reports.display.drawing import Looks, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
-from latecomer.reports.display.table import PLUS_MINUS, Table
+from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.comparison import over_clients_and_seeds
 from latecomer.reports.frames.errors import records

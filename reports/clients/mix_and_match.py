@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import DASH, count, percent, points
 from latecomer.eval.results.rows import Artifact, RunRecord
@@ -15,7 +16,7 @@ from latecomer.reports.display.drawing import SHARES, sheet, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
-from latecomer.reports.display.table import PLUS_MINUS, Table
+from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import cell_artifacts, split_tables, stems
 from latecomer.reports.frames.errors import first_record, records
 

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from latecomer.certify.page.svg import INK, MUTED
@@ -103,11 +104,22 @@ _FONT = ContextVar("font", default="sans")
 @contextmanager
 def lettering(font: str) -> Iterator[None]:
     """Set figures in another family of letters: a key of `FONTS`."""
+    if font == "serif":
+        _add_serif()
     token = _FONT.set(font)
     try:
         yield
     finally:
         _FONT.reset(token)
+
+
+@cache
+def _add_serif() -> None:
+    """Let matplotlib find its own STIX fonts, which its list of a machine's fonts may lack."""
+    from matplotlib import font_manager, get_data_path
+
+    for file in sorted(Path(get_data_path(), "fonts", "ttf").glob("STIXGeneral*.ttf")):
+        font_manager.fontManager.addfont(file)
 
 
 def settings() -> Any:
