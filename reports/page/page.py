@@ -108,20 +108,16 @@ def figures(
     InputError
         For another format, width or font, and as `report` does.
     """
-    for name, value, legal in (("format", kind, PAPER), ("font", font, FONTS)):
-        if value not in legal:
-            raise InputError(f"{name} must be one of {', '.join(legal)}, got {value!r}")
-    if width is not None and not _NARROWEST <= width <= _WIDEST:
-        raise InputError(
-            f"width must be from {_NARROWEST} to {_WIDEST} inches, got width={width:g}"
-        )
+    if kind not in PAPER:
+        raise InputError(f"format must be one of {', '.join(PAPER)}, got {kind!r}")
+    column = _checked(Column(width, font))
     with _seldom_searching():
         run = under_shown_names(load_run(directory))
-        writer = Writer([kind], Column(width, font))
+        writer = Writer([kind], column)
         content_of(run, writer)
     made = {name: held for name, held in writer.files.items() if name.endswith(f".{kind}")}
     kept = run.path / _COLUMN
-    noted = {_COLUMN: _told(writer.column)} if writer.column != Column() or kept.is_file() else {}
+    noted = {_COLUMN: _told(column)} if column != Column() or kept.is_file() else {}
     write_beside(run, {**made, **noted})
     return tuple(run.path / name for name in made)
 
@@ -130,10 +126,26 @@ def _told(column: Column) -> str:
     return json.dumps(asdict(column)) + "\n"
 
 
+def _checked(column: Column) -> Column:
+    if column.font not in FONTS:
+        raise InputError(f"font must be one of {', '.join(FONTS)}, got {column.font!r}")
+    if column.width is not None and not _NARROWEST <= column.width <= _WIDEST:
+        raise InputError(
+            f"width must be from {_NARROWEST} to {_WIDEST} inches, got width={column.width:g}"
+        )
+    return column
+
+
 def _column_of(folder: Path) -> Column:
     """Return how the figures for a paper that lie in a run's directory were set."""
     kept = folder / _COLUMN
-    return Column(**json.loads(kept.read_text("utf-8"))) if kept.is_file() else Column()
+    try:
+        return _checked(
+            Column(**json.loads(kept.read_text("utf-8"))) if kept.is_file() else Column()
+        )
+    except (ValueError, TypeError):
+        told = "must hold the width and font of the figures beside it; without it they are remade"
+        raise InputError(f"{kept} {told} as wide as in the report") from None
 
 
 def _check_answered(run: RunRecord, asks: Sequence[str]) -> None:

@@ -260,6 +260,17 @@ def test_another_width_or_font_is_refused(tmp_path, asked, said):
         figures(tmp_path, "pdf", **asked)
 
 
+@pytest.mark.parametrize("held", ["{", '{"height": 2}', '{"width": "a"}', '{"font": "times"}'])
+def test_a_spoilt_note_of_widths_and_fonts_is_told_in_one_line(tmp_path, held):
+    kept = REPORTS / "reference" / "pfedhn-newcomers"
+    place = Path(shutil.copytree(kept, tmp_path / "run", ignore=shutil.ignore_patterns("figures")))
+    (place / "figures").mkdir()
+    (place / "figures" / "column.json").write_text(held)
+    with pytest.raises(InputError, match=r"column.json must hold the width and font") as raised:
+        report(place)
+    assert "\n" not in str(raised.value)
+
+
 def test_another_format_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"format must be one of pdf, png, got 'eps'"):
         figures(tmp_path, "eps")
