@@ -24,7 +24,7 @@ def text_of(page):
     return page.read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", ["label_sets", "python_names", "shown_files"])
+@pytest.mark.parametrize("name", ["label_sets", "python_names", "shown_files", "unlabelled"])
 def test_examples_of_docstrings(building, name):
     assert doctest.testmod(building(name)).failed == 0
 
