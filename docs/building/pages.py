@@ -34,6 +34,7 @@ from python_names import front_door_table, homes, name_list
 from settings import study_file
 from shown_files import shown_file
 from trained_bounds import bound_table
+from tried_options import tried_table
 from unlabelled import unlabelled_table
 
 __all__ = ["BLOCK", "MAKERS", "PAGES", "in_full", "rewritten"]
@@ -68,6 +69,7 @@ MAKERS: Mapping[str, Callable[[str], str]] = {
     "statements": statement_list,
     "studies": study_list,
     "trained": bound_table,
+    "tried": tried_table,
     "unlabelled": unlabelled_table,
 }
 """Makers of blocks; links in what they return begin with ``/``, the folder of the pages."""
