@@ -126,7 +126,7 @@ def weights_by_bbse(confusion: Tensor, predicted: Tensor, fewest: int) -> Weight
     --------
     >>> confusion = torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64)
     >>> predicted = torch.tensor([0.65, 0.35], dtype=torch.float64)
-    >>> weights_by_bbse(confusion, predicted, 100).values.tolist()
+    >>> weights_by_bbse(confusion, predicted, 100).values.round(decimals=9).tolist()
     [1.5, 0.5]
     """
     source = confusion.sum(dim=0)

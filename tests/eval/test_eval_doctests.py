@@ -1,14 +1,17 @@
 import doctest
+import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+# What trains is run by tests/docs/test_help.py.
+EXAMPLE = re.compile(r"^ *>>> (?!.*# doctest: \+SKIP)", re.MULTILINE)
 EVAL = Path(__file__).resolve().parent.parent.parent / "eval"
 MODULES = sorted(
     ".".join(path.relative_to(EVAL).with_suffix("").parts)
     for path in EVAL.rglob("*.py")
-    if ">>>" in path.read_text("utf-8")
+    if EXAMPLE.search(path.read_text("utf-8"))
 )
 
 

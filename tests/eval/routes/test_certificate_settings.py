@@ -153,7 +153,7 @@ def test_mistakes_are_said_in_one_line(entries, said) -> None:
 
 
 def test_a_pool_needs_ten_clients_outside_the_certified_ones() -> None:
-    with pytest.raises(InputError, match="at least 10 clients for certificates of a finite pool"):
+    with pytest.raises(InputError, match="at least 10 clients beside the 12 certified ones, got 9"):
         study({"rule": "product"}, split={**SPLIT, "novel": 9})
     assert study({"rule": "product"}, split={**SPLIT, "novel": 10})
     independent = {**SPLIT, "kind": "environment", "novel": 1}

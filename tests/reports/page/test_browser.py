@@ -269,7 +269,7 @@ def test_downloads_carry_the_data(visit, page_file):
     page.goto("about:blank")
     page.goto(f"{page_file.as_uri()}#figure-gap")
     with page.expect_download() as waiting:
-        page.locator("#figure-gap a[download]").click()
+        page.locator("#figure-gap a[download$='.csv']").click()
     text = waiting.value.path().read_text("utf-8")
     assert waiting.value.suggested_filename == "gap.csv"
     assert text.splitlines()[0] == "label,predictor,seed,seen,novel,gap,mean,lower,upper,n_seeds"
