@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.checks import failure_probability
 from latecomer.certify.answers import LossAnswers
-from latecomer.certify.arguments import ASKED, LOSSES
+from latecomer.certify.arguments import ASKED, LOSSES, told_in_full
 from latecomer.certify.result import Shown, Stated
 from latecomer.certify.rule import DEFAULT_RULE
 from latecomer.certify.sample import Sample, check_options, checked, drawn_seed, sample_of
@@ -26,7 +26,6 @@ from latecomer.certify.statements import (
 )
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.errors import InputError
-from latecomer.reading.docstrings import told_in_full
 
 if TYPE_CHECKING:
     from latecomer.certify.further_statements import Compared, Step

@@ -5,13 +5,12 @@ from dataclasses import asdict, dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from latecomer.certify.arguments import PLAN
+from latecomer.certify.arguments import PLAN, told_in_full
 from latecomer.certify.planning import DEFAULT_PLAN_RULE, HoldOutPlan, clients_to_hold_out
 from latecomer.certify.printed import rounded
 from latecomer.certify.result import Shown
 from latecomer.certify.table import Source, read_losses
 from latecomer.errors import InputError
-from latecomer.reading.docstrings import told_in_full
 from latecomer.wrapping import wrapped
 
 if TYPE_CHECKING:

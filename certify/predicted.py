@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from latecomer.certify.arguments import ASKED, PREDICTED
+from latecomer.certify.arguments import ASKED, PREDICTED, told_in_full
 from latecomer.certify.losses import CertifiedLosses, certify_losses
 from latecomer.certify.predictor import Loss, Predictor, score_clients
-from latecomer.reading.docstrings import told_in_full
 
 
 @told_in_full(PREDICTED, ASKED)

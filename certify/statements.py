@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,8 +29,10 @@ from latecomer.certify.sample import (
     tagged,
 )
 from latecomer.certify.table import Order, Source
-from latecomer.certify.voided import Voided, told_of
 from latecomer.errors import InputError
+
+if TYPE_CHECKING:
+    from latecomer.certify.voided import Voided
 
 __all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
 
@@ -110,11 +112,13 @@ class LossCertificate:
     seed: int | None
     in_order: bool
     orders_sd: float | None
-    voided: Voided | None = None
+    voided: "Voided | None" = None
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dicts, ready for JSON."""
+        from latecomer.certify.voided import told_of
+
         about_next = {name: getattr(self, name) for name in ("alpha", "rank", "clients_needed")}
         names = [field.name for field in fields(LossCertificate) if field.name not in about_next]
         return {name: getattr(self, name) for name in names} | {
@@ -154,7 +158,7 @@ in_order, orders_sd, voided
     seed: int | None
     in_order: bool
     orders_sd: float | None
-    voided: Voided | None
+    voided: "Voided | None"
 
     @property
     def value(self) -> float:
@@ -333,10 +337,12 @@ def next_client(given: Sample, alpha: float) -> NextClient:
     return NextClient(given.n_clients, given.pool_size, issued, alpha, rank, clients_needed)
 
 
-def _voided(given: Sample, delta: float) -> Voided | None:
+def _voided(given: Sample, delta: float) -> "Voided | None":
     """Name the client that leaves the rule asked for nothing to say, and ask the default."""
     if not given.rule.ends_at_largest or given.losses[-1] < given.loss_max:
         return None
+    from latecomer.certify.voided import Voided
+
     first = int(np.searchsorted(given.losses, given.loss_max))
     unit = replace(given, rule=RULES[DEFAULT_RULE]).bounded(delta)
     value = float(scaled_up(unit.value, given.loss_max))

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
-from latecomer.certify.arguments import WATCHED
+from latecomer.certify.arguments import WATCHED, told_in_full
 from latecomer.certify.arriving_points import missed_in_order
 from latecomer.certify.result import Shown
 from latecomer.certify.table import Source, read_in_order
@@ -20,7 +20,6 @@ from latecomer.certify.watching import (
     watch_plan,
 )
 from latecomer.errors import InputError
-from latecomer.reading.docstrings import told_in_full
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latecomer.certify.arguments import told_in_full
 from latecomer.errors import InputError
 from latecomer.eval.datasets.client_groups import in_mapped_groups
 from latecomer.eval.datasets.columns import (
@@ -21,7 +22,6 @@ from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.pictures import channels_first
 from latecomer.eval.datasets.readers.huggingface import hugging_columns
 from latecomer.eval.datasets.samples import from_samples
-from latecomer.reading.docstrings import told_in_full
 from latecomer.reading.ids import spelling
 
 _ARGUMENTS = """

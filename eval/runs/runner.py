@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from latecomer.certify.arguments import told_in_full
 from latecomer.certify.foretold import foretold, refuse_too_few
 from latecomer.errors import CannotWriteError, InputError
 from latecomer.eval.devices import visible_gpus
@@ -30,7 +31,6 @@ from latecomer.eval.studies.own_bounds import check_scored
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.extras import require
-from latecomer.reading.docstrings import told_in_full
 
 if TYPE_CHECKING:
     from latecomer.eval.federation.groups import Federation
