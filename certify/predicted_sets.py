@@ -72,7 +72,7 @@ class LabelSets:
         """Return what the terminal shows of them."""
         sizes, score = self.sizes, LABEL_SCORES[self.score]
         within, surely = _shown(self.threshold), _shown(self.confident)
-        named = "" if score.shown in score.words else f" by {score.shown}: {score.words}"
+        named = "" if score.words.startswith(score.shown) else f" by {score.shown}: {score.words}"
         return [
             f"Sets of labels{named}",
             f"  labels with {score.shown} <= {within:<12}   hold the true label of a new"
@@ -211,8 +211,8 @@ def _sets(rows: PointRows, served: PointRows, alpha: float, delta: float, score:
     )
 
 
-def _scores(called: str, points: Points, of_labels: Array, alpha: float) -> list[Array]:
-    """Return the scores of the true labels of every client's points."""
+def _scores(called: str, points: Points, every: Array, alpha: float) -> list[Array]:
+    """Return each client's scores of its true labels; ``every`` has those of all labels."""
     if (points.weight != 1).any():
         raise InputError(
             f"{called}: sets count the points of a client equally, got a weight of"
@@ -220,7 +220,7 @@ def _scores(called: str, points: Points, of_labels: Array, alpha: float) -> list
         )
     k = int(points.client.max()) + 1
     refuse_too_few(k, alpha)
-    missed = of_truth(of_labels, points.truth)
+    missed = of_truth(every, points.truth)
     return [missed[points.client == client] for client in range(k)]
 
 

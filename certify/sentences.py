@@ -68,8 +68,8 @@ def _published(certificate: Certificate, value: str) -> str:
     }.get(kind, f"the error ({kind or 'population not stated'})")
     text = f"With probability at least {chance(certificate['delta'])}, {whose} is at most {value}."
     if not certificate["rigorous"]:
-        whose = "As its author says" if is_own(certificate.get("bound")) else "As published"
-        text = f"{whose}: {text[0].lower()}{text[1:]}"
+        by_whom = "As its author says" if is_own(certificate.get("bound")) else "As published"
+        text = f"{by_whom}: {text[0].lower()}{text[1:]}"
     if certificate["predictor"] == "gibbs":
         text += " It is about a predictor whose randomness is drawn anew for every client."
     return text

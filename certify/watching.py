@@ -188,7 +188,7 @@ def watch_plan(**settings: Any) -> WatchPlan:
     if asked.likeness is not None:
         whole("likeness", asked.likeness, 1)
         for name in _OF_LOSSES:
-            if name in settings and name != "likeness":
+            if name in settings:
                 raise InputError(f"{name} is about losses: leave it out with likeness")
     one_of("rule", asked.rule, tuple(PATH_RULES))
     loss_max = number_in("loss_max", asked.loss_max, 1e-300, 1e300)
@@ -312,7 +312,7 @@ def voided_after(
         return [None] * (len(arrivals) - first)
     at = worst.index(True)
     other = replace(plan, rule=DEFAULT_PATH_RULE, threshold=None)
-    gives = [moment.certificate or 0.0 for moment in moments_after(other, (), arrivals)]
+    gives = _certified(other, (), np.array([loss for _, loss in arrivals]))
     client = arrivals[at][0]
     return [
         Voided(client, plan.rule, DEFAULT_PATH_RULE, value) if place >= at else None

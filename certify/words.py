@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
+PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 
 class Ball(NamedTuple):

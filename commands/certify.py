@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,6 @@ _NOT_OF_A_SUM = (
     *("pool_size", "best_of", "report", "joint", "independent"),
     *("score", "sets", "sets_score", "sets_for"),
 )
-_PATHS = ("file", "report", "against", "sets_for")
 File = Annotated[
     str | None,
     typer.Argument(
@@ -172,7 +172,7 @@ def certify_file(
     """
     if _certified_sum(locals()):
         return
-    source, sets_out = _files(locals())
+    source, wanted = _files(file, report, against, sets, sets_score, sets_for, joint=joint)
     losses, other, points = _scored(source, against, score, sets, by, order)
     certified = latecomer.certify_losses(
         losses,
@@ -194,29 +194,46 @@ def certify_file(
         joint=joint,
         trust=trust,
     )
-    _show(certified, _label_sets(points, sets_out, locals()), locals())
+    _show(certified, _made(wanted, points, delta), file, report, long=long, as_json=as_json)
 
 
-def _files(given: Mapping[str, Any]) -> tuple[Any, str | None]:
-    """Return what is read, and the file that sets of labels are written to, if any."""
-    file, report, against, serve = (given[name] for name in _PATHS)
+@dataclass(frozen=True)
+class _SetsWanted:
+    """Sets of labels that are asked for: their level, what they rule out by, of what, and where."""
+
+    alpha: float
+    score: str
+    serve: str | None
+    out: str
+
+
+def _files(
+    file: str | None,
+    report: str | None,
+    against: str | None,
+    sets: float | None,
+    score: str | None,
+    serve: str | None,
+    *,
+    joint: bool,
+) -> tuple[Any, _SetsWanted | None]:
+    """Return what is read, and the sets of labels that are written beside it, if any."""
     if file is None:
         raise InputError("missing argument 'FILE'")
     output_file("--report", report, [file, against, serve])
     source = sys.stdin.buffer.read() if file == "-" else file
-    if given["sets"] is None:
-        for option in ("sets_score", "sets_for"):
-            if (value := given[option]) is not None:
-                called = f"--{option.replace('_', '-')}"
-                raise InputError(f"{called} goes with --sets, got {called} {value} alone")
+    if sets is None:
+        for option, value in (("--sets-score", score), ("--sets-for", serve)):
+            if value is not None:
+                raise InputError(f"{option} goes with --sets, got {option} {value} alone")
         return source, None
-    if given["joint"]:
+    if joint:
         raise InputError("--joint cannot go with --sets, a statement at a level of its own")
     if file == "-":
         raise InputError("--sets needs FILE, beside which the sets are written, got -")
     sets_out = str(Path(file).with_suffix(".sets.csv"))
     output_file("--sets", sets_out, [file, against, serve, report])
-    return source, sets_out
+    return source, _SetsWanted(sets, score or "probability", serve, sets_out)
 
 
 def _scored(
@@ -238,25 +255,32 @@ def _scored(
     return score_points(points, score=each), other, points
 
 
-def _label_sets(
-    points: "PointRows | None", out: str | None, given: Mapping[str, Any]
+def _made(
+    wanted: _SetsWanted | None, points: "PointRows | None", delta: float
 ) -> "LabelSets | None":
-    if points is None or out is None:
+    """Make the sets that are wanted from certified clients' points, and write them."""
+    if wanted is None or points is None:
         return None
     from latecomer.certify.predicted_sets import label_sets
 
-    score = given["sets_score"] or "probability"
-    alpha, delta, serve = given["sets"], given["delta"], given["sets_for"]
-    made = label_sets(points, alpha=alpha, delta=delta, score=score, serve=serve)
-    made.write(out)
+    level, score, serve = wanted.alpha, wanted.score, wanted.serve
+    made = label_sets(points, alpha=level, delta=delta, score=score, serve=serve)
+    made.write(wanted.out)
     return made
 
 
-def _show(certified: "CertifiedLosses", made: "LabelSets | None", given: Mapping[str, Any]) -> None:
-    file, report, long = given["file"], given["report"], given["long"]
+def _show(
+    certified: "CertifiedLosses",
+    made: "LabelSets | None",
+    file: str | None,
+    report: str | None,
+    *,
+    long: bool,
+    as_json: bool,
+) -> None:
     if report is not None:
         certified.report(report, source="standard input" if file == "-" else str(file))
-    if given["as_json"]:
+    if as_json:
         sets = {} if made is None else {"sets": made.to_dict()}
         typer.echo(json.dumps(certified.to_dict() | sets, indent=2, allow_nan=False))
         return

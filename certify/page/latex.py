@@ -1,9 +1,7 @@
 """Words and figures for a paper's source."""
 
 from latecomer.certify.page.blocks import Captioned
-from latecomer.certify.words import DASH, MINUS
-
-PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+from latecomer.certify.words import DASH, MINUS, PLUS_MINUS
 
 _LATEX = {
     "\\": r"\textbackslash{}",

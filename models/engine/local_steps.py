@@ -15,6 +15,9 @@ from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, sent
 from latecomer.models.task.task import Task
 
+UNCLIPPED = 1e30
+"""A norm that no gradient reaches, and still a float32."""
+
 
 @dataclass(frozen=True)
 class LocalSGD:

@@ -35,17 +35,8 @@ def slopes_sgd(
     ----------
     slopes : callable
         Each client's loss and its gradient.
-    params : mapping of str to Tensor
-        Where to start, ``[c, ...]``; left as it is.
-    n_steps : int
-        Number of steps.
-    rule : LocalSGD
-        The step; gradients are clipped client by client.
-
-    Returns
-    -------
-    tuple of (dict, Tensor)
-        The weights reached, and the sums of the losses on the way, ``[c]``.
+    params, n_steps, rule
+        As for :func:`~latecomer.models.engine.vectorised.cohort_sgd`, as is what is returned.
     """
     # All weights are one row of numbers, tensor after tensor, so that a step takes few operations.
     values = torch.cat([value.detach().reshape(-1) for value in params.values()])

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import choice, count, number
-from latecomer.models.engine.local_steps import LocalSGD
+from latecomer.models.engine.local_steps import UNCLIPPED, LocalSGD
 from latecomer.models.engine.method import Context, Finish, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
@@ -92,8 +92,8 @@ class PFedMe(FineTuned, GlobalWeights):
 
     @property
     def local(self) -> LocalSGD:
-        """The rule of a local step: ``w`` and ``theta`` move by the gradients, never clipped."""
-        return LocalSGD(self.local_lr, momentum=0.0, weight_decay=0.0, clip=1e30)
+        """The rule of a local step: ``w`` and ``theta`` move by the objective's gradients."""
+        return LocalSGD(self.local_lr, momentum=0.0, weight_decay=0.0, clip=UNCLIPPED)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Return random global weights, and clients that have no ``theta`` yet."""

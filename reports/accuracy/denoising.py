@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import INK, MUTED, WIDE
-from latecomer.certify.words import count, listing, number
+from latecomer.certify.words import PLUS_MINUS, count, listing, number
 from latecomer.reports.display.drawing import sheet, styled
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text

@@ -10,9 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import INK, MUTED, WIDE
-from latecomer.certify.words import listing, percent, points
+from latecomer.certify.words import PLUS_MINUS, listing, percent, points
 from latecomer.reports.display.drawing import Looks, beside, sheet, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot

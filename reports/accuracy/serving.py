@@ -8,9 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import WIDE
-from latecomer.certify.words import DASH, count, listing, percent, points
+from latecomer.certify.words import DASH, PLUS_MINUS, count, listing, percent, points
 from latecomer.reports.display.drawing import Looks, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot

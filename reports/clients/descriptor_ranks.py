@@ -6,9 +6,8 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
-from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import MUTED, WIDE
-from latecomer.certify.words import DASH, count
+from latecomer.certify.words import DASH, PLUS_MINUS, count
 from latecomer.reports.display.drawing import Looks, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot

@@ -8,9 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from latecomer.certify.page.latex import PLUS_MINUS
 from latecomer.certify.page.svg import INK, MUTED, WIDE
-from latecomer.certify.words import DASH, count, percent, points
+from latecomer.certify.words import DASH, PLUS_MINUS, count, percent, points
 from latecomer.eval.results.rows import Artifact, RunRecord
 from latecomer.reports.display.drawing import SHARES, sheet, styled
 from latecomer.reports.display.naming import model_called

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from latecomer.certify.page.blocks import keyed
-from latecomer.certify.page.latex import PLUS_MINUS, escape
-from latecomer.certify.words import DASH, points
+from latecomer.certify.page.latex import escape
+from latecomer.certify.words import DASH, PLUS_MINUS, points
 
 
 def over_seeds(frame: pd.DataFrame) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from latecomer.certify.rules.declaration import is_own
 from latecomer.certify.words import DASH, MINUS, chance, count, listing, magnitude, percent, points
 from latecomer.eval.names import ROUTES
 from latecomer.reports.display.answer import Answer, Question
@@ -267,7 +268,7 @@ def _tighter(row: Mapping[str, Any]) -> str:
 def _published(bounds: pd.DataFrame) -> str:
     """Say what the papers' own theorems, and bounds of one's own, give on these models."""
     frame = bounds[(bounds["shift"] == "none") & (bounds["bound"].map(route_of) == PUBLISHED)]
-    own = np.array([":" in str(bound) for bound in frame["bound"]], dtype=bool)
+    own = np.array([is_own(bound) for bound in frame["bound"]], dtype=bool)
     told = (
         ("The published theorems give", frame[~own]),
         ("The study's own formulas give", frame[own]),

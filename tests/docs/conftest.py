@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 BUILDING = Path(__file__).resolve().parents[2] / "docs" / "building"
+EXAMPLES = BUILDING.parent / "examples"
 sys.path.append(str(BUILDING))  # as MkDocs has it: the hooks import one another
 
 NUMBER = re.compile(r"(?P<number>[+-]?\d*\.\d+)(?P<end>%?[,.;:)]*)")
@@ -52,18 +53,24 @@ def disagreement():
     return first
 
 
+def loaded(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="session")
 def building():
     """Return a function: a program of ``docs/building`` by its name."""
+    return lambda name: loaded(f"building_{name}", BUILDING / f"{name}.py")
 
-    def loaded(name):
-        spec = importlib.util.spec_from_file_location(f"building_{name}", BUILDING / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        return module
 
-    return loaded
+@pytest.fixture(scope="session")
+def example():
+    """Return a function: a program of ``docs/examples`` by its place there."""
+    return lambda place: loaded(f"example_{Path(place).stem}", EXAMPLES / place)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The program that trains PeFLL on a bound measures the bound, and its kept rows add up."""
 
-import importlib.util
 from pathlib import Path
 
 import pandas as pd
@@ -13,16 +12,12 @@ from latecomer.models.engine.training import initial_state
 from latecomer.models.posteriors.bound_objectives import bounded_cross_entropy
 
 ROOT = Path(__file__).resolve().parents[2]
-PATH = ROOT / "docs" / "examples" / "bound_training" / "before_and_after.py"
 ROWS = pd.read_csv(ROOT / "reports" / "reference" / "bound-training" / "bounds.csv")
 
 
 @pytest.fixture(scope="module")
-def program():
-    spec = importlib.util.spec_from_file_location(PATH.stem, PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def program(example):
+    return example("bound_training/before_and_after.py")
 
 
 def test_kept_rows_are_the_bound_of_their_parts(program):

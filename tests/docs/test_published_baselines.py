@@ -1,25 +1,15 @@
 """The program that trains FedAvg with the habits of an older library takes the steps it says."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from latecomer.models.task.targets import build
 
-PATH = (
-    Path(__file__).resolve().parents[2] / "docs/examples/published_baselines/handicapped_fedavg.py"
-)
-
 
 @pytest.fixture(scope="module")
-def program():
-    spec = importlib.util.spec_from_file_location(PATH.stem, PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def program(example):
+    return example("published_baselines/handicapped_fedavg.py")
 
 
 def plain(values, images):

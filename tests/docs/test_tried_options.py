@@ -1,8 +1,6 @@
 """What was tried for newcomers without labels: the program, its kept rows, and what a page says."""
 
 import doctest
-import importlib.util
-import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -18,19 +16,14 @@ from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import row
 
 ROOT = Path(__file__).resolve().parents[2]
-PATH = ROOT / "docs" / "examples" / "unlabelled_newcomers" / "what_helps.py"
 ROWS = pd.read_csv(ROOT / "reports" / "reference" / "newcomers-options" / "accuracies.csv")
 
 
 @pytest.fixture(scope="module")
-def program():
-    spec = importlib.util.spec_from_file_location(PATH.stem, PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+def program(example):
+    module = example("unlabelled_newcomers/what_helps.py")
     module.BUDGET = replace(module.BUDGET, rounds=2)
-    yield module
-    del sys.modules[spec.name]
+    return module
 
 
 @pytest.fixture(scope="module")
