@@ -147,7 +147,7 @@ def rounds_five_times():
     )
     yield page, f"{fedavg} (FedAvg) and {pefll} (PeFLL)"
     newcomers = ends(*(name for name in findings if name.startswith("newcomers of ")))
-    yield page, f"newcomers side by side {newcomers}."
+    yield page, f"new clients side by side {newcomers}."
     limited = {name: found for name, found in findings.items() if "holds_in" in found}
     assert [name for name, found in limited.items() if found["holds_in"] < len(found["runs"])] == [
         fed

@@ -196,7 +196,7 @@ def test_what_clients_are_needed_and_what_is_said_of_data_are_figures_of_the_cod
         told[k] = f".{math.ceil(float(found.certificate) * 100 - 1e-9)}"
     few, more, many, most = told.values()
     assert (
-        f"If all of them lose .10, 10 held-out clients certify {few} for future ones, 20 certify"
+        f"If all of them lose .10, 10 held-out clients certify {few} for new ones, 20 certify"
         f" {more}, 40 certify {many} and 200 certify {most}."
     ) in WORDS
     few = latecomer.certify_losses([0.1] * 2)

@@ -103,6 +103,6 @@ def certificates_without_holding_out():
         f"at most {rates(r1)}."
     )
     yield f"error {mean('pefll', 'seen', 'deterministic')} of seen clients, "
-    yield f"{mean('pefll', 'novel', 'deterministic')} of 10 novel ones ("
+    yield f"{mean('pefll', 'novel', 'deterministic')} of 10 new ones ("
     yield f"R4's last checkpoint {mean('pefll r4:product', 'novel', 'last-checkpoint')}, "
     yield f"R1's Gaussian {mean('pefll r1:product', 'novel', 'gibbs')})"

@@ -42,7 +42,7 @@ def odpfl_figure3b():
 
 
 def of_single_newcomers(run):
-    """Errors of the first seed's newcomers at one pixel, and sharp."""
+    """Errors of the first seed's new clients at one pixel, and sharp."""
     own = {
         shift: [
             float(row["value"])

@@ -1,4 +1,4 @@
-"""What the page of experiments quotes of OD-PFL and of newcomers without labels, from rows."""
+"""What the page of experiments quotes of OD-PFL and of new clients without labels, from rows."""
 
 import csv
 
@@ -24,7 +24,7 @@ from latecomer.eval.results.kept_cells import cells_of
 def odpfl_without_labels():
     runs = [f"odpfl-150-rounds-split{split}" for split in range(3)]
     novel = [right(run, "odpfl_hn", "novel") for run in runs]
-    yield f"{rates(novel, ' and ')} (mean {rate(sum(novel) / 3)}) of newcomers' samples right"
+    yield f"{rates(novel, ' and ')} (mean {rate(sum(novel) / 3)}) of new clients' samples right"
     fedavg, nearest = (
         right(f"odpfl-150-rounds-{run}-split0", label, "novel")
         for run, label in (("fedavg", "fedavg"), ("nearest", "pfl_nearest"))
@@ -45,7 +45,7 @@ def odpfl_without_labels():
     own, fedavg = mean("odpfl_hn", "novel"), mean("fedavg", "novel")
     yield f"ODPFL-HN has {rate(own)} and FedAvg {rate(fedavg)}, too near"
     assert fedavg > own > max(fedavg - 0.01, mean("odpfl_hn slow", "novel"))
-    # Seen clients choose the rate that newcomers do better with.
+    # Seen clients choose the rate that new clients do better with.
     seen, slow = mean("odpfl_hn", "seen"), mean("odpfl_hn slow", "seen")
     assert seen > slow
     yield f"({rate(seen)} against {rate(slow)})"
@@ -122,7 +122,7 @@ def odpfl_table1_at_length():
     )
     assert 100 * (nearest - own) == pytest.approx(float(behind))
     assert all(served <= found for served, found in classes_of_nearest(run))
-    yield "finds all ten newcomers a client that has every class of theirs"
+    yield "finds all ten new clients a client that has every class of theirs"
     yield f"behind it here by {behind} points, 95% interval {low} to {high}"
     # In points, as the README has them above.
     assert round(100 * (fedma - float(paper["FedMA"]))) == 9
@@ -136,7 +136,7 @@ def odpfl_fedavg_at_length():
     own = [right(run, "fedavg", "novel", seed=seed) for seed in "012"]
     assert own[0] == right("odpfl-table1-500-rounds", "fedavg", "novel")
     mean = sum(own) / 3
-    yield f"{rates(own, ' and ')} of newcomers' samples right, mean {rate(mean)} (paper "
+    yield f"{rates(own, ' and ')} of new clients' samples right, mean {rate(mean)} (paper "
     yield f"{odpfl_paper()['FedAvg']})."
     # In points, as the README has it above.
     assert round(100 * (float(odpfl_paper()["FedAvg"]) - mean)) == 1
@@ -164,7 +164,7 @@ def odpfl_fedavg_searched():
     assert chosen < kept
     low, high = interval(errors(run)[("fedavg", "0", "novel", "deterministic", "none", "")])
     own, before = (right(one, "fedavg", "novel") for one in (run, default))
-    yield f"newcomers have {rate(own)} right with the choice, interval {low} to {high}, and "
+    yield f"new clients have {rate(own)} right with the choice, interval {low} to {high}, and "
     yield f"{rate(before)} with the defaults (paper {odpfl_paper()['FedAvg']})"
     for size, tried in (("16", ("0.05", "0.01", "0.005")), ("64", ("0.1", "0.05", "0.01"))):
         others = [best(f"odpfl-search-fedavg-batch-{size}", f"fedavg-{one}") for one in tried]
@@ -193,14 +193,14 @@ def odpfl_hn_searched():
     default, choice = ("32", "0.005"), max(found, key=found.__getitem__)
     assert choice == ("64", "0.001")
     yield f"ahead by {100 * (found[choice] - found[default]):.1f} points, "
-    yield f"and behind by {100 * (novel[default] - novel[choice]):.1f} on the ten newcomers"
+    yield f"and behind by {100 * (novel[default] - novel[choice]):.1f} on the ten new clients"
     most = max(novel, key=novel.__getitem__)
     assert most == ("64", "0.005")
     yield f"({rate(novel[choice])} and {rate(novel[default])} right; the most, {rate(novel[most])}"
     run, paper = ODPFL_HN_AT_LENGTH[0], odpfl_paper()["ODPFL-HN"]
     yield f"all 500 rounds, {minutes(run, 'odpfl_hn')} minutes beside other work, the choice has "
     chosen, kept = (best(one, "odpfl_hn") for one in ODPFL_HN_AT_LENGTH)
-    yield f"{rate(chosen)} of validation samples right and the default {rate(kept)}; newcomers"
+    yield f"{rate(chosen)} of validation samples right and the default {rate(kept)}; new clients"
     assert chosen > kept
     low, high = interval(errors(run)[("odpfl_hn", "0", "novel", "deterministic", "none", "")])
     own, was = (right(one, "odpfl_hn", "novel") for one in ODPFL_HN_AT_LENGTH)
@@ -216,7 +216,7 @@ def odpfl_hn_at_length():
     )
     assert own[0] == right("odpfl-table1-500-rounds", "odpfl_hn", "novel") == max(own)
     mean = sum(own) / 3
-    yield f"{rates(own, ' and ')} of newcomers' samples right, mean {rate(mean)} (paper {paper}),"
+    yield f"{rates(own, ' and ')} of new clients' samples right, mean {rate(mean)} (paper {paper}),"
     yield f"{rates(seen, ' and ')} of seen ones'"
     second, third = (minutes(run, "odpfl_hn", seed) for seed in "12")
     yield f"in {second} and {third} minutes"

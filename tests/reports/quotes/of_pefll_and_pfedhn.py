@@ -34,7 +34,7 @@ def newcomers_of_pfedhn():
     novel, seen = (right(run, "pfedhn", group) for group in ("novel", "seen"))
     assert novel >= 0.60
     assert seen - novel <= 0.12
-    yield f"{rate(novel)} of novel clients' samples right, {rate(seen)} of seen ones'"
+    yield f"{rate(novel)} of new clients' samples right, {rate(seen)} of seen ones'"
 
 
 def pefll_figure4():
@@ -50,7 +50,7 @@ def pefll_figure4():
     pefll, fedrep = (at_each(length, label) for label in ("pefll", "fedrep"))
     local = at_each(alone, "local")
     low, high = map(rate, (pefll[0], pefll[-1]))
-    yield f"{low} of newcomers' samples wrong at alpha .1 and {high} at 1, FedRep {ends(fedrep)}"
+    yield f"{low} of new clients' samples wrong at alpha .1 and {high} at 1, FedRep {ends(fedrep)}"
     yield f"in {hours(length, 'pefll')} and {hours(length, 'fedrep')}"
     assert all(own < min(others) for own, *others in zip(pefll, fedrep, local, strict=True))
     yield f"{minutes(alone, 'local')} minutes beside other work), err {ends(local)}"
@@ -118,7 +118,7 @@ def handicapped_fedavg():
     told = [rates([float(at[s]["seen"]) for at in (picked, last)], " and ") for s in systems]
     paper = published_pefll("FedAvg")
     yield f"control {told[0]}, class order {told[1]}, all three {told[2]} "
-    yield f"(paper {rate(paper['seen'])}); newcomers', in the last, "
+    yield f"(paper {rate(paper['seen'])}); new clients', in the last, "
     yield f"{rates([float(last[s]['newcomers']) for s in systems], ' and ')} "
     yield f"(paper {rate(paper['novel'])})."
     assert float(last["control"]["seen"]) >= 0.60
@@ -130,7 +130,7 @@ def handicapped_fedavg():
 def pefll_of_seeds(run):
     """Quote what PeFLL has right with three seeds, and return it by group."""
     paper, own = published_pefll(), {}
-    for group, whose in (("seen", "seen clients'"), ("novel", "novel ones'")):
+    for group, whose in (("seen", "seen clients'"), ("novel", "new ones'")):
         own[group] = [right(run, "pefll", group, seed=seed) for seed in "012"]
         mean = f"mean {rate(sum(own[group]) / 3)} (paper {rate(paper[group])})"
         yield f"{rates(own[group], ' and ')} of {whose} samples right, {mean}"
@@ -150,7 +150,7 @@ def beside_the_paper(run, label, method):
     seen, novel = (right(run, label, group) for group in ("seen", "novel"))
     low, high = interval(errors(run)[(label, "0", "novel", "deterministic", "none", "")])
     yield f"{rate(seen)} of seen clients' samples right (paper {rate(paper['seen'])})"
-    yield f"{rate(novel)} of novel ones', interval {low} to {high} (paper {rate(paper['novel'])})"
+    yield f"{rate(novel)} of new ones', interval {low} to {high} (paper {rate(paper['novel'])})"
 
 
 def pefll_masked_at_length():
@@ -163,7 +163,7 @@ def pefll_masked_at_length():
         for group in own
     }
     by, mean = rates(map(points, moved["novel"]), " and "), points(sum(moved["novel"]) / 3)
-    yield f"moved newcomers by {by} points, {mean} in the mean"
+    yield f"moved new clients by {by} points, {mean} in the mean"
     yield f"seen clients by {points(sum(moved['seen']) / 3)}."
     took = rates((hours(MASKED, "pefll", seed) for seed in "012"), " and ")
     yield f"{took}, beside other work"

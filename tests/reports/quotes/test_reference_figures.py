@@ -53,7 +53,7 @@ NUMBER = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.]*\w)")
 UNDRAWN = {("newcomers-cifar10", "shift"), ("newcomers-cifar10", "gap")}
 # Numbers of a passage that no row of ours holds: settings, and what the rows before a change held.
 SETTINGS = {
-    "- **pFedHN's newcomers**": {".403"},
+    "- **pFedHN's new clients**": {".403"},
     "- **ODPFL-HN** (": {".969", ".976"},
     "**PeFLL, Figure 4**": {".1"},
     "- `handicapped-fedavg`": {".60", ".55", ".001"},
@@ -73,7 +73,7 @@ def population_shift_digits():
 
 # Passages in the page's order, by their beginnings; each ends where the next begins.
 QUOTES = {
-    "- **pFedHN's newcomers**": newcomers_of_pfedhn,
+    "- **pFedHN's new clients**": newcomers_of_pfedhn,
     "- **ODPFL-HN** (": odpfl_without_labels,
     "**PeFLL, Table 1**": tuple,
     "**PeFLL, Figure 4**": pefll_figure4,
