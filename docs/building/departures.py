@@ -82,10 +82,8 @@ def _moved(method: str, without: str, ours: str) -> str:
         both = (own - other).dropna()
         seeds = len(both)
         parts.append(f"{100 * both.mean():+.1f} points on {called}".replace("-", "\N{MINUS SIGN}"))
-    return (
-        f"{' and '.join(parts)}, mean of {seeds} seed{'' if seeds == 1 else 's'} "
-        f"(`{ours}` less `{without}`)"
-    )
+    of = "one seed" if seeds == 1 else f"mean of {seeds} seeds"
+    return f"{' and '.join(parts)}, {of} (`{ours}` less `{without}`)"
 
 
 @cache

@@ -70,8 +70,8 @@ class ODPFLHN(DescribedClients):
             "running means of the networks: ours, and this is our variant of the method. The "
             "paper's are standardise none, server_optimizer sgd, averaging 0 (variant published of "
             "odpfl-table1).",
-            "yes: {moved digits-odpfl-published digits-all-methods}; at the paper's length not "
-            "known",
+            "yes: {moved digits-odpfl-published digits-all-methods}; at the paper's length "
+            "{moved odpfl-table1-published odpfl-table1-500-rounds-odpfl-hn}",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Sets of labels on a real federation, of a kept run: seven methods, three seeds."""
+"""Sets of labels of kept runs: seven methods on a real federation, six on CIFAR-10, three seeds each."""
 
 from pathlib import Path
 
@@ -9,18 +9,25 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.guarantees.sets import client_sets_frame, sets_frame
 from latecomer.reports.guarantees.sets_answer import answer_sets
 
-KEPT = Path(__file__).parents[3] / "reports" / "reference" / "people-sets"
+REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 
 
 @pytest.fixture(scope="module")
 def material():
-    return Material.of(load_run(KEPT))
+    return Material.of(load_run(REFERENCE / "people-sets"))
 
 
-def test_every_method_is_there_with_every_seed_and_holds_what_it_promises(material):
+@pytest.fixture(scope="module")
+def photographs():
+    return Material.of(load_run(REFERENCE / "cifar10-sets"))
+
+
+@pytest.mark.parametrize(("run", "methods"), [("people-sets", 7), ("cifar10-sets", 6)])
+def test_every_method_is_there_with_every_seed_and_holds_what_it_promises(run, methods):
+    material = Material.of(load_run(REFERENCE / run))
     frame = sets_frame(material.rows)
     plain = frame[(frame["shift"] == "none") & (frame["form"] == "")]
-    assert plain["label"].nunique() == 7
+    assert plain["label"].nunique() == methods
     assert set(plain["n_seeds"]) == {3}
     clients = client_sets_frame(material.rows)
     for (label, score), own in clients.groupby(["label", "score"]):
@@ -43,3 +50,19 @@ def test_a_population_that_nobody_certified_is_measured_and_promised_nothing(mat
     men = frame[frame["shift"] == "Gender M"]
     assert len(men)
     assert not men["promised"].any()
+
+
+def test_of_two_methods_that_err_alike_on_photographs_one_has_larger_sets(photographs):
+    frame = sets_frame(photographs.rows)
+    plain = frame[(frame["shift"] == "none") & (frame["form"] == "")]
+    by_score = plain[plain["score"] == "sets:probability"].set_index("label")
+    fedrep, per_fedavg = by_score.loc["fedrep"], by_score.loc["per_fedavg"]
+    assert abs(fedrep["error"] - per_fedavg["error"]) < 0.02
+    assert per_fedavg["set_size"] > 1.2 * fedrep["set_size"]
+
+
+def test_thresholds_of_unshifted_clients_hold_less_where_class_mixtures_move(photographs):
+    frame = sets_frame(photographs.rows)
+    moved = frame[(frame["shift"] == "extrapolation") & (frame["form"] == "")]
+    assert not moved["promised"].any()
+    assert moved["coverage"].min() < 0.6

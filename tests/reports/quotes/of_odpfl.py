@@ -233,3 +233,12 @@ def odpfl_hn_at_length():
     yield f"FedAvg's {rate(fedavg)} with that seed"
     # In points, as the README has it above.
     assert round(100 * (float(paper) - mean)) == 1
+
+
+def odpfl_hn_as_published():
+    run, ours = "odpfl-table1-published", "odpfl-table1-500-rounds-odpfl-hn"
+    own, seen = (right(run, "odpfl_hn", group) for group in ("novel", "seen"))
+    yield f": {rate(own)} of new clients' samples right (paper {odpfl_paper()['ODPFL-HN']}), "
+    yield f"{rate(seen)} of seen ones', "
+    ours_novel, ours_seen = (right(ours, "odpfl_hn", group, seed="0") for group in ("novel", "seen"))
+    yield f"where ours has {rate(ours_novel)} and {rate(ours_seen)} with that seed"

@@ -21,6 +21,7 @@ from of_figure3b import odpfl_figure3b
 from of_odpfl import (
     odpfl_fedavg_at_length,
     odpfl_fedavg_searched,
+    odpfl_hn_as_published,
     odpfl_hn_at_length,
     odpfl_hn_searched,
     odpfl_table1_at_length,
@@ -97,6 +98,7 @@ QUOTES = {
     "- `odpfl-search-fedavg-rates`": odpfl_fedavg_searched,
     "- `odpfl-search-odpfl-hn-rates`": odpfl_hn_searched,
     "- `odpfl-table1-500-rounds-odpfl-hn`": odpfl_hn_at_length,
+    "- `odpfl-table1-published`": odpfl_hn_as_published,
     "- `bound-vs-accuracy-digits`": tuple,
     "- `population-shift-digits`": population_shift_digits,
     "- `certificates-independent-cifar10`": independent_clients,
