@@ -1,4 +1,4 @@
-"""Sets of labels of kept runs: seven methods on a real federation, six on CIFAR-10, three seeds each."""
+"""Sets of labels of kept runs: seven methods on real people, six on CIFAR-10, three seeds each."""
 
 from pathlib import Path
 

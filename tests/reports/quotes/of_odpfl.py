@@ -240,5 +240,5 @@ def odpfl_hn_as_published():
     own, seen = (right(run, "odpfl_hn", group) for group in ("novel", "seen"))
     yield f": {rate(own)} of new clients' samples right (paper {odpfl_paper()['ODPFL-HN']}), "
     yield f"{rate(seen)} of seen ones', "
-    ours_novel, ours_seen = (right(ours, "odpfl_hn", group, seed="0") for group in ("novel", "seen"))
-    yield f"where ours has {rate(ours_novel)} and {rate(ours_seen)} with that seed"
+    novel, known = (right(ours, "odpfl_hn", group, seed="0") for group in ("novel", "seen"))
+    yield f"where ours has {rate(novel)} and {rate(known)} with that seed"
