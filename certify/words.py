@@ -80,6 +80,18 @@ def magnitude(value: float) -> str:
     return f"{rounded:.1e}".replace("e+", "e")
 
 
+def multiple(value: float) -> str:
+    """Write a bound, rounded up, as a plain number where others of its column are vacuous.
+
+    >>> multiple(0.2161), multiple(1.0), multiple(31.42), multiple(3120.4)
+    ('0.217', '1', '31.5', '3,121')
+    """
+    if not value < 1:
+        return "1" if value == 1 else magnitude(value)
+    exact = Decimal(repr(round(float(value), 12)))
+    return f"{exact.quantize(Decimal('0.001'), ROUND_CEILING)}".replace("-", MINUS)
+
+
 def chance(delta: float) -> str:
     """Write the probability that an event of failure probability ``delta`` does not happen.
 

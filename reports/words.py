@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from latecomer.certify.words import DASH, MINUS, magnitude, points
+from latecomer.certify.words import DASH, MINUS, magnitude, multiple, points
 from latecomer.eval.names import (
     PUBLISHED,
     ROUTES,
@@ -85,6 +85,11 @@ LESS_ALONE_CAPTION = (
     "others, which says how much harder the new clients' own data are; paired client by client "
     "within each group, with the 95% interval of these differences over clients and seeds."
 )
+
+
+VACUOUS = " (vacuous)"
+AS_NUMBERS = " (1 is 100%)"
+"""What the head of a column says whose errors are plain numbers."""
 
 
 STEPS_CAPTION = (
@@ -175,6 +180,21 @@ def span(values: Sequence[float]) -> str:
     """
     low, high = magnitude(min(values)), magnitude(max(values))
     return low if low == high else f"{low} to {high}"
+
+
+def in_one_unit(values: Iterable[float]) -> tuple[Callable[[float], str], str]:
+    """Return how a column writes its bounds, and what its head says of their unit.
+
+    Per cent, which every cell says itself; plain numbers, where a bound is above 1.
+
+    >>> write, unit = in_one_unit([0.2161, 1.0, math.nan])
+    >>> write(0.2161), unit
+    ('21.7%', '')
+    >>> write, unit = in_one_unit([0.2161, 31.42])
+    >>> write(0.2161), write(31.42), unit
+    ('0.217', '31.5', ' (1 is 100%)')
+    """
+    return (multiple, AS_NUMBERS) if any(value > 1 for value in values) else (magnitude, "")
 
 
 def file_stem(name: str) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from latecomer.certify.rule import DEFAULT_RULE, RULES
 from latecomer.certify.sample import n_orders
-from latecomer.certify.words import count, magnitude, percent
+from latecomer.certify.words import count, percent
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.section import Block, Heading, Material, Section
 from latecomer.reports.display.table import Table
@@ -21,6 +21,7 @@ from latecomer.reports.frames.chosen import (
     held_out,
 )
 from latecomer.reports.frames.errors import records
+from latecomer.reports.words import in_one_unit
 
 _DEFAULT = f"r0:{DEFAULT_RULE}"
 
@@ -90,6 +91,8 @@ def _beside(
 def afterwards_table(frame: pd.DataFrame) -> Table:
     """Lay the frame out: a line for each system, a column for each rule."""
     several = frame["delta"].nunique() > 1
+    heads = [_rule(one) for one in records(frame)]
+    columns = {head: in_one_unit(own) for head, own in frame["value"].groupby(heads)}
     shown = []
     for _, own in frame.groupby([*SYSTEM, "delta"], sort=False):
         row = records(own)[0]
@@ -102,8 +105,8 @@ def afterwards_table(frame: pd.DataFrame) -> Table:
             "mean error": percent(row["mean_error"]),
         }
         for one in records(own):
-            late = ", issued afterwards" if one["issued"] == "afterwards" else ""
-            cells[one["bound"].partition(":")[2] + late] = magnitude(one["value"])
+            write, unit = columns[_rule(one)]
+            cells[_rule(one) + unit] = write(one["value"])
         shown.append({**cells, "predictor": str(row["predictor"])})
     return Table(
         "issued-afterwards",
@@ -114,6 +117,11 @@ def afterwards_table(frame: pd.DataFrame) -> Table:
         label="The same scores by today's default rule, issued afterwards",
         noun="systems",
     )
+
+
+def _rule(one: Mapping[str, Any]) -> str:
+    late = ", issued afterwards" if one["issued"] == "afterwards" else ""
+    return f"{one['bound'].partition(':')[2]}{late}"
 
 
 def _caption(frame: pd.DataFrame) -> str:

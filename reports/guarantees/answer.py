@@ -30,11 +30,11 @@ from latecomer.reports.guarantees.certificate import declared_certificates
 from latecomer.reports.guarantees.headline import NAME_ONE, after_words, chosen_system, looked_at
 from latecomer.reports.guarantees.shares import price_frame
 from latecomer.reports.guarantees.slack import references, slack_frame
-from latecomer.reports.words import bound_name, span
+from latecomer.reports.words import VACUOUS, bound_name, in_one_unit, span
 
 PARTS = {
     "given_up": "accuracy given up by holding out",
-    "other_clients": "luck: other clients than the certified ones",
+    "other_clients": "by chance: other clients than the certified ones",
     "unavoidable": "least margin for equal scores of so few clients",
     "excess": "what the rule pays beyond that",
 }
@@ -291,27 +291,26 @@ def _table(
     """Lay out models by routes; the chosen system's certificate is bold."""
     errors = {model_of(row): percent(row["measured"]) for row in records(measured)}
     smallest = frame.groupby([*MODEL, "route"], sort=False).head(1)
-    cells = {(*model_of(row), row["route"]): _cell(row) for row in records(smallest)}
-    routes = [route for route in ROUTES if (frame["route"] == route).any()]
+    heads, cells = {}, {}
+    for route in (route for route in ROUTES if (frame["route"] == route).any()):
+        own = smallest[smallest["route"] == route]
+        write, unit = in_one_unit(own["value"])
+        heads[route] = ROUTES[route].heading + unit
+        for row in records(own):
+            said = write(row["value"]) + (VACUOUS if row["vacuous"] else "")
+            cells[*model_of(row), heads[route]] = said
     models = models_in(frame)
     shown = pd.DataFrame(
         {"model": names[model], "novel error": errors.get(model, DASH)}
-        | {ROUTES[route].heading: cells.get((*model, route), DASH) for route in routes}
+        | {head: cells.get((*model, head), DASH) for head in heads.values()}
         for model in models
     )
     caption = (
         f"Certificates by model and route, each by itself; {_SEEDS}. Vacuous ones are 100% and "
-        "more, as multiples of 1. Bold: chosen before looking. Errors are means over clients and "
-        "seeds."
+        "more. Bold: chosen before looking. Errors are means over clients and seeds."
     )
-    bold = tuple(
-        (models.index(model_of(row)), ROUTES[row["route"]].heading) for row in records(chosen)
-    )
+    bold = tuple((models.index(model_of(row)), heads[row["route"]]) for row in records(chosen))
     return Table("answer-bounds", caption, frame, shown, ("model",), bold)
-
-
-def _cell(row: Mapping[str, Any]) -> str:
-    return f"{magnitude(row['value'])} (vacuous)" if row["vacuous"] else magnitude(row["value"])
 
 
 BOUNDS = Question("bounds", answer_bounds)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import cycle
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ from matplotlib.ticker import NullLocator
 
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import count, percent
-from latecomer.reports.display.drawing import Looks, apart, legend_below, sheet, shown, styled
+from latecomer.reports.display.drawing import Looks, legend_below, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.display.style import BOUND_MARKS
 from latecomer.reports.frames.errors import records
-from latecomer.reports.words import bound_id, bound_name, span
+from latecomer.reports.words import bound_name, span
 
 
 @styled
@@ -29,8 +30,9 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     """Draw bounds against the measured novel error: a mark per trained model and bound.
 
     Certificates are filled, everything without a proof is hollow; marks tell bounds apart, or
-    methods if there is only one bound.  Values of 1 and more stand in
-    a band on top, on a log scale.  Only bounds on a mean error of unshifted clients are drawn.
+    methods if there is only one bound.  Values of 1 and more stand in a band on top, on a log
+    scale; where several bounds are drawn, the legend has their ranges.  Only bounds on a mean
+    error of unshifted clients are drawn.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     _proven_scale(axes, frame)
     if high:
         _vacuous_band(band, frame[frame["vacuous"]])
-    handles = _bound_handles(frame, marks, looks)
+    handles = _bound_handles(frame, marks, looks, narrow)
     legend_below(figure, handles, 2 if narrow else 5, handletextpad=0.5, columnspacing=1.2)
     return figure
 
@@ -107,22 +109,11 @@ def _vacuous_band(axes: Axes, frame: pd.DataFrame) -> None:
     axes.axhspan(1, 10**decades, color=MUTED, alpha=0.1, linewidth=0)
     axes.set_title("vacuous: 1 (100%) and more, log scale", fontsize=8.5, fontweight="normal")
     axes.tick_params(axis="x", length=0, labelbottom=False)
-    values = {str(bound): list(own["value"]) for bound, own in frame.groupby("bound")}
-    order = sorted(values, key=lambda bound: np.log10(values[bound]).mean())
-    heights = [float(np.log10(values[bound]).mean()) / decades for bound in order]
-    # Two lines of text take up a little over a quarter of the band's height.
-    for bound, height in zip(order, apart(heights, step=0.3, top=1.0), strict=True):
-        axes.text(
-            1.02,
-            height,
-            f"{bound_id(bound)}\n{span(values[bound])}",
-            transform=axes.transAxes,
-            va="center",
-            fontsize=7.5,
-        )
 
 
-def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) -> list[Any]:
+def _bound_handles(
+    frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks, narrow: bool
+) -> list[Any]:
     labels = list(dict.fromkeys(frame["label"]))
     if len(marks) == 1:
         proven = bool(frame["rigorous"].all())
@@ -139,11 +130,16 @@ def _bound_handles(frame: pd.DataFrame, marks: Mapping[str, str], looks: Looks) 
         for label in labels
     ]
     for bound, mark in marks.items():
-        proven = bool(frame.loc[frame["bound"] == bound, "rigorous"].all())
-        name, fill = bound_id(bound), INK if proven else "none"
+        own = frame[frame["bound"] == bound]
+        vacuous = own.loc[own["vacuous"], "value"]
+        name = bound_name(bound) + (f" (vacuous: {span(list(vacuous))})" if len(vacuous) else "")
+        inside = INK if own["rigorous"].all() else "none"
         handles.append(
-            Line2D([], [], marker=mark, linestyle="", color=INK, markerfacecolor=fill, label=name)
-        )
+            Line2D(
+                [], [], marker=mark, linestyle="", color=INK, markerfacecolor=inside,
+                label=fill(name, 44) if narrow else name,
+            )
+        )  # fmt: skip
     return handles
 
 

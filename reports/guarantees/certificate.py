@@ -28,7 +28,7 @@ from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.populations import breaking_frame
 from latecomer.reports.guarantees.headline import NAME_ONE, after_words, chosen_system, looked_at
 from latecomer.reports.guarantees.next_population import population_plot
-from latecomer.reports.words import bound_name, sentence_case
+from latecomer.reports.words import VACUOUS, bound_name, in_one_unit, sentence_case
 
 
 def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
@@ -201,16 +201,14 @@ def _scored(errors: pd.DataFrame, first: Mapping[str, Any]) -> NDArray[np.float6
     return values
 
 
-def _at_most(value: float) -> str:
-    return f"{magnitude(value)} (vacuous)" if value >= 1 else magnitude(value)
-
-
 def _table(frame: pd.DataFrame, names: Names) -> Table:
+    write, unit = in_one_unit(frame["shown"])
     shown = pd.DataFrame(
         {
             "model": names[model_of(row)],
             "seed": str(int(row["seed"])),
-            "certified at most": _at_most(row["shown"]),
+            f"certified at most{unit}": write(row["shown"])
+            + (VACUOUS if row["shown"] >= 1 else ""),
             "by": bound_name(str(row["bound"])),
             "clients": str(int(row["n_clients"])),
             "their mean error": percent(row["certified"]),

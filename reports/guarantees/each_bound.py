@@ -34,7 +34,7 @@ from latecomer.reports.frames.bounds import claims, ledger_of, status
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, first_record, records
 from latecomer.reports.guarantees.parts import parts_frame, parts_table
-from latecomer.reports.words import bound_name, file_stem, sentence_case, span
+from latecomer.reports.words import bound_name, file_stem, in_one_unit, sentence_case, span
 
 # More stacked bars than this are unreadable: marks on one row per method replace them.
 MOST_BARS = 45
@@ -198,6 +198,8 @@ def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
     beside = f"novel clients at or below it {clients.replace('(', '(of ').replace(' clients', '')}"
     beside = beside if next_client else f"measured novel error {clients}"
     seeds = sorted(int(seed) for seed in own["seed"].unique())
+    write, unit = in_one_unit(own["value"])
+    write_other, unit_of_others = in_one_unit(own["others"])
     shown = []
     for _, part in own.groupby([*MODEL, "shift", "severity", "delta"], dropna=False, sort=False):
         by_seed = {int(row["seed"]): row for row in records(part)}
@@ -208,10 +210,12 @@ def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
         if several:
             cells["delta"] = f"{first['delta']:g}"
         for seed in seeds:
-            cells[f"seed {seed}"] = magnitude(by_seed[seed]["value"]) if seed in by_seed else DASH
+            known = seed in by_seed
+            cells[f"seed {seed}{unit}"] = write(by_seed[seed]["value"]) if known else DASH
         others = [by_seed[seed]["others"] for seed in seeds if seed in by_seed]
         if pd.notna(others).any():
-            cells["left for those not scored"] = ", ".join(magnitude(value) for value in others)
+            left = f"left for those not scored{unit_of_others}"
+            cells[left] = ", ".join(write_other(value) for value in others)
         told = [_beside(by_seed.get(seed), next_client) for seed in seeds]
         shown.append({**cells, beside: ", ".join(told), "predictor": str(first["predictor"])})
     caption = "A column per seed: every value belongs to one trained model, none is an average."

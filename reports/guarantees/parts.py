@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
-from latecomer.certify.words import DASH, magnitude, number, percent, shift_name
+from latecomer.certify.words import DASH, number, percent, shift_name
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.section import Section, tabled
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.artifacts import CellTables, joined
 from latecomer.reports.frames.errors import CONDITION, in_order, records
-from latecomer.reports.words import bound_name, sentence_case
+from latecomer.reports.words import bound_name, in_one_unit, sentence_case
 
 Words = Callable[[float], str]
 
@@ -99,8 +99,9 @@ def _with_divergences(wide: pd.DataFrame) -> pd.DataFrame:
 def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str]) -> Table | None:
     """Show how each value of one bound is made up; None where a value has only one part.
 
-    It has the errors, divergences and variances used, the value with its terms in points of error,
-    and the failure probability by event: a column per certificate where they are few, else a row.
+    It has the errors, divergences and variances used, the value with its terms, in points of error
+    or, where one of them is above 1, all as plain numbers, and the failure probability by event: a
+    column per certificate where they are few, else a row.
     """
     own = in_order(parts[parts["bound"] == bound], labels).dropna(axis="columns", how="all")
     terms = [name for name in map(str, own) if name.startswith("term ")]
@@ -109,6 +110,9 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
         return None
     shifted = bool((own["shift"] != "none").any())
     several = own.groupby("label")["predictor"].nunique().max() > 1
+    summed = [name for name in (*terms, "total value") if name in own]
+    value, unit = in_one_unit(own[summed].abs().to_numpy().ravel())
+    amount = number if unit else _in_points
     shown = []
     for row in records(own):
         cells = {"method": model_called(str(row["label"])), "seed": str(row["seed"])}
@@ -120,15 +124,15 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
             if f"input {key}" in own:
                 cells[heading] = words(row[f"input {key}"])
         for column in terms:
-            cells[_term(column)] = _amount(row[column])
+            cells[_term(column) + (unit or " (points)")] = amount(row[column])
         if "total value" in own:
-            cells["value"] = magnitude(row["total value"])
+            cells[f"value{unit}"] = value(row["total value"])
         for column in events:
             cells[column.replace("delta", "delta:", 1)] = number(row[column])
         shown.append(cells)
     caption = (
         "How each value is made up: what went in, the terms that add up to it, and the failure "
-        "probability of each event. Terms are points of error; those of 100 or more are numbers."
+        "probability of each event."
     )
     label = f"Parts of {sentence_case(bound_name(bound))}"
     if len(shown) > FEW:
@@ -163,10 +167,8 @@ def _term(column: str) -> str:
     return f"+ {MEANT.get(name, name.replace('_', ' '))}".replace("+ measured", "measured error")
 
 
-def _amount(value: float) -> str:
-    if pd.isna(value):
-        return DASH
-    return f"{100 * value:.1f}" if abs(value) < 1 else number(value)
+def _in_points(value: float) -> str:
+    return DASH if pd.isna(value) else f"{100 * value:.1f}"
 
 
 def variance_frame(tables: CellTables) -> pd.DataFrame:
@@ -185,6 +187,7 @@ def variance_frame(tables: CellTables) -> pd.DataFrame:
 def variance_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Show the variances tried, the one taken marked."""
     frame = in_order(frame, labels)
+    bound, unit = in_one_unit(frame["estimate"])
     shown = [
         {
             "method": model_called(str(row["label"])),
@@ -192,7 +195,7 @@ def variance_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
             "variance": number(row["alpha"]),
             "KL after tuning (nats)": number(row["kl_hyper"]),
             "error, one draw a client": percent(row["error"]),
-            "bound so estimated": magnitude(row["estimate"]),
+            f"bound so estimated{unit}": bound(row["estimate"]),
             "taken": "yes" if row["chosen"] else "no",
         }
         for row in records(frame)

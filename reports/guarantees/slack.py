@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from latecomer.certify.words import DASH, MINUS, magnitude, percent, points
+from latecomer.certify.words import DASH, MINUS, percent, points
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.table import Table
 from latecomer.reports.frames.bounds import MEASURED_TERMS, bound_frame
 from latecomer.reports.frames.comparison import MODEL, half_width
 from latecomer.reports.frames.errors import client_errors, in_order, records
-from latecomer.reports.words import bound_name
+from latecomer.reports.words import bound_name, in_one_unit
 
 PAID = {"samples": "sample_level", "deviation": "sample_level", "draws": "monte_carlo"}
 """What terms pay for; all others pay for the choice of clients."""
@@ -141,16 +141,16 @@ def slack_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Show a row per trained model and bound, vacuous ones marked."""
     frame = in_order(frame, labels)
     names = model_names(frame)
+    write, unit = in_one_unit(frame["value"])
     shown = []
     for row in records(frame):
-        value = magnitude(row["value"])
         kind = "vacuous" if row["vacuous"] else "certificate" if row["rigorous"] else "not proven"
         shown.append(
             {
                 "method": names[row["label"], row["predictor"]],
                 "bound": bound_name(row["bound"]),
                 "seed": str(row["seed"]),
-                "value": value,
+                f"value{unit}": write(row["value"]),
                 "is": kind,
                 "novel error (95%)": _measured(row),
                 "novel clients": str(row["n_novel"]),
@@ -183,7 +183,7 @@ def _measured(row: Mapping[str, Any]) -> str:
 def _points(value: float) -> str:
     if pd.isna(value):
         return DASH
-    return points(value) if abs(value) < 10 else f"{100 * value:,.0f}"
+    return points(value) if abs(value) < 10 else f"{100 * value:+,.0f}".replace("-", MINUS)
 
 
 def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:

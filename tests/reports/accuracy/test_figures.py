@@ -124,6 +124,11 @@ def test_bound_figure_puts_vacuous_values_in_a_band_and_fills_certificates(made_
     heights = np.concatenate([line.get_ydata() for line in hollow])
     assert (heights >= 1).all()
     assert all(line.axes is band for line in hollow)
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    vacuous = {"PeFLL, Theorem 3.2", "pFedHN, Theorem 1 (Baxter)"}
+    assert vacuous <= {text.partition(" (vacuous: ")[0] for text in said}
+    assert "held-out clients, product rule" in said
+    assert not {"pefll_32", "pfedhn_eps", "r0:product"} & set(" ".join(said).split())
 
 
 def test_bound_figure_without_vacuous_values_has_no_band(made_up_rows):

@@ -15,6 +15,7 @@ from latecomer.eval.results.rows import load_run, make_row, read_rows, write_row
 from latecomer.reports.display.pictures import Picture, Writer, download
 from latecomer.reports.frames.bounds import bound_frame, ledger_frame
 from latecomer.reports.frames.gaps import gap_frame
+from latecomer.reports.guarantees.each_bound import bound_table
 from latecomer.reports.guarantees.parts import (
     parts_frame,
     parts_table,
@@ -91,9 +92,9 @@ PARTS = {
     "KL of the system (nats)": "0.75",
     "variance taken": "0.03",
     "variances tried": "3",
-    "measured error": "10.0",
-    "+ Monte Carlo": "5.0",
-    "+ choice of clients": "15.0",
+    "measured error (points)": "10.0",
+    "+ Monte Carlo (points)": "5.0",
+    "+ choice of clients (points)": "15.0",
     "value": "30.0%",
     "delta: draws": "0.01",
     "delta: clients": "0.04",
@@ -108,6 +109,31 @@ def test_many_certificates_are_rows_and_a_few_are_columns():
     two = ledger_frame([("b", 0, r1_facts()), ("a", 0, [*r1_facts(), *r1_facts(total=0.4)])])
     shown = parts_table(parts_frame(two), "t", "r1:product", ["a", "b"]).shown
     assert list(shown) == ["part", "a, seed 0 (1)", "a, seed 0 (2)", "b, seed 0 (3)"]
+
+
+def test_terms_and_value_are_in_one_unit_which_each_head_says_once():
+    """A vacuous certificate among them makes all of them plain numbers."""
+    facts = [r1_facts(), r1_facts(total=31.42), *(r1_facts() for _ in range(5))]
+    ledger = ledger_frame([("a", seed, own) for seed, own in enumerate(facts)])
+    table = parts_table(parts_frame(ledger), "t", "r1:product", ["a"])
+    summed = {"measured error", "+ Monte Carlo", "+ choice of clients", "value"}
+    shown = table.shown[[f"{name} (1 is 100%)" for name in sorted(summed)]]
+    assert shown.loc[0].tolist() == ["0.05", "0.15", "0.1", "0.300"]
+    assert shown.loc[1].tolist() == ["0.05", "31.27", "0.1", "31.5"]
+    assert not summed & set(table.shown)
+    assert "points" not in f"{table.caption} {list(table.shown)}"
+
+
+def test_bounds_of_a_column_are_all_per_cent_or_all_plain_numbers():
+    at = {"label": "a", "predictor": "deterministic", "shift": "none", "severity": math.nan,
+          "bound": "r1:product", "delta": 0.05, "population": "unseen-client", "n_novel": 0,
+          "others": math.nan}  # fmt: skip
+    frame = pd.DataFrame([{**at, "seed": 0, "value": 0.2161}, {**at, "seed": 1, "value": 1.0}])
+    assert bound_table(frame, "t", "r1:product").shown.iloc[0, 1:3].to_dict() == {
+        "seed 0": "21.7%", "seed 1": "100%"}  # fmt: skip
+    frame.loc[1, "value"] = 206.0
+    assert bound_table(frame, "t", "r1:product").shown.iloc[0, 1:3].to_dict() == {
+        "seed 0 (1 is 100%)": "0.217", "seed 1 (1 is 100%)": "206"}  # fmt: skip
 
 
 def test_two_levels_of_one_bound_are_two_rows_that_do_not_mix():
@@ -144,6 +170,10 @@ def test_variances_tried_are_listed_and_the_one_taken_is_marked():
     table = variance_table(variance_frame([("a", 0, grid)]), ["a"])
     assert table.shown["taken"].tolist() == ["no", "yes"]
     assert table.bold == ((1, "variance"),)
+    assert table.shown["bound so estimated"].tolist() == ["30.0%", "30.0%"]
+    grid[0]["estimate"] = 7.0
+    table = variance_table(variance_frame([("a", 0, grid)]), ["a"])
+    assert table.shown["bound so estimated (1 is 100%)"].tolist() == ["7", "0.300"]
 
 
 def configs():
@@ -194,6 +224,7 @@ def test_slack_adds_up_and_names_what_was_given_up(tmp_path):
     shown = slack_table(frame.reset_index(), ["a", "b"]).shown
     assert shown["is"].tolist() == ["certificate", "vacuous", "certificate"]
     assert shown["= accuracy given up"].tolist() == ["+5.0", "+5.0", DASH]
+    assert shown["value (1 is 100%)"].tolist() == ["0.500", "1.05", "0.500"]
 
 
 def test_bounds_are_ranked_against_gap_and_error_across_models(tmp_path):
