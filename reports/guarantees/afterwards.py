@@ -91,8 +91,10 @@ def _beside(
 def afterwards_table(frame: pd.DataFrame) -> Table:
     """Lay the frame out: a line for each system, a column for each rule."""
     several = frame["delta"].nunique() > 1
-    heads = [_rule(one) for one in records(frame)]
-    columns = {head: in_one_unit(own) for head, own in frame["value"].groupby(heads)}
+    values: dict[str, list[float]] = {}
+    for one in records(frame):
+        values.setdefault(_rule(one), []).append(one["value"])
+    columns = {head: in_one_unit(own) for head, own in values.items()}
     shown = []
     for _, own in frame.groupby([*SYSTEM, "delta"], sort=False):
         row = records(own)[0]
