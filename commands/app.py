@@ -97,9 +97,15 @@ def make_report(
 
     Makes report.html, figures and tables.  The run need not be finished.
     """
-    from latecomer.reports.page.page import report
+    from latecomer.commands.finished_run import page_as_it_is
 
-    typer.echo(report(directory, asks=tuple(kind.strip() for kind in asks.split(",") if kind)))
+    page = None if asks else page_as_it_is(directory)
+    if page is None:
+        from latecomer.reports.page.page import report
+
+        kinds = tuple(kind.strip() for kind in asks.split(",") if kind)
+        page = report(directory, asks=kinds)
+    typer.echo(page)
 
 
 @app.command("figures", epilog=examples("figures"))

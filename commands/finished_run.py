@@ -6,7 +6,8 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +18,11 @@ from latecomer.files import write_atomic
 KEPT = "finished.json"
 """What was asked for, what the directory held in the end, and what the terminal said of it."""
 _LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands", "reading")
-_PACKAGES = ("latecomer", "torch", "numpy", "scipy", "pandas", "matplotlib", "scikit-learn")
+_PACKAGES = (
+    *("latecomer", "torch", "numpy", "scipy", "pandas", "matplotlib", "scikit-learn"),
+    *("seaborn", "jinja2"),
+)
+_PAGE, _OTHER_PAGES = "report.html", "report-*.html"
 # Keys of a study that are prose.
 _WORDS = ("question", "note", "paper")
 
@@ -34,7 +39,14 @@ def asked(
     return {
         "command": _hash("\0".join([*words, os.environ.get("LATECOMER_DATA", "")]).encode()),
         "file": _hash(file.read_bytes()) if file.is_file() else "",
-        "code": _hash("".join(f"{place}:{_hash(held)}" for place, held in _code()).encode()),
+        **_made_with(),
+    }
+
+
+def _made_with() -> dict[str, str]:
+    """Return the code and the versions that any result and any page are made with."""
+    return {
+        "code": _hash_of(_code()),
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
     }
@@ -70,6 +82,7 @@ def keep(
         "cells": cells,
         "answers": list(answers),
         "files": {place: _hash((folder / place).read_bytes()) for place in _files(folder)},
+        "held_by_cells": _hash_of(_held_by_cells(folder)),
     }
     write_atomic(folder / KEPT, json.dumps(kept, indent=1) + "\n")
 
@@ -93,11 +106,10 @@ def said_again(
     try:
         folder = out or _likely_folder(name, scale)
         kept = json.loads((folder / KEPT).read_text("utf-8"))
-        question = asked(folder, name, overrides, variants, scale)
-        same = kept["asked"] == question and all(
-            _hash((folder / place).read_bytes()) == held for place, held in kept["files"].items()
-        )
-        if not same or not all(is_done(folder / "cells" / cell) for cell in kept["cells"]):
+        same = kept["asked"] == asked(folder, name, overrides, variants, scale)
+        if not same or not _as_kept(folder, kept["files"]):
+            return None
+        if not all(is_done(folder / "cells" / cell) for cell in kept["cells"]):
             return None
         from latecomer.eval.datasets import load_dataset
 
@@ -108,6 +120,31 @@ def said_again(
         return None  # whoever looks at the run says what is wrong
     took = duration(time.monotonic() - began)
     return [*opening, f" {n}/{n} cell{'s' * (n > 1)}, 0 failed, {took}", *answers]
+
+
+def page_as_it_is(folder: Path) -> Path | None:
+    """Return the page of a finished run, or None where it would come out otherwise or is not known.
+
+    It is known where the same code with the same packages made it, of the cells and files that lie
+    there, and no file but another page was added: reports make a figure as PDF again.
+    """
+    try:
+        kept = json.loads((folder / KEPT).read_text("utf-8"))
+        same = (
+            _PAGE in kept["files"]
+            and all(fnmatch(new, _OTHER_PAGES) for new in {*_files(folder)} - {*kept["files"]})
+            and not any((folder / place).is_symlink() for place in kept["files"])
+            and _made_with().items() <= kept["asked"].items()
+            and _as_kept(folder, kept["files"])
+            and kept["held_by_cells"] == _hash_of(_held_by_cells(folder))
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # whoever makes the page says what is wrong
+    return folder / _PAGE if same else None
+
+
+def _as_kept(folder: Path, files: Mapping[str, str]) -> bool:
+    return all(_hash((folder / place).read_bytes()) == held for place, held in files.items())
 
 
 def _likely_folder(name: str, scale: str | None) -> Path:
@@ -125,6 +162,13 @@ def _files(folder: Path) -> Iterator[str]:
         place = path.relative_to(folder)
         if place.parts[0] not in ("cells", KEPT) and path.is_file():
             yield str(place)
+
+
+def _held_by_cells(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield every file of the cells."""
+    for path in sorted((folder / "cells").rglob("*")):
+        if path.is_file():
+            yield str(path.relative_to(folder)), path.read_bytes()
 
 
 def _code() -> Iterator[tuple[str, bytes]]:
@@ -145,6 +189,10 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
     elif isinstance(value, str):
         yield value
+
+
+def _hash_of(files: Iterable[tuple[str, bytes]]) -> str:
+    return _hash("".join(f"{place}:{_hash(held)}" for place, held in files).encode())
 
 
 def _hash(content: bytes) -> str:

@@ -13,7 +13,14 @@ from populations import SMALL
 REPEATS = 2 if SMALL else 5
 LISTS = ("methods", "studies", "bounds", "rules", "shifts", "datasets", "methods fedavg")
 RUN = ("run", "quickstart", "train.rounds=3", "seeds=[0]", "--workers", "1", "--out", "run")
-AGAIN = {"a finished run given again": RUN, "report of a quickstart": ("report", "run")}
+MODULE = ("-m", "latecomer")
+COMMANDS = {
+    **{f"latecomer {line}": (*MODULE, *line.split()) for line in LISTS},
+    "latecomer status": (*MODULE, "status", "run"),
+    "a finished run given again": (*MODULE, *RUN),
+    "report of a quickstart, nothing changed": (*MODULE, "report", "run"),
+    "page of a quickstart made anew": ("-c", "import latecomer.reports as r; r.report('run')"),
+}
 
 
 def seconds(folder: Path, *arguments: str) -> float:
@@ -35,14 +42,12 @@ def seconds(folder: Path, *arguments: str) -> float:
 def test_commands_that_train_nothing(
     benchmark: Any, judge: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Lists at most .7 s and a finished run 3 s, where pandas takes .55 s to import."""
+    """Lists at most .7 s, a finished run 3 s and a page 5 s, where pandas takes .55 s to import."""
     first = [sys.executable, "-m", "latecomer", *RUN]
     benchmark.pedantic(
         lambda: subprocess.run(first, cwd=tmp_path, check=True, capture_output=True), rounds=1
     )
     reading = seconds(tmp_path, "-c", "import pandas")
-    commands = {f"latecomer {line}": tuple(line.split()) for line in LISTS}
-    commands |= {"latecomer status": ("status", "run"), **AGAIN}
     judge(
         *(
             Finding(
@@ -50,7 +55,7 @@ def test_commands_that_train_nothing(
                 taken / reading,
                 absolute={"cpu_s": taken, "import_pandas_cpu_s": reading},
             )
-            for name, command in commands.items()
-            for taken in [seconds(tmp_path, "-m", "latecomer", *command)]
+            for name, command in COMMANDS.items()
+            for taken in [seconds(tmp_path, *command)]
         )
     )

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from latecomer.commands import run_display
 from latecomer.commands.app import app
+from latecomer.reports.page import page
 
 STUDY = """
 study: again
@@ -125,3 +126,73 @@ def test_an_edit_of_the_package_is_looked_at(finished, monkeypatch):
     monkeypatch.setattr(run_display, "run_and_report", lambda *_, **__: not looked.append(1))
     run()
     assert looked == [1]
+
+
+def report_of(folder: str = "runs/again", *more: str) -> str:
+    done = CliRunner().invoke(app, ["report", folder, *more], prog_name="latecomer")
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def pages_made(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    made: list[Path] = []
+    true_report = page.report
+    monkeypatch.setattr(
+        page, "report", lambda place, **asks: made.append(place) or true_report(place, **asks)
+    )
+    return made
+
+
+def test_a_page_that_would_come_out_the_same_is_not_made_again(finished, monkeypatch, tmp_path):
+    monkeypatch.chdir(shutil.copytree(finished[0], tmp_path / "copy"))
+    before = {path: path.stat().st_mtime_ns for path in Path("runs/again").rglob("*")}
+    made = pages_made(monkeypatch)
+    assert report_of() == "runs/again/report.html\n"
+    assert made == []
+    assert {path: path.stat().st_mtime_ns for path in Path("runs/again").rglob("*")} == before
+    Path("runs/again/report-shift.html").touch()  # a page for other questions is no other run
+    assert report_of() == "runs/again/report.html\n"
+    assert made == []
+    held = {path: path.read_bytes() for path in before if path.is_file()}
+    page.report("runs/again")
+    assert {path: path.read_bytes() for path in held} == held
+
+
+CHANGES_OF_PAGE: dict[str, Callable[[], object]] = {
+    "page": lambda: drop("runs/again/report.html"),
+    "table": lambda: append("runs/again/tables/accuracy.csv"),
+    "figure for a paper": lambda: Path("runs/again/figures/mine.pdf").touch(),
+    "lines of rounds": lambda: append(cell("progress.jsonl")),
+    "time of a cell": lambda: Path(cell("timing.json")).write_text('{"seconds": 7}'),
+    "link": lambda: linked("runs/again/checks.csv"),
+    "what was kept": lambda: append("runs/again/finished.json"),
+    "nothing kept": lambda: drop("runs/again/finished.json"),
+    "another note": lambda: Path("runs/again/finished.json").write_text("[]"),
+}
+
+
+def linked(name: str) -> None:
+    Path(name).rename("elsewhere")
+    Path(name).symlink_to(Path("elsewhere").resolve())
+
+
+@pytest.mark.parametrize("what", CHANGES_OF_PAGE)
+def test_a_page_is_made_again_when_anything_changed(finished, monkeypatch, tmp_path, what):
+    monkeypatch.chdir(shutil.copytree(finished[0], tmp_path / "copy"))
+    CHANGES_OF_PAGE[what]()
+    made = pages_made(monkeypatch)
+    assert report_of() == "runs/again/report.html\n"
+    assert made == [Path("runs/again")]
+
+
+def test_a_page_is_made_again_by_other_code_and_for_other_questions(
+    finished, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(shutil.copytree(finished[0], tmp_path / "copy"))
+    made = pages_made(monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr("latecomer.commands.finished_run._code", lambda: iter([("a.py", b"")]))
+        report_of()
+    assert len(made) == 1
+    assert report_of("runs/again", "--asks", "accuracy") == "runs/again/report-accuracy.html\n"
+    assert len(made) == 2
