@@ -181,12 +181,10 @@ class TableDisplay:
         self._cells.hear(event)
         if event.kind == "plan":
             for line in opening(self._study, event, self._where):
-                self._say(line)
+                self._console.print(line)
         elif event.kind in ("note", "retry", "held", "failed"):
-            self._say(_outcome(event))
-
-    def _say(self, line: str) -> None:
-        self._console.print(line, soft_wrap=True)
+            # Unbroken: such a line may hold a path that is to be copied.
+            self._console.print(_outcome(event), soft_wrap=True)
 
 
 def _closing(result: RunResult) -> list[str]:

@@ -1,7 +1,8 @@
 """The last lines of ``latecomer run``: the answer to what the study asked, and its table."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,9 @@ from latecomer.reports.checks import CHECKS, findings
 from latecomer.reports.display.section import Material
 from latecomer.reports.page.questions import Answer, answers, only_runs
 
-_WIDTH = 100
+_WIDTH = 80
+# Of a column in a table that is too wide: names and one more fit side by side, heads are readable.
+_WIDEST, _SHORTEST = 36, 8
 
 
 def summary_lines(directory: Path) -> list[str]:
@@ -26,7 +29,7 @@ def summary_lines(directory: Path) -> list[str]:
     Returns
     -------
     list of str
-        Lines of at most 100 characters, except wider tables; empty if nothing was measured.
+        Lines of at most 80 characters; empty if nothing was measured.
     """
     run = load_run(directory)
     warned = textwrap.wrap(only_runs(run.study), _WIDTH, initial_indent=" ", subsequent_indent=" ")
@@ -45,11 +48,38 @@ def _told(answer: Answer) -> Iterator[str]:
 
 
 def _table(table: pd.DataFrame) -> Iterator[str]:
-    lines = [list(map(str, table.columns)), *table.astype(str).to_numpy().tolist()]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines if len(table) else ():
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        yield f"   {'   '.join(cells)}".rstrip()
+    """Write a table; one that is too wide in blocks below one another, each with the names."""
+    columns = [[str(head), *map(str, table.iloc[:, at])] for at, head in enumerate(table)]
+    blocks, gap = [columns], 3
+    if _taken(columns, gap) > _WIDTH:
+        gap = 2
+        names, *others = [_narrowed(column) for column in columns]
+        blocks = [[names]]
+        for column in others:
+            if _taken([*blocks[-1], column], gap) > _WIDTH:
+                blocks.append([names])
+            blocks[-1].append(column)
+    for block in blocks if len(table) else ():
+        widths = [_width(column) for column in block]
+        for row in zip(*block, strict=True):
+            for line in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+                cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+                yield f"   {(' ' * gap).join(cells)}".rstrip()
+
+
+def _narrowed(column: Sequence[str]) -> list[str]:
+    """Break a column's head at the width of its cells, and cells that leave no room for another."""
+    head, *cells = [textwrap.fill(cell, _WIDEST) for cell in column]
+    longest_word = max(map(len, head.split()))
+    return [textwrap.fill(head, max(_width(cells), longest_word, _SHORTEST)), *cells]
+
+
+def _width(column: Sequence[str]) -> int:
+    return max(len(line) for cell in column for line in cell.split("\n"))
+
+
+def _taken(columns: Sequence[Sequence[str]], gap: int) -> int:
+    return 3 - gap + sum(gap + _width(column) for column in columns)
 
 
 def _checked(material: Material) -> Iterator[str]:

@@ -175,7 +175,7 @@ def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
 
     def terminal(**options: Any) -> Console:
-        return Console(file=screen, force_terminal=True, width=90, **options)
+        return Console(file=screen, force_terminal=True, width=80, **options)
 
     monkeypatch.setattr("rich.console.Console", terminal)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -186,7 +186,8 @@ def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         middle = screen.getvalue()
         for event in EVENTS[3:]:
             show(event)
-    assert "quickstart: 19 cells (6 methods x 3 seeds, 1 split), 0 done, 19 to run on 2" in middle
+    plan = "quickstart: 19 cells (6 methods x 3 seeds, 1 split), 0 done, 19 to run on 2"
+    assert f"{plan} \nworkers\n" in middle, "80 columns break between words"
     assert HINT in middle
     assert "pefll" in middle
     assert "round 96/150" in middle

@@ -3,10 +3,11 @@
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
-from latecomer.commands.run_summary import summary_lines
+from latecomer.commands.run_summary import _table, summary_lines
 from latecomer.eval.results.rows import load_run, write_rows
 from latecomer.reports.page.questions import asked
 
@@ -28,6 +29,20 @@ def test_the_ending_answers_the_question(kind: str) -> None:
     assert kind in asked(load_run(directory).study)
     told = "\n".join(summary_lines(directory)) + "\n"
     assert told == (GOLDEN / f"{kind}.txt").read_text("utf-8")
+    assert max(map(len, told.splitlines())) <= 80
+
+
+def test_every_cell_of_a_wide_table_stands_in_one_of_its_blocks() -> None:
+    heads = ["model", *(f"measure {'x' * 20} {place}" for place in range(7))]
+    names = ["short", "a model whose name takes more than half of eighty columns by itself"]
+    table = pd.DataFrame(
+        [[name, *(f"{name[0]}{i}" for i in range(7))] for name in names], columns=heads
+    )
+    lines = list(_table(table))
+    assert max(map(len, lines)) <= 80
+    words = " ".join(lines).split()
+    assert {f"{name[0]}{i}" for name in names for i in range(7)} <= set(words)
+    assert words.count("short") > 1, "each block names its rows"
 
 
 def test_a_run_without_results_says_nothing(tmp_path: Path) -> None:
