@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import DASH, count, percent, points
-from latecomer.reports.display.drawing import Looks, sheet, styled
+from latecomer.reports.display.drawing import Looks, beside, sheet, styled
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section, Text
@@ -114,9 +114,12 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     """
     names, summary = model_names(frame), by_model(frame.drop_duplicates(MODEL))
     narrow = width < 5
-    figure, [axes] = sheet(width, 0.9 + (0.52 if narrow else 0.42) * max(len(names), 1))
+    broken = {pair: beside(name, width) for pair, name in names.items()}
+    further = max((name.count("\n") for name in broken.values()), default=0)
+    each = 0.52 + 0.14 * further if narrow else 0.42
+    figure, [axes] = sheet(width, 0.9 + each * max(len(names), 1))
     axes.axvline(0, color=INK, linewidth=0.8)
-    for row, (pair, name) in enumerate(names.items()):
+    for row, (pair, name) in enumerate(broken.items()):
         look, mean = looks[pair[0]], summary[pair]
         seeds = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]["gap"]
         ends = [100 * mean["lower"], 100 * mean["upper"]]

@@ -111,6 +111,7 @@ def legend_below(figure: Figure, handles: Sequence[Any], columns: int, **looks: 
         legend = figure.legend(handles=handles, loc="outside lower center", ncols=ncols, **looks)
         if ncols == 1 or legend.get_window_extent().width <= figure.bbox.width:
             further = -(-len(handles) // ncols) - -(-len(handles) // columns)
+            further += sum(str(one.get_label()).count("\n") for one in handles) // ncols
             figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * further)
             return
         legend.remove()

@@ -66,7 +66,7 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
         )
     _proven_scale(axes, frame)
     if high:
-        _vacuous_band(band, frame[frame["vacuous"]])
+        _vacuous_band(band, frame[frame["vacuous"]], narrow)
     handles = _bound_handles(frame, marks, looks, narrow)
     legend_below(figure, handles, 2 if narrow else 5, handletextpad=0.5, columnspacing=1.2)
     return figure
@@ -97,11 +97,11 @@ def drawable_bounds(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[unshifted & mean & finite & frame["measured"].notna()]
 
 
-def _vacuous_band(axes: Axes, frame: pd.DataFrame) -> None:
+def _vacuous_band(axes: Axes, frame: pd.DataFrame, narrow: bool) -> None:
     axes.set_yscale("log")
     decades = int(np.ceil(np.log10(max(float(frame["value"].max()) * 4, 10.0))))
     axes.set_ylim(1, 10**decades)
-    every = 1 + decades // 5
+    every = 1 + decades // (2 if narrow else 5)
     ticks = [10.0**k for k in range(0, decades + 1, every)]
     words = [f"{tick:,.0f}" if tick < 1e5 else f"1e{round(np.log10(tick))}" for tick in ticks]
     axes.set_yticks(ticks, words)

@@ -131,6 +131,24 @@ def test_bound_figure_puts_vacuous_values_in_a_band_and_fills_certificates(made_
     assert not {"pefll_32", "pfedhn_eps", "r0:product"} & set(" ".join(said).split())
 
 
+@pytest.mark.parametrize("kind", ["bounds", "gap"])
+def test_no_text_covers_another_on_a_phone(kind, made_up_rows):
+    """Names may be as long as the kept study's; the band of vacuous bounds is low."""
+    long = {"pefll-stochastic": "PeFLL-stochastic theta 1e-2"}
+    rows = made_up_rows.assign(label=made_up_rows["label"].replace(long))
+    labels = [long.get(label, label) for label in LABELS]
+    if kind == "gap":
+        figure = reports.gap_figure(reports.gap_frame(rows), looks(labels), width=3.5)
+    else:
+        figure = reports.bound_figure(reports.bound_frame(rows), looks(labels), width=3.5)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        texts = [text for text in (*axes.texts, *axes.get_yticklabels()) if text.get_text()]
+        boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+        covered = [(a, b) for (a, one), (b, other) in combinations(boxes, 2) if one.overlaps(other)]
+        assert covered == []
+
+
 def test_bound_figure_without_vacuous_values_has_no_band(made_up_rows):
     frame = reports.bound_frame(made_up_rows)
     figure = reports.bound_figure(frame[~frame["vacuous"]], looks(LABELS))
